@@ -1,0 +1,60 @@
+"""The role a penalty plays: one convex term on the kernel weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Penalty(Protocol):
+    """A penalty R on kernel weights B (K, J) >= 0, homogeneous of degree two.
+
+    A penalty states its value with its gradient, its bound and its relation; the rest has defaults that suit a smooth
+    penalty on all entries of B. Solvers move the *free* variables, which `expand` maps linearly to B.
+    """
+
+    name: ClassVar[str]
+
+    def value_and_gradient(self, B: Array) -> tuple[float, Array]:
+        """R(B), and the gradient (K, J) of R/2 at B (K, J)."""
+        ...
+
+    def bound(self, Q: Array, B: Array, mu: float) -> float:
+        """Lower bound on the minimum over B' >= 0 of (mu/2) R(B') - <B', Q>.
+
+        It holds for every Q (K, J) >= 0 and B (K, J) >= 0, and is tight when B is a minimiser.
+        """
+        ...
+
+    def relation(self, B: Array) -> Array:
+        """Relationship Omega (J, J) of the components at B (K, J)."""
+        ...
+
+    def value(self, B: Array) -> float:
+        """R(B), for B (K, J)."""
+        return self.value_and_gradient(B)[0]
+
+    def gradient(self, B: Array) -> Array:
+        """Gradient (K, J) of R/2 at B (K, J)."""
+        return self.value_and_gradient(B)[1]
+
+    def ladder(self) -> Sequence[Penalty]:
+        """Penalties to solve in turn, each from the last one's solution: the smoothest first, this one at the end."""
+        return (self,)
+
+    def free(self, B: Array) -> Array:
+        """Free variables of B (K, J)."""
+        return B
+
+    def expand(self, V: Array) -> Array:
+        """Weights B (K, J) of the free variables; a linear map."""
+        return V
+
+    def pull(self, G: Array) -> Array:
+        """Gradient in the free variables of a gradient G (K, J) in B; the adjoint of `expand`."""
+        return G

@@ -1,0 +1,189 @@
+"""The relationship penalty: the components' relation Omega, eliminated in closed form."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from .base import Array, Penalty
+
+# Shrinkages on the way down to none.
+RUNGS = (1e-1, 1e-2, 1e-3, 1e-4)
+# A fixed-Omega step needs an inverse also where Omega is singular: its eigenvalues are at least this much of the mean
+# one. Rounding in the inverse costs what a smaller number would gain.
+FLOOR = 1e-8
+
+
+def effective_rank(B: Array) -> float:
+    """Exponential of the entropy of the normalised singular values of B (K, J); 0 for B = 0."""
+    s = np.linalg.svd(B, compute_uv=False)
+    if s[0] == 0:
+        return 0.0
+    share = s / s.sum()
+    share = share[share > 0]
+    return float(np.exp(-(share * np.log(share)).sum()))
+
+
+def water_fill(s: Array, n: int, low: float, high: float) -> tuple[Array, float]:
+    """Minimise sum s_i^2/tau_i over low <= tau_i <= high with sum tau_i = n, for n values of which s (r,) are not zero.
+
+    Returns tau (r,), and the tau of each of the n - r zero values. Needs low <= 1 <= high.
+    """
+    r = len(s)
+    if low >= 1:
+        return np.ones(r), 1.0
+    if r * high + (n - r) * low <= n:
+        # Room for all at the cap; what is left over costs nothing, and is spread evenly.
+        return np.full(r, high), (n - r * high) / (n - r) if r < n else high
+    return np.clip(s / _water_level(s, n, low, high), low, high), low
+
+
+def _water_level(s: Array, n: int, low: float, high: float) -> float:
+    """lam with sum clip(s_i/lam, low, high) + (n - r) low = n, for s (r,) > 0 and a sum above n as lam falls to 0."""
+    r = len(s)
+    # As lam rises, value i leaves the cap at s_i/high and meets the floor at s_i/low. Between two such events the sum
+    # is `fixed + moving/lam`.
+    events = np.concatenate([s / high, s / low if low > 0 else np.full(r, np.inf)])
+    order = np.argsort(events, kind="stable")
+    events = events[order]
+    moving = _sums_before(np.concatenate([s, -s])[order])
+    fixed = r * high + (n - r) * low + _sums_before(np.repeat([-high, low], r)[order])
+    reached = fixed + moving / events <= n
+    reached[-1] = True  # exactly so; rounding may miss it
+    m = int(np.argmax(reached))
+    room = n - fixed[m]
+    level = moving[m] / room if room > 0 else events[m]
+    return float(np.clip(level, events[m - 1], events[m]))
+
+
+def _sums_before(x: Array) -> Array:
+    """Sum of the entries before each entry of x (n,)."""
+    return np.concatenate([[0.0], np.cumsum(x[:-1])])
+
+
+def _prior_roots(prior: Array, n: int) -> tuple[Array, Array]:
+    """A = (n Omega0)^(1/2) and inv(A), both (n, n), for Omega0 the prior (n, n) scaled to trace 1."""
+    prior = np.asarray(prior, dtype=np.float64)
+    if prior.shape != (n, n):
+        raise ValueError(f"prior has shape {prior.shape}; {n} components need ({n}, {n})")
+    if not np.isfinite(prior).all():
+        raise ValueError("prior has entries that are not finite")
+    asymmetry = np.abs(prior - prior.T).max()
+    if asymmetry > 1e-8 * np.abs(prior).max():
+        raise ValueError(f"prior is not symmetric: entries differ from their mirror image by up to {asymmetry:.3g}")
+    values, vectors = np.linalg.eigh((prior + prior.T) / 2)
+    if values[0] <= n * np.finfo(np.float64).eps * values[-1]:
+        raise ValueError(f"prior is not positive definite: its smallest eigenvalue is {values[0]:.3g}")
+    roots = np.sqrt(values / values.mean())
+    return (vectors * roots) @ vectors.T, (vectors / roots) @ vectors.T
+
+
+class RelationPenalty(Penalty):
+    """R(B) = min over Omega of tr(B inv(Omega) B'), Omega held to a prior and spread over several directions.
+
+    With J components, A = (J Omega0)^(1/2) for the prior Omega0 of trace 1 and Omega = A Psi A, the minimum is over
+    (shrinkage/J) I <= Psi <= (1/min_rank) I with tr Psi = 1.
+
+    Parameters
+    ----------
+    n_components : int
+        Number J of components.
+    prior : array (J, J), optional
+        What is known of the relationship; positive definite, of any scale. The identity by default.
+    shrinkage : float in [0, 1]
+        How far Omega is held to the prior.
+    min_rank : float in [1, J]
+        Over how many directions at least Omega spreads.
+    """
+
+    name: ClassVar[str] = "relation"
+
+    def __init__(
+        self, n_components: int, prior: Array | None = None, shrinkage: float = 0.1, min_rank: float = 1.0
+    ) -> None:
+        if n_components < 1:
+            raise ValueError(f"n_components must be at least 1, got {n_components!r}")
+        if not 0 <= shrinkage <= 1:
+            raise ValueError(f"shrinkage must be in [0, 1], got {shrinkage!r}")
+        if not 1 <= min_rank <= n_components:
+            raise ValueError(f"min_rank must be in [1, {n_components}] (the number of components), got {min_rank!r}")
+        self.n_components = int(n_components)
+        self.shrinkage = float(shrinkage)
+        self.min_rank = float(min_rank)
+        self._roots = None if prior is None else _prior_roots(prior, self.n_components)
+
+    def value_and_gradient(self, B: Array) -> tuple[float, Array]:
+        """R(B), and the gradient B inv(Omega) (K, J) of R/2 at B (K, J).
+
+        Where Omega is singular the inverse is the pseudo-inverse, which gives a subgradient.
+        """
+        U, s, Vt = self._spectrum(B)
+        slopes = self.n_components * (s / self._fill(s)[0])
+        gradient = (U * slopes) @ Vt
+        return float(s @ slopes), gradient if self._roots is None else gradient @ self._roots[1]
+
+    def bound(self, Q: Array, B: Array, mu: float) -> float:
+        """Lower bound on the minimum over B' >= 0 of (mu/2) R(B') - <B', Q>; B (K, J) >= 0 makes it tight."""
+        # Any M >= Q gives a bound. At a minimiser mu B inv(Omega) is one, and the best.
+        energy = min(self._energy(np.maximum(Q, mu * self.gradient(B))), self._energy(Q))
+        return -energy / (2 * mu)
+
+    def relation(self, B: Array) -> Array:
+        """Minimising Omega (J, J) at B (K, J); of trace 1 if the prior is the identity (tr Psi = 1 always)."""
+        _, s, Vt = self._spectrum(B)
+        tau, rest = self._fill(s)
+        return self._assemble(tau, rest, Vt, root=0) / self.n_components
+
+    def inverse_relation(self, B: Array) -> Array:
+        """inv(Omega) (J, J) at B (K, J), for steps that hold Omega fixed.
+
+        A singular Omega is first moved by about 1e-8 into the interior of the feasible set.
+        """
+        _, s, Vt = self._spectrum(B)
+        tau, rest = self._fill(s)
+        tau, rest = np.maximum(tau, FLOOR), max(rest, FLOOR)
+        excess = (tau.sum() + (self.n_components - len(s)) * rest) / self.n_components
+        return self._assemble(excess / tau, excess / rest, Vt, root=1) * self.n_components
+
+    def ladder(self) -> Sequence[Penalty]:
+        """Penalties of falling shrinkage, down to this one if it has none and is not smooth."""
+        if self.shrinkage > 0 or self.min_rank == self.n_components:
+            return (self,)
+        rungs = [copy.copy(self) for _ in RUNGS]
+        for penalty, shrinkage in zip(rungs, RUNGS, strict=True):
+            penalty.shrinkage = shrinkage
+        return (*rungs, self)
+
+    def _spectrum(self, B: Array) -> tuple[Array, Array, Array]:
+        """Thin singular value decomposition of Bh = B inv(A) (K, J): its r non-zero values, U (K, r), V' (r, J)."""
+        U, s, Vt = np.linalg.svd(B if self._roots is None else B @ self._roots[1], full_matrices=False)
+        r = int(np.count_nonzero(s > max(B.shape) * np.finfo(np.float64).eps * s[0]))
+        return U[:, :r], s[:r], Vt[:r]
+
+    def _fill(self, s: Array) -> tuple[Array, float]:
+        """Eigenvalues of J Psi: those of the directions of s (r,), and that of each other direction."""
+        # Times J, so that both limits are exactly 1 where they leave no choice.
+        J = self.n_components
+        return water_fill(s / s[:1], J, self.shrinkage, J / self.min_rank)
+
+    def _assemble(self, values: Array, rest: float, Vt: Array, root: int) -> Array:
+        """Symmetric matrix (J, J) with `values` (r,) on the rows of V' (r, J) and `rest` elsewhere, between roots."""
+        X = (Vt.T * (values - rest)) @ Vt
+        X[np.diag_indices_from(X)] += rest
+        if self._roots is not None:
+            X = self._roots[root] @ X @ self._roots[root]
+        return (X + X.T) / 2
+
+    def _energy(self, M: Array) -> float:
+        """Maximum over Omega of tr(M Omega M'), for M (K, J)."""
+        Mh = M if self._roots is None else M @ self._roots[0]
+        gram = Mh @ Mh.T if len(Mh) < self.n_components else Mh.T @ Mh
+        squares = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0)
+        # Greedy: the floor to all, and what is left to the largest, up to the cap.
+        J, low = self.n_components, self.shrinkage
+        step = J / self.min_rank - low
+        extra = np.clip(J * (1 - low) - step * np.arange(len(squares)), 0.0, step)
+        return float((low + extra) @ squares) / J

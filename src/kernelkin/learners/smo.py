@@ -1,0 +1,315 @@
+"""Sequential minimal optimisation for every machine with a box and group sums.
+
+One compiled solver of
+
+    max  p'a - epsilon |a|_1 - 1/2 a'Ga    subject to  lo <= a <= hi,  the sum of a over each group = 0
+
+with ``lo <= 0 <= hi``. The hinge loss has p = y, epsilon = 0 and a box on one side of zero; the epsilon-insensitive
+loss a box on both. Each step moves a pair of rows of the group that violates the optimality conditions most, chosen
+by second-order information (Fan, Chen and Lin, 2005); without intercepts it moves single rows. A step stops at
+a = 0, where |a| has its kink. Import this module lazily: numba is slow to import.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from .base import DualSolution, Machine
+from .intercepts import best_intercept, piecewise_loss
+
+_TINY = 1e-300
+_MAX_STEPS = 10_000_000
+
+
+def solve_box(
+    gram: np.ndarray,
+    machine: Machine,
+    lo: np.ndarray,
+    hi: np.ndarray,
+    epsilon: float,
+    a0: np.ndarray | None,
+    tol: float,
+) -> DualSolution:
+    """Solve a machine whose dual has the box ``lo, hi`` (n, m) and the linear term ``y'a - epsilon |a|_1``."""
+    a = np.zeros(machine.y.shape) if a0 is None else np.array(a0, dtype=np.float64)
+    if machine.n_groups <= 1:
+        starts = np.array([0, len(a)][: machine.n_groups + 1])
+        return DualSolution(a, *_solve(gram, machine.y, lo, hi, epsilon, starts, a, tol))
+    # The compiled code wants each group's rows side by side, so that it can scan them without a gather.
+    starts = np.concatenate([[0], np.cumsum(np.bincount(machine.groups, minlength=machine.n_groups))])
+    if np.all(machine.groups[1:] >= machine.groups[:-1]):
+        return DualSolution(a, *_solve(gram, machine.y, lo, hi, epsilon, starts, a, tol))
+    order = np.argsort(machine.groups, kind="stable")
+    sorted_a = a[order]
+    values = _solve(gram[np.ix_(order, order)], machine.y[order], lo[order], hi[order], epsilon, starts, sorted_a, tol)
+    a[order] = sorted_a
+    return DualSolution(a, *values)
+
+
+class _State(NamedTuple):
+    """One output being solved; the arrays a, slope, up and down change in place.
+
+    ``slope = p - Ga``. ``slope + up`` is the derivative of the dual as a row's a rises (-inf at the upper bound) and
+    ``slope + down`` the derivative as it falls (inf at the lower bound): up and down change only for rows that move.
+    """
+
+    gram: np.ndarray
+    diagonal: np.ndarray
+    p: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    epsilon: float
+    starts: np.ndarray
+    a: np.ndarray
+    slope: np.ndarray
+    up: np.ndarray
+    down: np.ndarray
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _solve(gram, p, lo, hi, epsilon, starts, a, tol):
+    """All outputs, one after the other; a (n, m) is overwritten by the solution."""
+    n, m = a.shape
+    intercept = np.zeros((len(starts) - 1, m))
+    lin, quad, primal = 0.0, 0.0, 0.0
+    diagonal = np.diag(gram).copy()
+    for k in range(m):
+        s = _State(
+            gram, diagonal, p[:, k].copy(), lo[:, k].copy(), hi[:, k].copy(), epsilon, starts, a[:, k].copy(),
+            np.empty(n), np.empty(n), np.empty(n),
+        )  # fmt: skip
+        out = _solve_output(s, intercept[:, k], tol)
+        a[:, k] = s.a
+        lin, quad, primal = lin + out[0], quad + out[1], primal + out[2]
+    return intercept, lin, quad, primal
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _solve_output(s, intercept, tol):
+    """Bursts of steps between measurements of the gap, until it is small or rounding stops all progress."""
+    n = len(s.a)
+    floor = 1e-15 * np.max(np.abs(s.p))
+    _make_feasible(s)
+    _refresh(s)
+    fresh, stalled, steps, floor_gap = True, False, 0, np.inf
+    while True:
+        lin, quad, primal = _measure(s, intercept)
+        gap, target = primal - lin + quad, tol * max(abs(primal), _TINY)
+        if gap <= target or stalled or steps >= max(_MAX_STEPS, 100 * n):
+            # Never certify with a slope that was only updated: rounding has made it drift.
+            if not fresh:
+                _make_feasible(s)
+                _refresh(s)
+                fresh = True
+                continue
+            # Nothing left but rounding: go on as long as fresh slopes still bring the gap down.
+            if not stalled or gap <= target or gap > 0.5 * floor_gap:
+                return lin, quad, primal
+            floor_gap = gap
+        done, gain, violation = _burst(s, target / gap, floor, n)
+        steps += done
+        fresh = done == 0
+        # The gap is of first order in the violation but the gain of second, so a gain far below the rounding of the
+        # dual value still counts.
+        stalled = violation <= floor or (done == n and gain <= 1e-26 * abs(lin - quad))
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _make_feasible(s):
+    """Clip a to its box and bring each group's sum to zero, moving a feasible point by rounding only."""
+    for i in range(len(s.a)):
+        s.a[i] = min(max(s.a[i], s.lo[i]), s.hi[i])
+    for group in range(len(s.starts) - 1):
+        a = s.a[s.starts[group] : s.starts[group + 1]]
+        positive, negative = 0.0, 0.0
+        for value in a:
+            positive += max(value, 0.0)
+            negative += max(-value, 0.0)
+        if abs(positive - negative) > 1e-12 * (positive + negative):
+            _shrink_side(a, positive, negative)
+        _absorb_residue(a, s.lo[s.starts[group] :], s.hi[s.starts[group] :])
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _shrink_side(a, positive, negative):
+    """Scale the heavier sign down to the lighter one: the box contains zero, so this stays inside."""
+    for i in range(len(a)):
+        if a[i] > 0.0:
+            a[i] *= min(1.0, negative / positive)
+        elif a[i] < 0.0:
+            a[i] *= min(1.0, positive / negative)
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _absorb_residue(a, lo, hi):
+    """Give what rounding left of the sum to the row with most room on both sides; twice, for the last bit."""
+    row, room = -1, 0.0
+    for i in range(len(a)):
+        if a[i] != 0.0 and min(a[i] - lo[i], hi[i] - a[i]) > room:
+            row, room = i, min(a[i] - lo[i], hi[i] - a[i])
+    for _ in range(2 if row >= 0 else 0):
+        a[row] = min(max(a[row] - np.sum(a), lo[row]), hi[row])
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _refresh(s):
+    """Slope, up and down from a, reading only the Gram rows of non-zero a."""
+    s.slope[:] = s.p
+    for i in range(len(s.a)):
+        _mark(s, i)
+        if s.a[i] != 0.0:
+            _add_row(s.slope, s.gram[i], -s.a[i])
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _add_row(slope, row, factor):
+    for k in range(len(slope)):
+        slope[k] += factor * row[k]
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _mark(s, i):
+    """One-sided derivatives of ``-epsilon |a_i|``, infinite where the box ends."""
+    s.up[i] = -np.inf if s.a[i] >= s.hi[i] else (-s.epsilon if s.a[i] >= 0.0 else s.epsilon)
+    s.down[i] = np.inf if s.a[i] <= s.lo[i] else (-s.epsilon if s.a[i] > 0.0 else s.epsilon)
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _measure(s, intercept):
+    """lin, quad and primal at a, and the best intercepts into ``intercept``."""
+    lin, quad, loss = 0.0, 0.0, 0.0
+    for i in range(len(s.a)):
+        lin += s.p[i] * s.a[i] - s.epsilon * abs(s.a[i])
+        quad += 0.5 * s.a[i] * (s.p[i] - s.slope[i])
+    if len(intercept) == 0:
+        for i in range(len(s.a)):
+            loss += piecewise_loss(s.slope[i], s.lo[i], s.hi[i], s.epsilon)
+    for group in range(len(intercept)):
+        first, last = s.starts[group], s.starts[group + 1]
+        c = best_intercept(s.slope[first:last], s.lo[first:last], s.hi[first:last], s.epsilon)
+        intercept[group] = c
+        for i in range(first, last):
+            loss += piecewise_loss(s.slope[i] - c, s.lo[i], s.hi[i], s.epsilon)
+    return lin, quad, quad + loss
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _burst(s, fraction, floor, limit):
+    """Step until the violation is ``fraction`` of the present one, at most ``limit`` times.
+
+    Returns the number of steps, their gain in the dual and the violation that is left.
+    """
+    gain = 0.0
+    i, group, violation = _steepest(s)
+    goal = max(fraction * violation, floor)
+    for step in range(limit):
+        if violation <= goal:
+            return step, gain, violation
+        gain += _move_one(s, i) if group < 0 else _move_pair(s, i, group)
+        i, group, violation = _steepest(s)
+    return limit, gain, violation
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _steepest(s):
+    """The first row of the next step, its group and the violation; row -1 where there is nothing to gain."""
+    row, worst_group, worst = -1, -1, 0.0
+    if len(s.starts) == 1:
+        row, worst = _best_single(s)
+    for group in range(len(s.starts) - 1):
+        first, last = s.starts[group], s.starts[group + 1]
+        i, violation = _extremes(s.slope[first:last], s.up[first:last], s.down[first:last])
+        if violation > worst:
+            row, worst_group, worst = first + i, group, violation
+    return row, worst_group, worst
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _extremes(slope, up, down):
+    """The row of one group that gains most by rising, and the violation of the group."""
+    row, highest, lowest = -1, -np.inf, np.inf
+    for k in range(len(slope)):
+        if slope[k] + up[k] > highest:
+            row, highest = k, slope[k] + up[k]
+        if slope[k] + down[k] < lowest:
+            lowest = slope[k] + down[k]
+    return row, highest - lowest
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _best_single(s):
+    """Without intercepts: the row whose own step would gain most, and its violation."""
+    row, best, violation = -1, 0.0, 0.0
+    for k in range(len(s.slope)):
+        v = max(s.slope[k] + s.up[k], -s.slope[k] - s.down[k])
+        if v > 0.0 and v * v > best * max(s.diagonal[k], _TINY):
+            row, best, violation = k, v * v / max(s.diagonal[k], _TINY), v
+    return row, violation
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _best_partner(slope, down, diagonal, row, height, own):
+    """The row of the group that gains most by falling while the first row, at ``height``, rises."""
+    partner, best, curvature, floor = -1, 0.0, 0.0, 1e-12 * own + _TINY
+    for k in range(len(slope)):
+        v = height - slope[k] - down[k]
+        if v > 0.0:
+            c = max(own + diagonal[k] - 2.0 * row[k], floor)
+            if v * v > best * c:
+                partner, best, curvature = k, v * v / c, c
+    return partner, curvature
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _move_pair(s, i, group):
+    """Raise row i and lower its best partner in the group by the same amount; the gain in the dual."""
+    first, last = s.starts[group], s.starts[group + 1]
+    height = s.slope[i] + s.up[i]
+    j, curvature = _best_partner(
+        s.slope[first:last], s.down[first:last], s.diagonal[first:last], s.gram[i, first:last], height, s.diagonal[i]
+    )
+    j += first
+    violation = height - s.slope[j] - s.down[j]
+    top, bottom = _next_above(s, i), _next_below(s, j)
+    delta = min(violation / curvature, top - s.a[i], s.a[j] - bottom)
+    s.a[i] = top if delta == top - s.a[i] else s.a[i] + delta
+    s.a[j] = bottom if delta == s.a[j] - bottom else s.a[j] - delta
+    _add_difference(s.slope, s.gram[i], s.gram[j], -delta)
+    _mark(s, i)
+    _mark(s, j)
+    return delta * (violation - 0.5 * delta * curvature)
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _move_one(s, i):
+    """Move row i alone to the best of its own values; the gain in the dual."""
+    rise, fall = s.slope[i] + s.up[i], -s.slope[i] - s.down[i]
+    curvature = max(s.diagonal[i], _TINY)
+    end = _next_above(s, i) if rise > fall else _next_below(s, i)
+    delta = min(max(rise, fall) / curvature, abs(end - s.a[i]))
+    before = s.a[i]
+    s.a[i] = end if delta == abs(end - before) else before + (delta if rise > fall else -delta)
+    _add_row(s.slope, s.gram[i], before - s.a[i])
+    _mark(s, i)
+    return delta * (max(rise, fall) - 0.5 * delta * curvature)
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _next_above(s, i):
+    """How far a_i may rise: to its bound, or to the kink at zero."""
+    return 0.0 if s.epsilon > 0.0 and s.a[i] < 0.0 else s.hi[i]
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _next_below(s, i):
+    """How far a_i may fall: to its bound, or to the kink at zero."""
+    return 0.0 if s.epsilon > 0.0 and s.a[i] > 0.0 else s.lo[i]
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _add_difference(slope, first, second, factor):
+    for k in range(len(slope)):
+        slope[k] += factor * (first[k] - second[k])

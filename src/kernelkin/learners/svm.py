@@ -1,0 +1,26 @@
+"""Support vector machine: the hinge loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .base import DualSolution, Machine
+
+
+@dataclass(frozen=True)
+class SVM:
+    """Hinge loss: primal ``1/2 |w|^2 + sum_i C_i max(0, 1 - y_i (f_i + c))`` with y in {-1, +1}."""
+
+    name: ClassVar[str] = "svm"
+
+    def solve(
+        self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
+    ) -> DualSolution:
+        """Maximise ``y'a - 1/2 a'Ga`` over ``0 <= y_i a_i <= C_i`` with zero sums; see `Learner`."""
+        from .smo import solve_box
+
+        bound = machine.y * machine.C
+        return solve_box(gram, machine, np.minimum(bound, 0.0), np.maximum(bound, 0.0), 0.0, a0, tol)

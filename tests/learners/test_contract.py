@@ -1,0 +1,192 @@
+"""What every learner promises, whatever its loss."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from kernelkin.learners import LEARNERS, Machine
+from learners.problems import all_learners, box, conic_value, dual_value, primal_value, random_machine
+
+learners = pytest.mark.parametrize("learner", all_learners(), ids=lambda learner: learner.name)
+groupings = pytest.mark.parametrize("n_groups", [0, 1, 3])
+
+
+def test_registry_names_each_learner_by_its_name():
+    assert all(cls.name == name for name, cls in LEARNERS.items())
+    assert set(LEARNERS) == {"svm", "svr", "ridge"}
+
+
+def test_importing_the_learners_does_not_import_numba():
+    code = "import sys, kernelkin.learners; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@learners
+@groupings
+@pytest.mark.parametrize("m", [1, 3])
+def test_values_are_those_of_the_returned_point(learner, n_groups, m):
+    gram, machine = random_machine(learner, seed=1, m=m, n_groups=n_groups)
+    solution = learner.solve(gram, machine)
+    assert solution.a.shape == machine.y.shape
+    assert solution.intercept.shape == (n_groups, m)
+    np.testing.assert_allclose(solution.dual, dual_value(learner, gram, machine, solution.a), rtol=1e-12)
+    primal = primal_value(learner, gram, machine, solution.a, solution.intercept)
+    np.testing.assert_allclose(solution.primal, primal, rtol=1e-12)
+    assert solution.gap == solution.primal - (solution.lin - solution.quad)
+
+
+@learners
+@groupings
+@pytest.mark.parametrize("tol", [1e-2, 1e-6])
+def test_feasible_to_rounding(learner, n_groups, tol):
+    gram, machine = random_machine(learner, seed=2, m=2, n_groups=n_groups)
+    a = learner.solve(gram, machine, tol=tol).a
+    lo, hi = box(learner, machine)
+    assert np.all(a >= lo) and np.all(a <= hi)
+    for group in range(n_groups):
+        part = a[machine.groups == group]
+        assert np.all(np.abs(part.sum(axis=0)) <= 2e-15 * np.abs(part).sum(axis=0))
+
+
+@learners
+@groupings
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
+def test_bounds_hold_the_true_optimum_between_them(learner, n_groups, tol):
+    gram, machine = random_machine(learner, seed=3, m=2, n_groups=n_groups)
+    optimum = conic_value(learner, gram, machine)
+    solution = learner.solve(gram, machine, tol=tol)
+    slack = 1e-8 * abs(optimum)
+    assert solution.primal >= optimum - slack
+    assert solution.dual <= optimum + slack
+    assert -1e-13 * optimum <= solution.gap <= tol * solution.primal
+
+
+@learners
+@groupings
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9, 1e-10])
+def test_gap_reaches_the_tolerance(learner, n_groups, tol):
+    gram, machine = random_machine(learner, seed=4, n=60, n_groups=n_groups, cost=10.0)
+    solution = learner.solve(gram, machine, tol=tol)
+    assert -1e-13 * solution.primal <= solution.gap <= tol * solution.primal
+
+
+@learners
+@groupings
+def test_stops_at_the_floor_of_rounding(learner, n_groups):
+    gram, machine = random_machine(learner, seed=4, n_groups=n_groups)
+    solution = learner.solve(gram, machine, tol=0.0)
+    assert abs(solution.gap) <= 1e-11 * solution.primal
+
+
+@learners
+@groupings
+def test_best_intercepts(learner, n_groups):
+    gram, machine = random_machine(learner, seed=5, n_groups=n_groups)
+    solution = learner.solve(gram, machine, tol=1e-1)
+    for group in range(n_groups):
+        for shift in (-1e-1, -1e-4, 1e-4, 1e-1):
+            moved = solution.intercept.copy()
+            moved[group] += shift
+            assert primal_value(learner, gram, machine, solution.a, moved) >= solution.primal * (1 - 1e-13)
+
+
+@learners
+@groupings
+def test_an_optimal_warm_start_is_returned_as_it_is(learner, n_groups):
+    gram, machine = random_machine(learner, seed=6, m=2, n_groups=n_groups)
+    first = learner.solve(gram, machine, tol=1e-6)
+    start = first.a.copy()
+    second = learner.solve(gram, machine, a0=start, tol=1.0001e-6)
+    np.testing.assert_allclose(second.a, first.a, rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(start, first.a)
+
+
+@learners
+@groupings
+def test_any_start_reaches_the_same_value(learner, n_groups):
+    gram, machine = random_machine(learner, seed=7, m=2, n_groups=n_groups)
+    expected = learner.solve(gram, machine, tol=1e-9).dual
+    rng = np.random.default_rng(7)
+    for start in (10 * rng.normal(size=machine.y.shape), np.abs(machine.y), -5 * machine.y, 1e-9 * machine.y):
+        solution = learner.solve(gram, machine, a0=start, tol=1e-9)
+        assert solution.gap <= 1e-9 * solution.primal
+        np.testing.assert_allclose(solution.dual, expected, rtol=2e-9)
+        lo, hi = box(learner, machine)
+        assert np.all(solution.a >= lo) and np.all(solution.a <= hi)
+
+
+@learners
+@groupings
+def test_rows_without_cost_take_no_part(learner, n_groups):
+    gram, machine = random_machine(learner, seed=8, m=2, n_groups=n_groups)
+    keep = np.arange(len(gram)) % 4 > 0
+    silent = dataclasses.replace(machine, C=np.where(keep[:, None], machine.C, 0.0))
+    part = Machine(machine.y[keep], machine.C[keep], machine.groups[keep], n_groups)
+    whole = learner.solve(gram, silent, a0=np.ones_like(machine.y), tol=1e-9)
+    alone = learner.solve(np.ascontiguousarray(gram[np.ix_(keep, keep)]), part, tol=1e-9)
+    assert np.all(whole.a[~keep] == 0)
+    np.testing.assert_allclose(whole.dual, alone.dual, rtol=2e-9)
+    np.testing.assert_allclose(whole.a[keep], alone.a, atol=2e-3)
+    np.testing.assert_allclose(whole.intercept, alone.intercept, atol=1e-3)
+
+
+@learners
+def test_costs_may_leave_out_other_rows_in_each_output(learner):
+    gram, machine = random_machine(learner, seed=9, m=3)
+    C = machine.C.copy()
+    C[:10, 0] = C[5:20, 1] = 0.0
+    together = learner.solve(gram, dataclasses.replace(machine, C=C), tol=1e-9)
+    single = [
+        learner.solve(gram, dataclasses.replace(machine, y=machine.y[:, [k]], C=C[:, [k]]), tol=1e-9) for k in range(3)
+    ]
+    np.testing.assert_allclose(together.a, np.hstack([s.a for s in single]), atol=1e-12)
+    np.testing.assert_allclose(together.lin, sum(s.lin for s in single), rtol=1e-12)
+    np.testing.assert_allclose(together.quad, sum(s.quad for s in single), rtol=1e-12)
+    np.testing.assert_allclose(together.primal, sum(s.primal for s in single), rtol=1e-12)
+
+
+@learners
+@groupings
+def test_no_cost_at_all(learner, n_groups):
+    gram, machine = random_machine(learner, seed=10, n_groups=n_groups)
+    solution = learner.solve(gram, dataclasses.replace(machine, C=np.zeros_like(machine.C)))
+    assert np.all(solution.a == 0)
+    assert solution.primal == solution.dual == 0
+    assert np.all(np.isfinite(solution.intercept))
+
+
+@learners
+@groupings
+def test_order_of_rows_does_not_matter(learner, n_groups):
+    gram, machine = random_machine(learner, seed=11, m=2, n_groups=n_groups)
+    order = np.random.default_rng(11).permutation(len(gram))
+    mixed = Machine(machine.y[order], machine.C[order], machine.groups[order], n_groups)
+    plain = learner.solve(gram, machine, tol=1e-10)
+    shuffled = learner.solve(np.ascontiguousarray(gram[np.ix_(order, order)]), mixed, tol=1e-10)
+    np.testing.assert_allclose(shuffled.dual, plain.dual, rtol=1e-9)
+    np.testing.assert_allclose(shuffled.a, plain.a[order], atol=1e-3)
+    np.testing.assert_allclose(shuffled.intercept, plain.intercept, atol=1e-3)
+
+
+@learners
+def test_an_empty_group_has_intercept_zero(learner):
+    gram, machine = random_machine(learner, seed=12, n_groups=2)
+    groups = np.where(machine.groups == 1, 2, 0).astype(np.intp)
+    wider = learner.solve(gram, dataclasses.replace(machine, groups=groups, n_groups=3), tol=1e-6)
+    plain = learner.solve(gram, machine, tol=1e-6)
+    np.testing.assert_allclose(wider.intercept, np.insert(plain.intercept, 1, 0.0, axis=0), atol=1e-12)
+    np.testing.assert_allclose(wider.dual, plain.dual, rtol=1e-12)
+
+
+@learners
+def test_the_inputs_are_left_alone(learner):
+    gram, machine = random_machine(learner, seed=13, n_groups=2)
+    copies = [array.copy() for array in (gram, machine.y, machine.C, machine.groups)]
+    for array in (gram, machine.y, machine.C, machine.groups):
+        array.flags.writeable = False
+    learner.solve(gram, machine, a0=machine.y)
+    for before, after in zip(copies, (gram, machine.y, machine.C, machine.groups), strict=True):
+        np.testing.assert_array_equal(before, after)

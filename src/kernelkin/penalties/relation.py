@@ -121,15 +121,19 @@ class RelationPenalty(Penalty):
         Where Omega is singular the inverse is the pseudo-inverse, which gives a subgradient.
         """
         U, s, Vt = self._spectrum(B)
-        slopes = self.n_components * (s / self._fill(s)[0])
-        gradient = (U * slopes) @ Vt
-        return float(s @ slopes), gradient if self._roots is None else gradient @ self._roots[1]
+        slopes = self._slopes(s)
+        return float(s @ slopes), self._gradient(U, slopes, Vt)
 
     def bound(self, Q: Array, B: Array, mu: float) -> float:
-        """Lower bound on the minimum over B' >= 0 of (mu/2) R(B') - <B', Q>; B (K, J) >= 0 makes it tight."""
+        """Lower bound on the minimum over B' >= 0 of (mu/2) R(B') - <B', Q>; tight at a minimiser B (K, J).
+
+        Without shrinkage, and where a weight is zero, it is tight only in the limit of the minimisers of the ladder:
+        the pseudo-inverse is one subgradient of many there, and theirs tend to the right one.
+        """
         # Any M >= Q gives a bound. At a minimiser mu B inv(Omega) is one, and the best.
-        energy = min(self._energy(np.maximum(Q, mu * self.gradient(B))), self._energy(Q))
-        return -energy / (2 * mu)
+        U, s, Vt = self._spectrum(B)
+        candidates = [Q, *(np.maximum(Q, mu * self._gradient(U, rung._slopes(s), Vt)) for rung in self.ladder())]
+        return -min(map(self._energy, candidates)) / (2 * mu)
 
     def relation(self, B: Array) -> Array:
         """Minimising Omega (J, J) at B (K, J); of trace 1 if the prior is the identity (tr Psi = 1 always)."""
@@ -148,7 +152,7 @@ class RelationPenalty(Penalty):
         excess = (tau.sum() + (self.n_components - len(s)) * rest) / self.n_components
         return self._assemble(excess / tau, excess / rest, Vt, root=1) * self.n_components
 
-    def ladder(self) -> Sequence[Penalty]:
+    def ladder(self) -> Sequence[RelationPenalty]:
         """Penalties of falling shrinkage, down to this one if it has none and is not smooth."""
         if self.shrinkage > 0 or self.min_rank == self.n_components:
             return (self,)
@@ -168,6 +172,15 @@ class RelationPenalty(Penalty):
         # Times J, so that both limits are exactly 1 where they leave no choice.
         J = self.n_components
         return water_fill(s / s[:1], J, self.shrinkage, J / self.min_rank)
+
+    def _slopes(self, s: Array) -> Array:
+        """Singular values (r,) of Bh inv(Psi), from those of Bh, s (r,)."""
+        return self.n_components * (s / self._fill(s)[0])
+
+    def _gradient(self, U: Array, slopes: Array, Vt: Array) -> Array:
+        """B inv(Omega) (K, J), from the decomposition of Bh inv(Psi)."""
+        gradient = (U * slopes) @ Vt
+        return gradient if self._roots is None else gradient @ self._roots[1]
 
     def _assemble(self, values: Array, rest: float, Vt: Array, root: int) -> Array:
         """Symmetric matrix (J, J) with `values` (r,) on the rows of V' (r, J) and `rest` elsewhere, between roots."""

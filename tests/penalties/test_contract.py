@@ -1,0 +1,159 @@
+"""What every penalty promises, whichever it is."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from kernelkin.penalties import PENALTIES, LpPenalty, RelationPenalty, SharedLpPenalty
+
+K, J = 4, 5
+PRIOR = np.full((J, J), 0.3) + np.diag(np.linspace(0.5, 2.0, J))
+CASES = {
+    "relation": RelationPenalty(J),
+    "relation, prior": RelationPenalty(J, prior=PRIOR, shrinkage=0.2, min_rank=1.5),
+    "relation, min_rank": RelationPenalty(J, shrinkage=0.05, min_rank=2.5),
+    "relation, no shrinkage": RelationPenalty(J, shrinkage=0.0),
+    "relation, no shrinkage, min_rank": RelationPenalty(J, shrinkage=0.0, min_rank=2.0),
+    "lp 1": LpPenalty(p=1.0),
+    "lp 1.3": LpPenalty(p=1.3),
+    "lp": LpPenalty(),
+    "lp 300": LpPenalty(p=300.0),
+    "shared 1": SharedLpPenalty(J, p=1.0),
+    "shared": SharedLpPenalty(J),
+    "shared 4": SharedLpPenalty(J, p=4.0),
+}
+
+
+def test_every_registered_penalty_is_tested():
+    assert {type(penalty) for penalty in CASES.values()} == set(PENALTIES.values())
+    assert all(cls.name == name for name, cls in PENALTIES.items())
+
+
+@pytest.fixture(params=CASES)
+def penalty(request):
+    return CASES[request.param]
+
+
+def weights(seed, penalty, sparse=False):
+    """A B that the penalty's free variables can make."""
+    rng = np.random.default_rng(seed)
+    B = rng.uniform(0.2, 1.5, size=(K, J))
+    return penalty.expand(penalty.free(B * (rng.random((K, J)) < 0.5) if sparse else B))
+
+
+def test_gradient_is_the_slope_of_half_the_value(penalty):
+    V, step = penalty.free(weights(0, penalty)), 1e-5
+    slopes = np.empty_like(V)
+    for index in np.ndindex(*V.shape):
+        ahead, behind = V.copy(), V.copy()
+        ahead[index] += step
+        behind[index] -= step
+        slopes[index] = (penalty.value(penalty.expand(ahead)) - penalty.value(penalty.expand(behind))) / (4 * step)
+    np.testing.assert_allclose(penalty.pull(penalty.gradient(penalty.expand(V))), slopes, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_value_and_gradient_agree(penalty, sparse):
+    B = weights(1, penalty, sparse)
+    value, gradient = penalty.value_and_gradient(B)
+    assert value == penalty.value(B)
+    np.testing.assert_array_equal(gradient, penalty.gradient(B))
+    # Euler: R is homogeneous of degree two.
+    np.testing.assert_allclose((B * gradient).sum(), value, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-3, 1e5, 1e100])
+def test_scaling(penalty, scale):
+    B = weights(2, penalty)
+    np.testing.assert_allclose(penalty.value(scale * B), scale**2 * penalty.value(B), rtol=1e-10)
+    np.testing.assert_allclose(penalty.gradient(scale * B), scale * penalty.gradient(B), rtol=1e-8)
+    np.testing.assert_allclose(penalty.relation(scale * B), penalty.relation(B), atol=1e-10)
+
+
+def test_convex_along_segments(penalty):
+    for seed in range(20):
+        B, D = weights(seed, penalty, sparse=seed % 2 == 0), weights(seed + 100, penalty)
+        ends = (penalty.value(B) + penalty.value(D)) / 2
+        assert penalty.value((B + D) / 2) <= ends * (1 + 1e-12)
+
+
+def test_gradient_gives_a_tangent_below(penalty):
+    for seed in range(20):
+        B, D = weights(seed, penalty, sparse=seed % 2 == 0), weights(seed + 100, penalty, sparse=seed % 3 == 0)
+        value, gradient = penalty.value_and_gradient(B)
+        assert penalty.value(D) >= value + 2 * ((D - B) * gradient).sum() - 1e-10 * value
+
+
+def test_bound_holds_everywhere(penalty):
+    rng = np.random.default_rng(3)
+    for seed in range(60):
+        Q, mu = rng.exponential(size=(K, J)) ** 2, rng.uniform(0.1, 10)
+        B = weights(seed, penalty, sparse=seed % 2 == 0)
+        bound = penalty.bound(Q, B, mu)
+        for other in (weights(seed + 100, penalty, sparse=seed % 3 == 0), B, penalty.expand(penalty.free(Q))):
+            # The best multiple of `other` is the hardest for the bound.
+            best = max(0.0, (other * Q).sum()) ** 2 / (2 * mu * penalty.value(other))
+            assert -best >= bound - 1e-10 * abs(bound)
+
+
+def test_bound_is_tight_where_the_gradient_meets_Q(penalty):
+    # Rank one, and such that the gradient is positive also with the prior: then it is the Q of a minimiser.
+    u, v = np.random.default_rng(4).uniform(0.2, 1.5, size=(2, J))
+    B, mu = penalty.expand(penalty.free(np.outer(u[:K], PRIOR @ v))), 0.7
+    Q = mu * penalty.gradient(B)
+    assert Q.min() >= 0
+    attained = mu / 2 * penalty.value(B) - (B * Q).sum()
+    np.testing.assert_allclose(penalty.bound(Q, B, mu), attained, rtol=1e-10)
+
+
+def test_bound_of_no_reward_is_zero(penalty):
+    assert penalty.bound(np.zeros((K, J)), np.zeros((K, J)), 1.0) == 0
+
+
+def test_nothing_costs_nothing(penalty):
+    value, gradient = penalty.value_and_gradient(np.zeros((K, J)))
+    assert value == 0
+    assert not gradient.any()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_relation_is_symmetric_and_positive(penalty, sparse):
+    Omega = penalty.relation(weights(5, penalty, sparse))
+    np.testing.assert_array_equal(Omega, Omega.T)
+    assert np.linalg.eigvalsh(Omega)[0] >= -1e-14
+    if getattr(penalty, "_roots", None) is None:
+        np.testing.assert_allclose(np.trace(Omega), 1.0, rtol=1e-12)
+
+
+def test_expand_and_pull_are_adjoint(penalty):
+    rng = np.random.default_rng(6)
+    G = rng.normal(size=(K, J))
+    V = rng.normal(size=penalty.free(weights(6, penalty)).shape)
+    W = rng.normal(size=V.shape)
+    np.testing.assert_allclose((penalty.expand(V) * G).sum(), (V * penalty.pull(G)).sum(), rtol=1e-12)
+    np.testing.assert_allclose(penalty.expand(V + 2 * W), penalty.expand(V) + 2 * penalty.expand(W), rtol=1e-12)
+
+
+def test_free_undoes_expand(penalty):
+    V = penalty.free(weights(7, penalty))
+    np.testing.assert_array_equal(penalty.free(penalty.expand(V)), V)
+
+
+def test_ladder_ends_with_the_penalty_and_rises_to_it(penalty):
+    ladder = penalty.ladder()
+    assert ladder[-1] is penalty
+    B = weights(8, penalty)
+    values = [rung.value(B) for rung in ladder]
+    # Shrinkage shrinks the set that Omega is chosen from, so a smoother rung is never below.
+    assert all(upper >= lower * (1 - 1e-12) for upper, lower in itertools.pairwise(values))
+
+
+def test_arguments_are_left_alone(penalty):
+    B, Q = weights(9, penalty), weights(10, penalty)
+    B_before, Q_before = B.copy(), Q.copy()
+    penalty.value_and_gradient(B)
+    penalty.bound(Q, B, 1.0)
+    penalty.relation(B)
+    np.testing.assert_array_equal(B, B_before)
+    np.testing.assert_array_equal(Q, Q_before)

@@ -1,0 +1,124 @@
+"""Find a data file by name and checksum: in the folder given, in KERNELKIN_DATA, or by download into a cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+GITHUB = "https://raw.githubusercontent.com"
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file, where it lies on GitHub, and its checksum.
+
+    Parameters
+    ----------
+    path : str
+        Path inside a data folder.
+    source : str
+        owner/repository/commit/path on GitHub.
+    sha256 : str
+        Checksum of the contents.
+    also : str
+        Another place that has the data, for people.
+    """
+
+    path: str
+    source: str
+    sha256: str
+    also: str = ""
+
+    @property
+    def url(self) -> str:
+        return f"{GITHUB}/{self.source}"
+
+
+def fetch(file: RemoteFile, data_home: str | os.PathLike[str] | None = None) -> Path:
+    """Return the path of a file whose contents have the right checksum.
+
+    The file is looked for in ``data_home``, else in the folder that KERNELKIN_DATA names. A file that is not there is
+    downloaded into the user's cache, which later calls use.
+    """
+    folder = data_home if data_home is not None else os.environ.get("KERNELKIN_DATA")
+    if folder:
+        path = Path(folder).expanduser() / file.path
+        if path.is_file():
+            _check(path, file)
+            return path
+    return _download(file, searched=str(folder) if folder else "no folder (data_home and KERNELKIN_DATA are not set)")
+
+
+def _check(path: Path, file: RemoteFile) -> None:
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != file.sha256:
+        raise OSError(f"{path} is not the file that was expected: its sha256 is {found}. {_expected(file)}")
+
+
+def _download(file: RemoteFile, searched: str) -> Path:
+    try:
+        import pooch
+    except ImportError as error:
+        raise ImportError(
+            f"{file.path} was not found; looked in {searched}. Downloading it needs pooch: "
+            f'pip install "kernelkin[data]". {_expected(file)}'
+        ) from error
+    cache = cache_folder()
+    progress = _Progress(file.path, sys.stderr) if sys.stderr.isatty() else False
+    try:
+        # pooch writes beside the target, checks the sum and only then renames: a broken download leaves nothing behind.
+        found = pooch.retrieve(
+            file.url,
+            known_hash=f"sha256:{file.sha256}",
+            fname=Path(file.path).name,
+            path=cache / Path(file.path).parent,
+            downloader=pooch.HTTPDownloader(progressbar=progress),
+        )
+    except (OSError, ValueError) as error:  # requests' errors are OSErrors; a wrong checksum is a ValueError
+        raise FileNotFoundError(
+            f"{file.path} was not found, and its download failed; looked in {searched} and in the cache {cache}. "
+            f"{_expected(file)} Cause: {error}"
+        ) from error
+    return Path(found)
+
+
+def cache_folder() -> Path:
+    """The folder that downloads go to."""
+    import pooch
+
+    return Path(pooch.os_cache("kernelkin"))
+
+
+def _expected(file: RemoteFile) -> str:
+    also = f" (the data are also at {file.also})" if file.also else ""
+    return (
+        f"Expected: {file.path} with sha256 {file.sha256}, from {file.url}{also}. "
+        "Put it into a folder and name that folder in data_home or KERNELKIN_DATA."
+    )
+
+
+class _Progress:
+    """A progress line; pooch sets ``total`` and calls the rest."""
+
+    def __init__(self, name: str, stream: TextIO) -> None:
+        self.name, self.stream = name, stream
+        self.total = self.done = 0
+
+    def reset(self) -> None:
+        self.done = 0
+
+    def update(self, n_bytes: int) -> None:
+        before, self.done = self._percent(), self.done + n_bytes
+        if self._percent() != before:
+            self.stream.write(f"\r{self.name}: {self._percent():3d}% of {self.total / 1e6:.1f} MB")
+            self.stream.flush()
+
+    def close(self) -> None:
+        self.stream.write("\n")
+
+    def _percent(self) -> int:
+        return min(100, 100 * self.done // self.total) if self.total else 0

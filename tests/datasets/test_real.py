@@ -1,0 +1,163 @@
+"""The real data sets; the tests that read files need KERNELKIN_DATA."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernelkin.datasets import _registry, load_landmine, load_mfeat, load_sarcos, load_school, load_stock
+from kernelkin.datasets._fetch import fetch
+
+HOME = os.environ.get("KERNELKIN_DATA")
+
+
+def needs(*files):
+    """Skip where a file is missing, so that no test goes to the network."""
+    missing = [file.path for file in files if not (HOME and (Path(HOME) / file.path).is_file())]
+    return pytest.mark.skipif(bool(missing), reason=f"KERNELKIN_DATA={HOME} does not have {missing}")
+
+
+LOADERS = [
+    pytest.param(load_stock, marks=needs(_registry.STOCK)),
+    pytest.param(load_landmine, marks=needs(_registry.LANDMINE)),
+    pytest.param(load_sarcos, marks=needs(_registry.SARCOS)),
+    pytest.param(load_school, marks=needs(_registry.SCHOOL)),
+    pytest.param(load_mfeat, marks=needs(*_registry.MFEAT.values())),
+]
+
+
+@pytest.mark.parametrize("load", LOADERS)
+def test_contract(load):
+    bunch = load()
+    assert bunch.X.dtype == np.float64 and bunch.X.flags.c_contiguous
+    assert np.isfinite(bunch.X).all() and np.isfinite(bunch.y).all()
+    assert len(bunch.y) == len(bunch.X)
+    assert len(set(bunch.feature_names)) == bunch.X.shape[1]
+    assert bunch.DESCR and bunch.citation
+    if "tasks" in bunch:
+        assert bunch.tasks.shape == bunch.y.shape
+        assert np.array_equal(np.unique(bunch.tasks), bunch.task_names)
+
+
+@pytest.mark.parametrize("file", [pytest.param(file, id=file.path, marks=needs(file)) for file in _registry.FILES])
+def test_checksums(file):
+    assert fetch(file) == Path(HOME) / file.path
+
+
+def test_registry_names_each_file_once():
+    assert len({file.path for file in _registry.FILES}) == len(_registry.FILES) == 20
+    assert len({file.sha256 for file in _registry.FILES}) == 20
+    assert all(file.source.rsplit("/", 1)[1] == file.path.rsplit("/", 1)[-1] for file in _registry.FILES)
+
+
+@needs(_registry.STOCK)
+def test_stock_predicts_the_next_week():
+    stock = load_stock()
+    for X, y in [(stock.X, stock.y), (stock.X_test, stock.y_test)]:
+        assert X.shape == y.shape == (25, 9)
+        assert np.array_equal(X[1:], y[:-1])
+    assert len(stock.target_names) == 9
+    assert not np.shares_memory(stock.X, stock.X_test)
+
+
+@needs(_registry.LANDMINE)
+@pytest.mark.parametrize(
+    ("tasks", "fields"),
+    [("usual", [*range(1, 11), *range(16, 25)]), ("literal", range(1, 20)), ("all", range(1, 30))],
+)
+def test_landmine_tasks(tasks, fields):
+    mines = load_landmine(tasks)
+    assert mines.task_names.tolist() == [f"field{field:02d}" for field in fields]
+    assert mines.groups.tolist() == ["foliated" if field <= 15 else "desert" for field in fields]
+    assert mines.X.shape[1] == 9
+    assert set(np.unique(mines.y)) == {0, 1}
+    assert np.mean(mines.y) == pytest.approx(0.06, abs=0.006)
+
+
+@needs(_registry.LANDMINE)
+def test_landmine_choices_hold_the_same_rows_of_a_field():
+    usual, everything = load_landmine("usual"), load_landmine("all")
+    assert len(everything.X) == 14820
+    assert len(usual.X) < len(everything.X)
+    for field in ("field01", "field16", "field24"):
+        assert np.array_equal(usual.X[usual.tasks == field], everything.X[everything.tasks == field])
+    rows = np.unique(everything.tasks, return_counts=True)[1]
+    assert (rows.min(), rows.max()) == (445, 690)
+
+
+@needs(_registry.SARCOS)
+def test_sarcos_has_the_torques_in_y():
+    arm = load_sarcos()
+    assert arm.X.shape == (4449, 21)
+    assert arm.y.shape == (4449, 7)
+    assert arm.feature_names[7] == "velocity1"
+    # The torques of the first joint are strongly linear in the inputs; those of a wrong column would not be.
+    design = np.c_[arm.X, np.ones(len(arm.X))]
+    residual = arm.y[:, 0] - design @ np.linalg.lstsq(design, arm.y[:, 0])[0]
+    assert residual.var() < 0.1 * arm.y[:, 0].var()
+
+
+@needs(_registry.SCHOOL)
+def test_school_attributes():
+    school = load_school()
+    assert school.X.shape == (15362, 27)
+    assert len(school.task_names) == 139
+    assert (school.y.min(), school.y.max()) == (1, 70)
+    for name in ("year", "gender", "ethnic_group", "school_gender", "denomination"):
+        columns = [i for i, feature in enumerate(school.feature_names) if feature.startswith(f"{name}=")]
+        assert np.all(school.X[:, columns].sum(axis=1) == 1)
+    # What describes the school is constant within it: so the labels cut the rows where the schools change.
+    columns = [i for i, feature in enumerate(school.feature_names) if feature.startswith(("school_", "denom"))]
+    for task in school.task_names:
+        assert np.ptp(school.X[school.tasks == task][:, columns], axis=0).max() == 0
+    # Verbal reasoning band 1 is the best, 3 the weakest.
+    means = [school.y[school.X[:, school.feature_names.index(f"vr_band={band}")] == 1].mean() for band in (1, 2, 3)]
+    assert means[0] > means[1] > means[2]
+
+
+@needs(_registry.SCHOOL, *_registry.SCHOOL_SPLITS.values())
+@pytest.mark.parametrize("split", range(1, 11))
+def test_school_splits(split):
+    school = load_school(split)
+    assert np.array_equal(np.sort(np.r_[school.train, school.test]), np.arange(15362))
+    share = [np.mean(np.isin(np.flatnonzero(school.tasks == task), school.train)) for task in school.task_names]
+    assert np.allclose(share, 0.75, atol=0.05)
+
+
+@needs(*_registry.MFEAT.values())
+def test_mfeat_views():
+    digits = load_mfeat()
+    assert digits.X.shape == (2000, 649)
+    assert np.array_equal(np.bincount(digits.y), np.full(10, 200))
+    widths = {view: digits.X[:, columns].shape[1] for view, columns in digits.views.items()}
+    assert widths == {"fou": 76, "fac": 216, "kar": 64, "pix": 240, "zer": 47, "mor": 6}
+    assert set(np.unique(digits.X[:, digits.views["pix"]])) == set(range(7))
+    assert digits.feature_names[digits.views["kar"]] == [f"kar{i:03d}" for i in range(64)]
+
+
+@needs(*_registry.MFEAT.values())
+def test_mfeat_files_agree_on_the_digits():
+    y = load_mfeat().y
+    for file in _registry.MFEAT.values():
+        assert np.array_equal(np.loadtxt(fetch(file), delimiter=",", skiprows=1)[:, -1], y)
+
+
+@pytest.mark.parametrize("tasks", ["Usual", 19])
+def test_landmine_refuses_other_tasks(tasks):
+    with pytest.raises(ValueError, match="tasks is one of"):
+        load_landmine(tasks)
+
+
+@pytest.mark.parametrize("split", [0, 11, "1"])
+def test_school_refuses_other_splits(split):
+    with pytest.raises(ValueError, match="split is None or a number from 1 to 10"):
+        load_school(split)
+
+
+def test_corrupt_file_is_refused_by_the_loader(tmp_path):
+    (tmp_path / "stock04.mat").write_bytes(b"not this")
+    with pytest.raises(OSError, match=r"stock04\.mat is not the file that was expected"):
+        load_stock(data_home=tmp_path)

@@ -255,7 +255,7 @@ def _best_partner(slope, down, diagonal, row, height, own):
     """The row of the group that gains most by falling while the first row, at ``height``, rises."""
     partner, best, curvature, floor = -1, 0.0, 0.0, 1e-12 * own + _TINY
     for k in range(len(slope)):
-        v = height - slope[k] - down[k]
+        v = height - (slope[k] + down[k])  # these brackets make it exactly zero for the row itself
         if v > 0.0:
             c = max(own + diagonal[k] - 2.0 * row[k], floor)
             if v * v > best * c:
@@ -272,7 +272,7 @@ def _move_pair(s, i, group):
         s.slope[first:last], s.down[first:last], s.diagonal[first:last], s.gram[i, first:last], height, s.diagonal[i]
     )
     j += first
-    violation = height - s.slope[j] - s.down[j]
+    violation = height - (s.slope[j] + s.down[j])
     top, bottom = _next_above(s, i), _next_below(s, j)
     delta = min(violation / curvature, top - s.a[i], s.a[j] - bottom)
     s.a[i] = top if delta == top - s.a[i] else s.a[i] + delta

@@ -163,9 +163,11 @@ class RelationPenalty(Penalty):
 
     def _spectrum(self, B: Array) -> tuple[Array, Array, Array]:
         """Thin singular value decomposition of Bh = B inv(A) (K, J): its r non-zero values, U (K, r), V' (r, J)."""
-        U, s, Vt = np.linalg.svd(B if self._roots is None else B @ self._roots[1], full_matrices=False)
+        Bh = B if self._roots is None else B @ self._roots[1]
+        # Of the transpose: K is often much smaller than J, and tall matrices are decomposed faster than wide ones.
+        V, s, Ut = np.linalg.svd(Bh.T, full_matrices=False)
         r = int(np.count_nonzero(s > max(B.shape) * np.finfo(np.float64).eps * s[0]))
-        return U[:, :r], s[:r], Vt[:r]
+        return Ut[:r].T, s[:r], V[:, :r].T
 
     def _fill(self, s: Array) -> tuple[Array, float]:
         """Eigenvalues of J Psi: those of the directions of s (r,), and that of each other direction."""

@@ -1,0 +1,40 @@
+"""Base kernels: what a user asks for, fitted on training rows, evaluated together, checked and scaled."""
+
+from .base import FittedKernel, Kernel
+from .checks import check_gram, check_precomputed, check_precomputed_query, check_values, precomputed_names
+from .families import (
+    KERNEL_FAMILIES,
+    default_kernels,
+    gaussian_kernels,
+    linear_kernels,
+    polynomial_kernels,
+    resolve_kernels,
+    view_kernels,
+)
+from .pairwise import diagonals, evaluate, fit_kernels, pairs
+from .scaling import SCALINGS, Scaling, fit_diagonal_scaling, fit_scaling
+
+__all__ = [
+    "KERNEL_FAMILIES",
+    "SCALINGS",
+    "FittedKernel",
+    "Kernel",
+    "Scaling",
+    "check_gram",
+    "check_precomputed",
+    "check_precomputed_query",
+    "check_values",
+    "default_kernels",
+    "diagonals",
+    "evaluate",
+    "fit_diagonal_scaling",
+    "fit_kernels",
+    "fit_scaling",
+    "gaussian_kernels",
+    "linear_kernels",
+    "pairs",
+    "polynomial_kernels",
+    "precomputed_names",
+    "resolve_kernels",
+    "view_kernels",
+]

@@ -1,0 +1,161 @@
+"""Families of kernels, and how a user's `kernels` becomes a list of Kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .base import Kernel
+from .columns import Columns, freeze_columns, label_columns
+from .functions import Custom, Gaussian, KernelFunction, Linear, Polynomial
+
+# Around the median distance, where a Gaussian kernel is neither the identity nor constant.
+RELATIVE_BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
+# Those of scikit-learn's named kernels that are positive semi-definite; the others are tested on the training rows.
+PSD_METRICS = frozenset({"chi2", "cosine", "laplacian"})
+
+
+def gaussian_kernels(
+    bandwidths: float | Sequence[float] | None = None,
+    *,
+    relative: bool = True,
+    per_feature: bool = False,
+    columns: Columns = None,
+) -> list[Kernel]:
+    """Gaussian kernels ``exp(-|x - z|^2 / (2 s^2))``, one per bandwidth.
+
+    Parameters
+    ----------
+    bandwidths : float or sequence of float, default None
+        None: 0.25, 0.5, 1, 2 and 4, for relative kernels only.
+    relative : bool, default True
+        s is the bandwidth times the median distance of the training rows; otherwise s is the bandwidth.
+    per_feature : bool, default False
+        One kernel per bandwidth and column, each with its own median distance.
+    columns : int, str, slice or list, default None
+        The columns to look at; None: all.
+    """
+    if bandwidths is None and not relative:
+        raise ValueError("bandwidths must be given when relative=False: the default ones are relative to the median")
+    ladder = np.atleast_1d(RELATIVE_BANDWIDTHS if bandwidths is None else bandwidths)
+    return [_kernel(Gaussian(float(s), bool(relative)), columns, per_feature) for s in ladder]
+
+
+def polynomial_kernels(
+    degrees: int | Sequence[int] = (1, 2, 3), coef0: float = 1.0, columns: Columns = None
+) -> list[Kernel]:
+    """Polynomial kernels ``(x'z + coef0)^degree``, one per degree."""
+    return [_kernel(Polynomial(degree.item(), float(coef0)), columns) for degree in np.atleast_1d(degrees)]
+
+
+def linear_kernels(per_feature: bool = False, columns: Columns = None) -> list[Kernel]:
+    """The linear kernel ``x'z``, or one per column."""
+    return [_kernel(Linear(), columns, per_feature)]
+
+
+def view_kernels(views: Mapping[str, Columns], kernel: Any = "rbf") -> list[Kernel]:
+    """The same kernels on each of several named sets of columns.
+
+    Parameters
+    ----------
+    views : dict of str to columns
+        What each view is called, and its columns by position or name.
+    kernel : str, Kernel, callable or list of them, default "rbf"
+        Kernels without columns of their own; each view gets all of them, named "view: kernel".
+    """
+    templates = resolve_kernels(kernel)
+    if not views:
+        raise ValueError("view_kernels needs one view at least")
+    for template in templates:
+        if template.columns is not None:
+            raise ValueError(f"kernel {template.name!r} has columns of its own, a view would replace them")
+    return [
+        replace(template, name=f"{view}: {template.name}", columns=columns)
+        for view, columns in views.items()
+        for template in templates
+    ]
+
+
+def default_kernels() -> list[Kernel]:
+    """A ladder of Gaussian bandwidths around the median distance, and a linear kernel."""
+    return [*gaussian_kernels(), *linear_kernels()]
+
+
+KERNEL_FAMILIES: dict[str, Callable[..., list[Kernel]]] = {
+    "gaussian": gaussian_kernels,
+    "polynomial": polynomial_kernels,
+    "linear": linear_kernels,
+    "view": view_kernels,
+    "default": default_kernels,
+}
+
+
+def resolve_kernels(kernels: Any = None) -> list[Kernel]:
+    """What a user may pass as `kernels` -> a flat list of Kernel with unique names.
+
+    None is `default_kernels()`. Otherwise a Kernel, the name of one ("rbf", "linear", "poly" are ours; the others are
+    scikit-learn's), a callable (X, Y) -> matrix, or a list of these, nested as you like.
+    """
+    found = list(_flatten(default_kernels() if kernels is None else kernels))
+    if not found:
+        raise ValueError("kernels is an empty list: give one kernel at least, or None for the default ones")
+    return _number_repeated(found)
+
+
+def _kernel(function: KernelFunction, columns: Columns = None, per_feature: bool = False) -> Kernel:
+    # The kernels that a per-feature one stands for add their own column to the name.
+    suffix = "" if per_feature else label_columns(freeze_columns(columns, function.label))
+    return Kernel(function.label + suffix, function, columns, per_feature)
+
+
+def _flatten(kernels: Any) -> Iterator[Kernel]:
+    if isinstance(kernels, Kernel):
+        yield kernels
+    elif isinstance(kernels, str):
+        yield _named(kernels)
+    elif isinstance(kernels, list | tuple):
+        for kernel in kernels:
+            yield from _flatten(kernel)
+    elif callable(kernels):
+        yield _kernel(Custom(kernels, _callable_name(kernels)))
+    else:
+        raise TypeError(f"a kernel is a name, a Kernel or a callable (X, Y) -> matrix; got {kernels!r}")
+
+
+def _named(name: str) -> Kernel:
+    from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+
+    ours: dict[str, KernelFunction] = {
+        "rbf": Gaussian(1.0),
+        "linear": Linear(),
+        "poly": Polynomial(3),
+        "polynomial": Polynomial(3),
+    }
+    if name in ours:
+        return _kernel(ours[name])
+    if name not in PAIRWISE_KERNEL_FUNCTIONS:
+        raise ValueError(f"no kernel is named {name!r}; there are {sorted({*ours, *PAIRWISE_KERNEL_FUNCTIONS})}")
+    return _kernel(Custom(PAIRWISE_KERNEL_FUNCTIONS[name], name, known_psd=name in PSD_METRICS))
+
+
+def _callable_name(function: Callable) -> str:
+    function = getattr(function, "func", function)  # functools.partial
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _number_repeated(kernels: list[Kernel]) -> list[Kernel]:
+    """Give the second kernel of a name the suffix " (2)", and so on."""
+    # A per-feature kernel gets its column after its name, so it may share that with one on all columns.
+    taken: set[tuple[str, bool]] = set()
+    unique = []
+    for kernel in kernels:
+        name, count = kernel.name, 1
+        while (name, kernel.per_feature) in taken:
+            count += 1
+            name = f"{kernel.name} ({count})"
+        taken.add((name, kernel.per_feature))
+        unique.append(replace(kernel, name=name))
+    return unique

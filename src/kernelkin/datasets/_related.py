@@ -1,0 +1,143 @@
+"""Synthetic tasks whose kernel weights and groups are known."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils import Bunch, check_random_state
+
+from kernelkin.kernels import fit_kernels, view_kernels
+
+JITTER = 1e-8  # Gaussian Grams are singular to rounding
+
+DESCR = (
+    "Tasks in groups. Each kernel is a Gaussian on its own block of columns; the tasks of a group use the same few "
+    "kernels with similar weights, and each task's function is an independent draw from the Gaussian process of its "
+    "weighted sum of kernels. So rows of other tasks say nothing of a task's function, but much of its kernels."
+)
+
+
+def make_related_tasks(
+    n_tasks: int = 12,
+    n_groups: int = 3,
+    n_kernels: int = 6,
+    *,
+    n_samples: int = 40,
+    n_features_per_kernel: int = 2,
+    n_relevant: int = 2,
+    noise: float = 0.1,
+    regression: bool = True,
+    similarity: float = 0.9,
+    test_size: int = 0,
+    random_state: int | np.random.RandomState | None = None,
+) -> Bunch:
+    """Draw tasks for which MK-MTRL's assumption is true: kernel weights are alike within groups of tasks.
+
+    Parameters
+    ----------
+    n_tasks, n_groups, n_kernels : int
+        Number of tasks T, of groups of tasks, and of kernels K; ``n_groups <= min(n_tasks, n_kernels)``.
+    n_samples : int, default=40
+        Training rows of each task.
+    n_features_per_kernel : int, default=2
+        Columns of each kernel's block.
+    n_relevant : int, default=2
+        Kernels that each group uses. The groups' kernels are disjoint where ``n_groups * n_relevant <= n_kernels``.
+    noise : float, default=0.1
+        Regression: standard deviation of the noise, where the functions have variance one. Classification: share of
+        labels that are flipped, below 0.5.
+    regression : bool, default=True
+        Real targets; otherwise labels -1 and 1 by the side of the task's median that the function is on.
+    similarity : float in [0, 1], default=0.9
+        How alike the weights are within a group; 1 makes them equal.
+    test_size : int, default=0
+        Held-out rows of each task.
+    random_state : int, RandomState or None
+        Seed.
+
+    Returns
+    -------
+    Bunch
+        ``X`` (T * n_samples, K * n_features_per_kernel), ``y``, ``tasks`` (labels "task00" and on), and ``X_test``,
+        ``y_test``, ``tasks_test`` for the held-out rows; ``task_names`` (T,), ``groups`` (T,), ``kernel_weights``
+        (T, K) with rows that sum to one, ``kernels`` (list of K), ``feature_names``, ``DESCR``.
+    """
+    _check_numbers(n_tasks, n_groups, n_kernels, n_samples, n_features_per_kernel, n_relevant, test_size)
+    _check_ranges(noise, similarity, regression)
+    rng = check_random_state(random_state)
+    groups = np.arange(n_tasks) * n_groups // n_tasks
+    weights = _draw_weights(groups, n_kernels, n_relevant, similarity, rng)
+    width = n_features_per_kernel
+    kernels = view_kernels({f"view{k}": list(range(k * width, (k + 1) * width)) for k in range(n_kernels)})
+
+    X = rng.standard_normal((n_tasks, n_samples + test_size, n_kernels * width))
+    fitted = fit_kernels(kernels, X.reshape(-1, X.shape[-1]))
+    f = np.stack([_draw_function(fitted, b, rows, rng) for b, rows in zip(weights, X, strict=True)])
+    y = f + noise * rng.standard_normal(f.shape) if regression else _draw_labels(f, noise, rng)
+
+    names = np.array([f"task{t:0{max(2, len(str(n_tasks - 1)))}d}" for t in range(n_tasks)])
+    return Bunch(
+        **_long(X[:, :n_samples], y[:, :n_samples], names),
+        **_long(X[:, n_samples:], y[:, n_samples:], names, suffix="_test"),
+        task_names=names,
+        groups=groups,
+        kernel_weights=weights,
+        kernels=kernels,
+        feature_names=[f"view{k}_{j}" for k in range(n_kernels) for j in range(width)],
+        DESCR=DESCR,
+    )
+
+
+def _draw_weights(
+    groups: np.ndarray, n_kernels: int, n_relevant: int, similarity: float, rng: np.random.RandomState
+) -> np.ndarray:
+    """groups (T,) -> weights (T, K): zero but on the group's kernels, rows sum to one."""
+    weights = np.zeros((len(groups), n_kernels))
+    order = rng.permutation(n_kernels)
+    n_groups = groups[-1] + 1
+    for g in range(n_groups):
+        # Runs on a circle with evenly spaced starts: all different, and disjoint where there are kernels enough.
+        used = order[(g * n_kernels // n_groups + np.arange(n_relevant)) % n_kernels]
+        common = rng.dirichlet(np.full(n_relevant, 5.0))
+        own = rng.dirichlet(np.ones(n_relevant), size=np.count_nonzero(groups == g))
+        weights[np.ix_(groups == g, used)] = similarity * common + (1 - similarity) * own
+    return weights
+
+
+def _draw_function(fitted: list, b: np.ndarray, X: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+    """Values (n,) at the rows of X (n, d) of a draw from the Gaussian process with kernel sum_k b_k k_k."""
+    gram = sum(b[k] * fitted[k](X) for k in np.flatnonzero(b))
+    return np.linalg.cholesky(gram + JITTER * np.eye(len(X))) @ rng.standard_normal(len(X))
+
+
+def _draw_labels(f: np.ndarray, noise: float, rng: np.random.RandomState) -> np.ndarray:
+    """f (T, n) -> labels (T, n) in {-1, 1}, half of each in every task before the flips."""
+    labels = np.where(f > np.median(f, axis=1, keepdims=True), 1, -1)
+    return np.where(rng.uniform(size=f.shape) < noise, -labels, labels)
+
+
+def _long(X: np.ndarray, y: np.ndarray, names: np.ndarray, suffix: str = "") -> dict[str, np.ndarray]:
+    """X (T, n, d), y (T, n) -> the long form, one row after the other."""
+    n_tasks, n_rows, n_features = X.shape
+    return {
+        f"X{suffix}": X.reshape(n_tasks * n_rows, n_features),
+        f"y{suffix}": y.reshape(n_tasks * n_rows),
+        f"tasks{suffix}": np.repeat(names, n_rows),
+    }
+
+
+def _check_numbers(
+    n_tasks: int, n_groups: int, n_kernels: int, n_samples: int, width: int, n_relevant: int, test_size: int
+) -> None:
+    if min(n_tasks, n_groups, n_kernels, n_samples, width, n_relevant) < 1 or test_size < 0:
+        raise ValueError("all numbers must be positive (test_size: not negative)")
+    if n_groups > min(n_tasks, n_kernels):
+        raise ValueError(f"n_groups={n_groups} is more than n_tasks={n_tasks} or n_kernels={n_kernels}")
+    if n_relevant > n_kernels:
+        raise ValueError(f"n_relevant={n_relevant} is more than n_kernels={n_kernels}")
+
+
+def _check_ranges(noise: float, similarity: float, regression: bool) -> None:
+    if noise < 0 or (not regression and noise >= 0.5):
+        raise ValueError(f"noise is not negative, and below 0.5 for classification; got {noise!r}")
+    if not 0 <= similarity <= 1:
+        raise ValueError(f"similarity is between 0 and 1, got {similarity!r}")

@@ -1,0 +1,167 @@
+"""Synthetic tasks: what is promised about weights, groups and functions holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelkin.datasets import make_related_tasks
+from kernelkin.kernels import fit_kernels
+
+
+def grams(bunch, task):
+    """(K, n, n) between the task's training rows, (K, m, n) between its held-out rows and those."""
+    kernels = fit_kernels(bunch.kernels, bunch.X)
+    train, test = bunch.X[bunch.tasks == task], bunch.X_test[bunch.tasks_test == task]
+    return np.stack([k(train) for k in kernels]), np.stack([k(test, train) for k in kernels])
+
+
+def ridge(gram, y, penalty):
+    return np.linalg.solve(gram + penalty * np.eye(len(y)), y)
+
+
+def learn_weights(stack, y, penalty):
+    """One task's kernel weights with sum one, from its training rows alone."""
+    b = np.full(len(stack), 1 / len(stack))
+    for _ in range(30):
+        a = ridge(np.tensordot(b, stack, 1), y, penalty)
+        norms = b * np.sqrt(np.einsum("i,kij,j->k", a, stack, a))
+        b = norms / norms.sum()
+    return b
+
+
+def mean_errors(bunch, penalty, error):
+    """Held-out error of ridge on the average kernel, on learned weights and on the true weights."""
+    errors = []
+    for task, truth in zip(bunch.task_names, bunch.kernel_weights, strict=True):
+        stack, cross = grams(bunch, task)
+        y, y_test = bunch.y[bunch.tasks == task], bunch.y_test[bunch.tasks_test == task]
+        centred = y - y.mean()
+        average = np.full(len(stack), 1 / len(stack))
+        for b in (average, learn_weights(stack, centred, penalty), truth):
+            f = np.tensordot(b, cross, 1) @ ridge(np.tensordot(b, stack, 1), centred, penalty) + y.mean()
+            errors.append(error(f, y_test))
+    return np.reshape(errors, (-1, 3)).mean(axis=0)
+
+
+@pytest.mark.parametrize("regression", [True, False])
+def test_long_form(regression):
+    bunch = make_related_tasks(5, 2, 4, n_samples=7, test_size=3, regression=regression, random_state=0)
+    assert bunch.X.shape == (35, 8) and bunch.X_test.shape == (15, 8)
+    assert bunch.y.shape == bunch.tasks.shape == (35,)
+    assert bunch.y_test.shape == bunch.tasks_test.shape == (15,)
+    assert np.unique(bunch.tasks).tolist() == ["task00", "task01", "task02", "task03", "task04"]
+    assert np.unique(bunch.tasks_test, return_counts=True)[1].tolist() == [3] * 5
+    assert len(bunch.feature_names) == 8 and bunch.DESCR
+    assert len(bunch.kernels) == 4 and len({kernel.name for kernel in bunch.kernels}) == 4
+
+
+def test_no_held_out_rows_by_default():
+    assert make_related_tasks(random_state=0).X_test.shape == (0, 12)
+
+
+def test_each_kernel_sees_its_own_block():
+    bunch = make_related_tasks(random_state=0)
+    rng = np.random.default_rng(0)
+    for k, kernel in enumerate(fit_kernels(bunch.kernels, bunch.X)):
+        block = slice(2 * k, 2 * k + 2)
+        changed = bunch.X.copy()
+        changed[:, np.delete(np.arange(12), block)] = rng.standard_normal((len(changed), 10))
+        assert np.array_equal(kernel(changed), kernel(bunch.X))
+        changed[:, block] *= 2
+        assert not np.allclose(kernel(changed), kernel(bunch.X))
+
+
+def test_groups_use_disjoint_kernels_and_tasks_of_one_group_the_same():
+    bunch = make_related_tasks(random_state=1)
+    used = bunch.kernel_weights > 0
+    assert bunch.groups.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert np.allclose(bunch.kernel_weights.sum(axis=1), 1)
+    same_group = bunch.groups[:, None] == bunch.groups
+    assert np.array_equal(used.astype(int) @ used.T, np.where(same_group, 2, 0))
+
+
+def test_groups_differ_when_kernels_are_scarce():
+    bunch = make_related_tasks(5, 5, 5, n_relevant=3, random_state=0)
+    used = bunch.kernel_weights > 0
+    assert np.all(used.sum(axis=1) == 3)
+    assert len(np.unique(used, axis=0)) == 5
+
+
+def test_similarity_sets_the_spread_within_groups():
+    def spread(similarity):
+        weights = make_related_tasks(300, 1, 4, n_samples=1, similarity=similarity, random_state=0).kernel_weights
+        return weights.std(axis=0).max()
+
+    assert spread(1.0) == pytest.approx(0, abs=1e-12)
+    # The deviations are (1 - similarity) times those of one and the same draw.
+    assert spread(0.8) == pytest.approx(0.2 * spread(0.0))
+    assert spread(0.0) > 0.2
+
+
+def test_targets_have_the_covariance_of_the_combined_kernel():
+    """Whitened by the true Gram plus noise, the targets are standard normal; by that of another group, not."""
+    bunch = make_related_tasks(60, 3, 6, n_samples=50, noise=0.2, random_state=0)
+    kernels = fit_kernels(bunch.kernels, bunch.X)
+
+    def whitened(weights):
+        z = []
+        for task, b in zip(bunch.task_names, weights, strict=True):
+            rows = bunch.X[bunch.tasks == task]
+            gram = sum(b[k] * kernels[k](rows) for k in range(6)) + 0.2**2 * np.eye(50)
+            z.append(np.linalg.solve(np.linalg.cholesky(gram), bunch.y[bunch.tasks == task]))
+        return np.ravel(z)
+
+    three_sigma = 3 * np.sqrt(2 / 3000)  # the mean of 3000 squares of standard normal numbers
+    assert np.mean(whitened(bunch.kernel_weights) ** 2) == pytest.approx(1, abs=three_sigma)
+    assert np.mean(whitened(np.roll(bunch.kernel_weights, 20, axis=0)) ** 2) > 1 + 3 * three_sigma
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_learned_weights_beat_the_average_kernel_in_regression(seed):
+    bunch = make_related_tasks(test_size=100, random_state=seed)
+    average, learned, true = mean_errors(bunch, 0.05, lambda f, y: np.mean((f - y) ** 2) / y.var())
+    assert learned < 0.7 * average
+    assert true < learned < 1.6 * true
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_learned_weights_beat_the_average_kernel_in_classification(seed):
+    bunch = make_related_tasks(regression=False, test_size=100, random_state=seed)
+    average, learned, true = mean_errors(bunch, 0.5, lambda f, y: np.mean(np.sign(f) != y))
+    assert learned < average - 0.01
+    assert true < average - 0.04
+
+
+def test_labels_are_balanced_and_flipped_as_often_as_asked():
+    clean, noisy = (
+        make_related_tasks(regression=False, noise=noise, n_samples=200, random_state=3) for noise in (0.0, 0.2)
+    )
+    assert np.array_equal(clean.X, noisy.X)
+    assert np.array_equal(clean.y.reshape(12, 200).sum(axis=1), np.zeros(12))
+    assert set(np.unique(noisy.y)) == {-1, 1}
+    assert np.mean(clean.y != noisy.y) == pytest.approx(0.2, abs=0.025)  # three standard deviations
+
+
+def test_seed_repeats_the_draw():
+    first, again, other = (make_related_tasks(random_state=seed) for seed in (5, 5, 6))
+    assert np.array_equal(first.X, again.X) and np.array_equal(first.y, again.y)
+    assert not np.array_equal(first.y, other.y)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_groups": 13}, "n_groups=13 is more than"),
+        ({"n_groups": 7}, "n_kernels=6"),
+        ({"n_relevant": 7}, "n_relevant=7 is more than"),
+        ({"n_samples": 0}, "must be positive"),
+        ({"test_size": -1}, "must be positive"),
+        ({"noise": -0.1}, "noise is not negative"),
+        ({"noise": 0.5, "regression": False}, "below 0.5"),
+        ({"similarity": 1.1}, "between 0 and 1"),
+    ],
+)
+def test_impossible_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_related_tasks(**arguments)

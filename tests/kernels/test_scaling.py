@@ -182,10 +182,12 @@ def test_a_zero_kernel_stays_zero(normalize, X):
     assert (cross[0] == 0).all()
 
 
-@pytest.mark.parametrize("value", [0.1, 1.0, 1e6])
-def test_a_constant_kernel_vanishes_when_centred(value):
-    scaling, scaled = fit_scaling("center", np.full((1, 7, 7), value))
-    assert (scaled == 0).all() and (scaling.apply(np.full((1, 2, 7), value)) == 0).all()
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_a_constant_kernel_vanishes_when_centred(dtype, rng):
+    # Rounding leaves some of these a positive mean diagonal, which must not be blown up to one.
+    G = np.broadcast_to(10 ** rng.uniform(-6, 6, size=(50, 1, 1)), (50, 31, 31)).astype(dtype)
+    scaling, scaled = fit_scaling("center", G, rng.uniform(size=31))
+    assert (scaled == 0).all() and (scaling.apply(G[:, :2]) == 0).all()
 
 
 def test_cosine_is_zero_where_the_diagonal_is(X):

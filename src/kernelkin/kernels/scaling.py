@@ -28,6 +28,8 @@ class Scaling:
 
     factor: np.ndarray
     name: ClassVar[str | None] = None
+    # Whether `apply` needs the values at every training row, or can do with those that carry a coefficient.
+    needs_all_rows: ClassVar[bool] = False
 
     @classmethod
     def fit(cls, diagonal: np.ndarray, gram: np.ndarray | None, weight: np.ndarray) -> Scaling:
@@ -57,6 +59,10 @@ class Scaling:
         """The scaling of some of the kernels, by position."""
         return type(self)(**{f.name: getattr(self, f.name)[kernels] for f in fields(self)})
 
+    def take(self, rows: np.ndarray) -> Scaling:
+        """The scaling for values at some of the training rows, by position; all of them if `needs_all_rows`."""
+        return self
+
     def _shift(self, out: np.ndarray, query_diagonal: np.ndarray | None) -> None:
         """What depends on the row or the column of a value, in place."""
 
@@ -82,6 +88,9 @@ class CosineScaling(Scaling):
     def fit(cls, diagonal: np.ndarray, gram: np.ndarray | None, weight: np.ndarray) -> CosineScaling:
         return cls(np.ones(len(diagonal)), np.sqrt(_inverse(diagonal)))
 
+    def take(self, rows: np.ndarray) -> CosineScaling:
+        return CosineScaling(self.factor, self.inverse_root[:, rows])
+
     def _shift(self, out: np.ndarray, query_diagonal: np.ndarray | None) -> None:
         if query_diagonal is None:
             raise ValueError("normalize='cosine' needs k(x, x) of the rows it is applied to")
@@ -103,6 +112,7 @@ class CenterScaling(Scaling):
     grand_mean: np.ndarray
     weight: np.ndarray
     name = "center"
+    needs_all_rows = True
 
     @classmethod
     def fit(cls, diagonal: np.ndarray, gram: np.ndarray | None, weight: np.ndarray) -> CenterScaling:

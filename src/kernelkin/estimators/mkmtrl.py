@@ -1,0 +1,244 @@
+"""MK-MTRL: kernel weights of all tasks learned together with the relationship of the tasks."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval
+
+from ..data import TaskData
+from ..exceptions import CollapseWarning
+from ..grams import KernelBank
+from ..penalties import RelationPenalty
+from ..solvers import Solution
+from .base import MultiKernelClassifier, MultiKernelEstimator, MultiKernelRegressor
+
+
+class _Relationship(MultiKernelEstimator):
+    """What the two MK-MTRL estimators share: the relationship penalty and its three numbers."""
+
+    _relation_constraints: ClassVar[dict[str, list]] = {
+        "prior": ["array-like", None],
+        "shrinkage": [Interval(Real, 0, 1, closed="both")],
+        "min_rank": [Interval(Real, 1, None, closed="left")],
+    }
+
+    prior: Any
+    shrinkage: float
+    min_rank: float
+
+    def _penalty(self, n_tasks: int) -> RelationPenalty:
+        if self.min_rank > n_tasks:
+            raise ValueError(f"min_rank={self.min_rank:g} is above the number of tasks, which is {n_tasks}")
+        return RelationPenalty(n_tasks, self.prior, self.shrinkage, self.min_rank)
+
+    def _store(self, data: TaskData, bank: KernelBank, solution: Solution) -> None:
+        super()._store(data, bank, solution)
+        free = self.shrinkage == 0 and self.min_rank == 1
+        if free and min(self.kernel_weights_.shape) > 1 and self.effective_rank_ < 1 + 1e-3:
+            warnings.warn(
+                f"the relationship has collapsed: all {len(self.tasks_)} tasks use the same mix of kernels "
+                f"(effective rank {self.effective_rank_:.4f}), as the optimum of the paper's penalty must, and "
+                "task_relationship_ says nothing about groups. Try min_rank=2 or more, or shrinkage=0.1.",
+                CollapseWarning,
+                stacklevel=4,
+            )
+
+
+class MKMTRLClassifier(_Relationship, MultiKernelClassifier):
+    """Multi-task multiple kernel relationship learning for classification.
+
+    Learns for each task how much of each kernel to use, together with a task relationship that ties the tasks' weights,
+    and one kernel machine for each task. The problem is convex; `duality_gap_` certifies how close to its optimum the
+    fit is.
+
+    Parameters
+    ----------
+    kernels : None, "precomputed", or a kernel, a name, a callable, or a list of these
+        The base kernels. None: Gaussians of several widths around the median distance, and a linear kernel.
+    C : float
+        Cost of errors on training rows.
+    mu : float
+        Strength of the penalty on the kernel weights.
+    prior : array (T, T), optional
+        What is known about the relationship of the tasks, in the order of `tasks_`: a positive definite matrix.
+    shrinkage : float in [0, 1]
+        How far the relationship is held to the prior. 1: the prior itself.
+    min_rank : float in [1, T]
+        Over how many directions at least the relationship spreads. T: independent tasks.
+    normalize : {"trace", "cosine", "center"} or None
+        How kernels are scaled, fitted on training rows.
+    loss : {"hinge", "squared"}
+        A support vector machine, or a least-squares one.
+    class_weight : dict, "balanced" or None
+        Weights of classes; "balanced" within each task.
+    solver : {"joint", "alternating"} or a solver
+        "joint" closes the duality gap; "alternating" is the paper's Algorithm 1.
+    init : array (T, K), optional
+        Kernel weights to start from, such as those a `callback` kept.
+    task_column : int or str, optional
+        The column of X that holds the task of each row: what survives `GridSearchCV` and pipelines.
+    tol : float
+        The relative duality gap to reach.
+    max_iter : int
+        How often all machines may be solved ("joint"), or the relationship updated ("alternating").
+    n_jobs : int, optional
+        Threads over tasks. The result does not depend on it.
+    random_state : int, RandomState or None
+        Not used by the solvers at hand, which are deterministic.
+    verbose : int
+        1 prints a line for each iteration.
+    callback : callable, optional
+        Called with an `Iterate` (weights, bounds, gap) after each iteration; what it keeps survives an interrupt.
+
+    Attributes
+    ----------
+    tasks_ : array (T,), the task labels; the order of everything below.
+    classes_ : array, all classes; `task_classes_` has those of each task.
+    kernels_, kernel_names_ : the K fitted kernels and their names.
+    kernel_weights_ : array (T, K).
+    task_relationship_, task_correlation_ : arrays (T, T), Omega, and Omega scaled to unit diagonal.
+    dual_coef_ : list of arrays (n_t, outputs), signed dual variables of each task.
+    intercept_ : array (T,), or a list where a task has several outputs.
+    objective_, duality_gap_ : the objective, and how far at most it is above the optimum.
+    effective_rank_ : exp of the entropy of the normalised singular values of the weights.
+    history_ : dict of arrays, one entry per iteration.
+    n_iter_ : int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = MKMTRLClassifier().fit(X, y, tasks=tasks)
+    >>> model.kernel_weights_.shape
+    (3, 6)
+    >>> bool(model.duality_gap_ <= 1e-3 * model.objective_)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **MultiKernelClassifier._parameter_constraints,
+        **_Relationship._relation_constraints,
+    }
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        C: float = 1.0,
+        mu: float = 1.0,
+        prior: Any = None,
+        shrinkage: float = 0.1,
+        min_rank: float = 1.0,
+        normalize: str | None = "trace",
+        loss: str = "hinge",
+        class_weight: Any = None,
+        solver: Any = "joint",
+        init: Any = None,
+        task_column: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 100,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Any = None,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.mu = mu
+        self.prior = prior
+        self.shrinkage = shrinkage
+        self.min_rank = min_rank
+        self.normalize = normalize
+        self.loss = loss
+        self.class_weight = class_weight
+        self.solver = solver
+        self.init = init
+        self.task_column = task_column
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+
+class MKMTRLRegressor(_Relationship, MultiKernelRegressor):
+    """Multi-task multiple kernel relationship learning for regression.
+
+    Parameters
+    ----------
+    loss : {"squared", "epsilon_insensitive"}
+        Kernel ridge regression, or support vector regression.
+    epsilon : float
+        Half the width of the tube without loss, for ``loss="epsilon_insensitive"``.
+    fit_intercept : bool
+        Whether each task has an intercept.
+    kernels, C, mu, prior, shrinkage, min_rank, normalize, solver, init, task_column, tol, max_iter, n_jobs, \
+random_state, verbose, callback
+        As for `MKMTRLClassifier`, which also lists the fitted attributes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])  # wide: two tasks on the same rows
+    >>> model = MKMTRLRegressor(C=10).fit(X, Y)
+    >>> model.predict(X).shape
+    (40, 2)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **MultiKernelRegressor._parameter_constraints,
+        **_Relationship._relation_constraints,
+    }
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        C: float = 1.0,
+        mu: float = 1.0,
+        prior: Any = None,
+        shrinkage: float = 0.1,
+        min_rank: float = 1.0,
+        normalize: str | None = "trace",
+        loss: str = "squared",
+        epsilon: float = 0.1,
+        fit_intercept: bool = True,
+        solver: Any = "joint",
+        init: Any = None,
+        task_column: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 100,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Any = None,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.mu = mu
+        self.prior = prior
+        self.shrinkage = shrinkage
+        self.min_rank = min_rank
+        self.normalize = normalize
+        self.loss = loss
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.init = init
+        self.task_column = task_column
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback

@@ -1,0 +1,61 @@
+"""From targets to machines: how classes are coded, and what each row costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..data import TaskData, listing
+from ..learners import Machine
+
+
+def class_machines(
+    data: TaskData, C: float, class_weight: Mapping | str | None
+) -> tuple[list[Machine], list[np.ndarray]]:
+    """One machine for each task, and the classes of each task.
+
+    A task of two classes has one output, positive for the second class. A task of more has one output for each class
+    against the rest.
+    """
+    machines, task_classes = [], []
+    for rows, y in zip(data.rows, data.y, strict=True):
+        classes, codes = np.unique(y, return_inverse=True)
+        positive = codes[:, np.newaxis] == (np.arange(len(classes)) if len(classes) > 2 else [1])
+        weight = data.sample_weight[rows]
+        cost = C * weight * _class_weights(class_weight, classes, codes, weight)[codes]
+        machines.append(_machine(np.where(positive, 1.0, -1.0), cost, fit_intercept=True))
+        task_classes.append(classes)
+    return machines, task_classes
+
+
+def regression_machines(data: TaskData, C: float, fit_intercept: bool) -> list[Machine]:
+    """One machine with one output for each task."""
+    return [
+        _machine(y[:, np.newaxis], C * data.sample_weight[rows], fit_intercept)
+        for rows, y in zip(data.rows, data.y, strict=True)
+    ]
+
+
+def _machine(y: np.ndarray, cost: np.ndarray, fit_intercept: bool) -> Machine:
+    return Machine(
+        y=np.ascontiguousarray(y, dtype=np.float64),
+        C=np.repeat(cost[:, np.newaxis], y.shape[1], axis=1),
+        groups=np.zeros(len(y), dtype=np.intp),
+        n_groups=int(fit_intercept),
+    )
+
+
+def _class_weights(
+    class_weight: Mapping | str | None, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """The weight of each class of one task; "balanced" gives every class of the task the same total."""
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str):
+        totals = np.bincount(codes, weights=weight)
+        return totals.sum() / (len(classes) * totals)
+    weights = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
+    if not (np.isfinite(weights) & (weights > 0)).all():
+        raise ValueError(f"class_weight must be positive, and is {listing(weights.tolist())} for {listing(classes)}")
+    return weights

@@ -1,0 +1,17 @@
+"""Gram matrices: nothing outside this package touches their memory."""
+
+from .build import KernelBank, build_grams
+from .collections import Grams, SharedGrams, TaskGrams
+from .expansion import TaskFunctions, task_functions
+from .stack import GramStack
+
+__all__ = [
+    "GramStack",
+    "Grams",
+    "KernelBank",
+    "SharedGrams",
+    "TaskFunctions",
+    "TaskGrams",
+    "build_grams",
+    "task_functions",
+]

@@ -1,0 +1,102 @@
+"""The Gram stacks of all machines of a problem, shared by tasks (wide data) or one for each task (long data).
+
+A machine is one kernel machine; a component is one column of the weights B. Without couplings there is one of each for
+every task. `combine` and `quadratic_forms` are the only doors to the memory behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from ..parallel import Each, serially
+from .stack import GramStack
+
+# Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.
+_BATCH_BYTES = 1 << 28
+
+
+class Grams(Protocol):
+    """What an objective needs of Gram matrices."""
+
+    n_kernels: int
+    n_components: int
+    n_machines: int
+
+    def batches(self) -> Iterator[range]:
+        """Machines in runs whose combined Grams fit into memory together."""
+        ...
+
+    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
+        """B (K, J) -> the combined Gram (n_m, n_m) of each machine."""
+        ...
+
+    def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
+        """a (n_m, outputs) of each machine -> Q (K, J), zero for components these machines do not use."""
+        ...
+
+
+class TaskGrams:
+    """One stack for each task: long data, where tasks have rows of their own."""
+
+    def __init__(self, stacks: Sequence[GramStack]) -> None:
+        self.stacks = list(stacks)
+        self.n_kernels = stacks[0].n_kernels
+        self.n_components = self.n_machines = len(stacks)
+
+    def batches(self) -> Iterator[range]:
+        sizes = [8 * stack.n_rows**2 for stack in self.stacks]
+        return _runs(sizes)
+
+    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
+        return each(lambda m: self.stacks[m].combine(B[:, m : m + 1])[0], machines)
+
+    def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
+        Q = np.zeros((self.n_kernels, self.n_components))
+        forms = each(lambda i: self.stacks[machines[i]].quadratic_forms(a[i]).sum(axis=1), range(len(machines)))
+        Q[:, machines.start : machines.stop] = np.array(forms).T
+        return Q
+
+
+class SharedGrams:
+    """One stack for all tasks: wide data. A task without a label on some rows uses the block of its own rows."""
+
+    def __init__(self, stack: GramStack, rows: Sequence[np.ndarray]) -> None:
+        self.stack = stack
+        self.rows = [None if len(kept) == stack.n_rows else kept for kept in rows]
+        self.n_kernels = stack.n_kernels
+        self.n_components = self.n_machines = len(rows)
+
+    def batches(self) -> Iterator[range]:
+        return _runs([8 * self.stack.n_rows**2] * self.n_machines)
+
+    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
+        whole = self.stack.combine(B[:, machines.start : machines.stop], each)
+        return [
+            gram if self.rows[m] is None else gram[np.ix_(self.rows[m], self.rows[m])]
+            for m, gram in zip(machines, whole, strict=True)
+        ]
+
+    def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
+        outputs = [part.shape[1] for part in a]
+        spread = np.zeros((self.stack.n_rows, sum(outputs)))
+        starts = np.cumsum([0, *outputs[:-1]])
+        for m, part, start in zip(machines, a, starts, strict=True):
+            rows = slice(None) if self.rows[m] is None else self.rows[m]
+            spread[rows, start : start + part.shape[1]] = part
+        Q = np.zeros((self.n_kernels, self.n_components))
+        Q[:, machines.start : machines.stop] = np.add.reduceat(self.stack.quadratic_forms(spread, each), starts, axis=1)
+        return Q
+
+
+def _runs(sizes: Sequence[int]) -> Iterator[range]:
+    """Consecutive indices whose sizes stay below the batch limit (or one index that exceeds it alone)."""
+    start, total = 0, 0
+    for index, size in enumerate(sizes):
+        if index > start and total + size > _BATCH_BYTES:
+            yield range(start, index)
+            start, total = index, 0
+        total += size
+    yield range(start, len(sizes))

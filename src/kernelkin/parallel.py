@@ -1,0 +1,49 @@
+"""The loop over machines: threads, because the work inside (BLAS, compiled loops) releases the interpreter lock.
+
+Inside a `Workers` block BLAS keeps to one thread: many small calls suffer badly from oversubscription, and a fixed
+number of threads per call makes results the same to the bit for any `n_jobs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# How a room runs its loop over independent pieces: `each(function, items) -> list of results, in order`.
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
+
+
+def serially(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """The plain loop."""
+    return [function(item) for item in items]
+
+
+class Workers:
+    """`with Workers(n_jobs) as workers: workers.map(function, items)`, in order, by `n_jobs` threads."""
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        from joblib import effective_n_jobs
+        from threadpoolctl import ThreadpoolController
+
+        self.n_jobs: int = effective_n_jobs(n_jobs)
+        self._controller = ThreadpoolController()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Workers:
+        self._limits = self._controller.limit(limits=1, user_api="blas")
+        self._pool = ThreadPoolExecutor(self.n_jobs) if self.n_jobs > 1 else None
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._limits.restore_original_limits()
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        if self._pool is None:
+            return serially(function, items)
+        return list(self._pool.map(function, items))

@@ -1,0 +1,118 @@
+"""Moving the kernel weights B while the functions w and the relationship Omega stay: three ways.
+
+Each minimises, or steps towards the minimum of, `sum_kt W_kt/(2 B_kt) + (mu/2) tr(B P B')` over B >= 0, where
+`W_kt = |w_tk|^2` and `P = inv(Omega)`. Every kernel's row of B is a problem of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+# A function norm of zero would let its weight reach zero, where the next machine cannot revive it and Newton's barrier
+# is gone; this share of the largest one keeps it inside.
+_FLOOR = 1e-14
+
+
+def row_objective(B: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float) -> np.ndarray:
+    """The value (K,) of each kernel's problem."""
+    return 0.5 * (W / B).sum(axis=1) + 0.5 * mu * np.einsum("kt,ts,ks->k", B, P, B)
+
+
+def newton_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
+    """The minimiser, by damped Newton steps on all rows at once: no row's objective ever rises."""
+    W, B = _norms(B, Q)
+    value = row_objective(B, W, P, mu)
+    diagonal = np.arange(B.shape[1])
+    for _ in range(100):
+        slope = mu * (B @ P) - 0.5 * W / B**2
+        curvature = np.repeat(mu * P[np.newaxis], len(B), axis=0)
+        curvature[:, diagonal, diagonal] += W / B**3
+        step = -np.linalg.solve(curvature, slope[..., np.newaxis])[..., 0]
+        decrement = -(slope * step).sum(axis=1)
+        if (decrement <= 1e-14 * value).all():
+            break
+        B, value = _line_search(B, step, decrement, value, W, P, mu)
+    return B
+
+
+def _line_search(
+    B: np.ndarray, step: np.ndarray, decrement: np.ndarray, value: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Halve each row's step until it stays inside B > 0 and lowers the row's objective enough."""
+    with np.errstate(divide="ignore"):
+        room = np.where(step < 0, -0.95 * B / np.where(step < 0, step, 1.0), np.inf).min(axis=1)
+    length = np.minimum(1.0, room)
+    for _ in range(60):
+        trial = B + length[:, np.newaxis] * step
+        reached = row_objective(trial, W, P, mu)
+        good = reached <= value - 0.1 * length * decrement
+        if good.all():
+            return trial, reached
+        length = np.where(good, length, 0.5 * length)
+    return np.where(good[:, np.newaxis], trial, B), np.where(good, reached, value)
+
+
+def fista_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
+    """The minimiser, by accelerated proximal steps that start anew whenever the objective would rise."""
+    W, B = _norms(B, Q)
+    rate = mu * float(np.linalg.eigvalsh(P)[-1])
+    value = row_objective(B, W, P, mu).sum()
+    ahead, speed = B, 1.0
+    for _ in range(500):
+        trial = _prox(ahead - mu * (ahead @ P) / rate, 0.5 * W / rate)
+        reached = row_objective(trial, W, P, mu).sum()
+        if reached > value:
+            if speed == 1.0:
+                break
+            ahead, speed = B, 1.0
+            continue
+        faster = 0.5 + np.sqrt(0.25 + speed**2)
+        ahead, speed = trial + (speed - 1) / faster * (trial - B), faster
+        done = value - reached <= 1e-14 * value
+        B, value = trial, reached
+        if done:
+            break
+    return B
+
+
+def _prox(v: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """The positive root b of `b^3 - v b^2 - c = 0`: argmin of `c/b + (b - v)^2/2`.
+
+    Newton's method from above the root, where the cubic is convex and rising, comes down to it without overshooting.
+    """
+    b = np.maximum(v, 0.0) + np.cbrt(c)
+    for _ in range(60):
+        lower = b - (b**3 - v * b**2 - c) / (3 * b**2 - 2 * v * b)
+        if (b - lower <= 4 * np.finfo(float).eps * b).all():
+            break
+        b = lower
+    return b
+
+
+def closed_form_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
+    """The paper's eq. 8: the direction `(W / B^2) Omega`, that is `Q Omega`, projected to B >= 0.
+
+    The paper normalises it to tr(B P B') = 1, which belongs to the problem with a constraint in place of mu. Here its
+    length is the one that minimises the objective along that direction.
+    """
+    W = 2.0 * B**2 * Q
+    direction = np.maximum(Q @ Omega, 0.0)
+    used = direction > 0
+    pull = 0.5 * (W[used] / direction[used]).sum()
+    return np.cbrt(pull / (mu * np.einsum("kt,ts,ks->", direction, P, direction))) * direction
+
+
+def _norms(B: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """W (K, T) from the weights the machines were solved at, and a start B > 0, both away from zero."""
+    W = 2.0 * B**2 * Q
+    return np.maximum(W, _FLOOR * W.max()), np.maximum(B, _FLOOR * B.max())
+
+
+WeightStep = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float], np.ndarray]
+WEIGHT_STEPS: dict[str, WeightStep] = {
+    "newton": newton_step,
+    "fista": fista_step,
+    "closed_form": closed_form_step,
+}

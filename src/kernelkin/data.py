@@ -67,10 +67,7 @@ def read_training(estimator: Any, X: Any, y: Any, tasks: Any, sample_weight: Any
     Y = _check_targets(y, classification=classification, tasks_given=tasks is not None)
     check_consistent_length(X, Y)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if Y.ndim == 2:
-        data = _wide(X, Y, weights, _column_names(y))
-    else:
-        data = _long(X, Y, weights, tasks)
+    data = _wide(X, Y, weights, _column_names(y)) if Y.ndim == 2 else _long(X, Y, weights, tasks)
     data = replace(data, feature_names=names)
     _check_tasks(data, classification=classification)
     return data
@@ -117,7 +114,7 @@ def listing(labels: Sequence[Any] | np.ndarray, at_most: int = 8) -> str:
 
 def _check_dimensions(X: Any) -> None:
     """Refuse one row or one column passed as a flat list, in scikit-learn's words."""
-    if np.ndim(X) < 2 and not issparse(X):
+    if not issparse(X) and not hasattr(X, "columns") and np.asarray(X).ndim < 2:
         check_array(X, dtype=None)
 
 

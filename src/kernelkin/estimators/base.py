@@ -37,7 +37,7 @@ class MultiKernelEstimator(BaseEstimator):
 
     __metadata_request__predict: ClassVar = {"split": UNUSED}
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernels": "no_validation",
         "C": [Interval(Real, 0, None, closed="neither")],
         "mu": [Interval(Real, 0, None, closed="neither")],
@@ -190,7 +190,7 @@ class MultiKernelEstimator(BaseEstimator):
 class MultiKernelClassifier(ClassifierMixin, MultiKernelEstimator):
     """A multi-kernel estimator whose tasks have classes."""
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **MultiKernelEstimator._parameter_constraints,
         "loss": [StrOptions({"hinge", "squared"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -213,8 +213,8 @@ class MultiKernelClassifier(ClassifierMixin, MultiKernelEstimator):
         Returns
         -------
         values : (q,) where all tasks have the same two classes, positive for the second one; otherwise (q, n_classes)
-            in the order of `classes_`, -inf for classes that a row's task does not have. On wide data (q, T) where every
-            task has two classes, else (q, T, n_classes).
+            in the order of `classes_`, -inf for classes that a row's task does not have. On wide data (q, T) where
+            every task has two classes, else (q, T, n_classes).
         """
         return self._decide(self._read_queries(X, tasks))
 
@@ -257,7 +257,7 @@ class MultiKernelClassifier(ClassifierMixin, MultiKernelEstimator):
 class MultiKernelRegressor(RegressorMixin, MultiKernelEstimator):
     """A multi-kernel estimator whose tasks have real targets."""
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **MultiKernelEstimator._parameter_constraints,
         "loss": [StrOptions({"squared", "epsilon_insensitive"})],
         "epsilon": [Interval(Real, 0, None, closed="left")],

@@ -19,7 +19,7 @@ from .base import MultiKernelClassifier, MultiKernelEstimator, MultiKernelRegres
 class _Relationship(MultiKernelEstimator):
     """What the two MK-MTRL estimators share: the relationship penalty and its three numbers."""
 
-    _relation_constraints: ClassVar[dict[str, list]] = {
+    _relation_constraints: ClassVar[dict[str, Any]] = {
         "prior": ["array-like", None],
         "shrinkage": [Interval(Real, 0, 1, closed="both")],
         "min_rank": [Interval(Real, 1, None, closed="left")],
@@ -121,7 +121,7 @@ class MKMTRLClassifier(_Relationship, MultiKernelClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **MultiKernelClassifier._parameter_constraints,
         **_Relationship._relation_constraints,
     }
@@ -195,7 +195,7 @@ random_state, verbose, callback
     (40, 2)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **MultiKernelRegressor._parameter_constraints,
         **_Relationship._relation_constraints,
     }

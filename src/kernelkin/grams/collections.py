@@ -74,10 +74,7 @@ class SharedGrams:
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
         whole = self.stack.combine(B[:, machines.start : machines.stop], each)
-        return [
-            gram if self.rows[m] is None else gram[np.ix_(self.rows[m], self.rows[m])]
-            for m, gram in zip(machines, whole, strict=True)
-        ]
+        return [_block(gram, self.rows[m]) for m, gram in zip(machines, whole, strict=True)]
 
     def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
         outputs = [part.shape[1] for part in a]
@@ -89,6 +86,10 @@ class SharedGrams:
         Q = np.zeros((self.n_kernels, self.n_components))
         Q[:, machines.start : machines.stop] = np.add.reduceat(self.stack.quadratic_forms(spread, each), starts, axis=1)
         return Q
+
+
+def _block(gram: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    return gram if rows is None else gram[np.ix_(rows, rows)]
 
 
 def _runs(sizes: Sequence[int]) -> Iterator[range]:

@@ -12,15 +12,13 @@ a = 0, where |a| has its kink. Import this module lazily: numba is slow to impor
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 
 from .base import DualSolution, Machine
 from .intercepts import best_intercept, piecewise_loss
+from .steps import TINY, State, burst, extremes, kinks, steepest
 
-_TINY = 1e-300
 _MAX_STEPS = 10_000_000
 
 
@@ -49,26 +47,6 @@ def solve_box(
     return DualSolution(a, *values)
 
 
-class _State(NamedTuple):
-    """One output being solved; the arrays a, slope, up and down change in place.
-
-    ``slope = p - Ga``. ``slope + up`` is the derivative of the dual as a row's a rises (-inf at the upper bound) and
-    ``slope + down`` the derivative as it falls (inf at the lower bound): up and down change only for rows that move.
-    """
-
-    gram: np.ndarray
-    diagonal: np.ndarray
-    p: np.ndarray
-    lo: np.ndarray
-    hi: np.ndarray
-    epsilon: float
-    starts: np.ndarray
-    a: np.ndarray
-    slope: np.ndarray
-    up: np.ndarray
-    down: np.ndarray
-
-
 @njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
 def _solve(gram, p, lo, hi, epsilon, starts, a, tol):
     """All outputs, one after the other; a (n, m) is overwritten by the solution."""
@@ -77,7 +55,7 @@ def _solve(gram, p, lo, hi, epsilon, starts, a, tol):
     lin, quad, primal = 0.0, 0.0, 0.0
     diagonal = np.diag(gram).copy()
     for k in range(m):
-        s = _State(
+        s = State(
             gram, diagonal, p[:, k].copy(), lo[:, k].copy(), hi[:, k].copy(), epsilon, starts, a[:, k].copy(),
             np.empty(n), np.empty(n), np.empty(n),
         )  # fmt: skip
@@ -97,7 +75,7 @@ def _solve_output(s, intercept, tol):
     fresh, stalled, steps, floor_gap = True, False, 0, np.inf
     while True:
         lin, quad, primal = _measure(s, intercept)
-        gap, target = primal - lin + quad, tol * max(abs(primal), _TINY)
+        gap, target = primal - lin + quad, tol * max(abs(primal), TINY)
         if gap <= target or stalled or steps >= max(_MAX_STEPS, 100 * n):
             # Never certify with a slope that was only updated: rounding has made it drift.
             if not fresh:
@@ -109,7 +87,7 @@ def _solve_output(s, intercept, tol):
             if not stalled or gap <= target or gap > 0.5 * floor_gap:
                 return lin, quad, primal
             floor_gap = gap
-        done, gain, violation = _burst(s, target / gap, floor, n)
+        done, gain, violation = burst(s, target / gap, floor, n)
         steps += done
         fresh = done == 0
         # The gap is of first order in the violation but the gain of second, so a gain far below the rounding of the
@@ -159,22 +137,11 @@ def _refresh(s):
     """Slope, up and down from a, reading only the Gram rows of non-zero a."""
     s.slope[:] = s.p
     for i in range(len(s.a)):
-        _mark(s, i)
+        s.up[i], s.down[i] = kinks(s.a[i], s.lo[i], s.hi[i], s.epsilon)
+    for i in range(uint64(len(s.a))):
         if s.a[i] != 0.0:
-            _add_row(s.slope, s.gram[i], -s.a[i])
-
-
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _add_row(slope, row, factor):
-    for k in range(len(slope)):
-        slope[k] += factor * row[k]
-
-
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _mark(s, i):
-    """One-sided derivatives of ``-epsilon |a_i|``, infinite where the box ends."""
-    s.up[i] = -np.inf if s.a[i] >= s.hi[i] else (-s.epsilon if s.a[i] >= 0.0 else s.epsilon)
-    s.down[i] = np.inf if s.a[i] <= s.lo[i] else (-s.epsilon if s.a[i] > 0.0 else s.epsilon)
+            for k in range(uint64(len(s.a))):
+                s.slope[k] -= s.a[i] * s.gram[i, k]
 
 
 @njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
@@ -194,122 +161,3 @@ def _measure(s, intercept):
         for i in range(first, last):
             loss += piecewise_loss(s.slope[i] - c, s.lo[i], s.hi[i], s.epsilon)
     return lin, quad, quad + loss
-
-
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _burst(s, fraction, floor, limit):
-    """Step until the violation is ``fraction`` of the present one, at most ``limit`` times.
-
-    Returns the number of steps, their gain in the dual and the violation that is left.
-    """
-    gain = 0.0
-    i, group, violation = _steepest(s)
-    goal = max(fraction * violation, floor)
-    for step in range(limit):
-        if violation <= goal:
-            return step, gain, violation
-        gain += _move_one(s, i) if group < 0 else _move_pair(s, i, group)
-        i, group, violation = _steepest(s)
-    return limit, gain, violation
-
-
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _steepest(s):
-    """The first row of the next step, its group and the violation; row -1 where there is nothing to gain."""
-    row, worst_group, worst = -1, -1, 0.0
-    if len(s.starts) == 1:
-        row, worst = _best_single(s)
-    for group in range(len(s.starts) - 1):
-        first, last = s.starts[group], s.starts[group + 1]
-        i, violation = _extremes(s.slope[first:last], s.up[first:last], s.down[first:last])
-        if violation > worst:
-            row, worst_group, worst = first + i, group, violation
-    return row, worst_group, worst
-
-
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _extremes(slope, up, down):
-    """The row of one group that gains most by rising, and the violation of the group."""
-    row, highest, lowest = -1, -np.inf, np.inf
-    for k in range(len(slope)):
-        if slope[k] + up[k] > highest:
-            row, highest = k, slope[k] + up[k]
-        if slope[k] + down[k] < lowest:
-            lowest = slope[k] + down[k]
-    return row, highest - lowest
-
-
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _best_single(s):
-    """Without intercepts: the row whose own step would gain most, and its violation."""
-    row, best, violation = -1, 0.0, 0.0
-    for k in range(len(s.slope)):
-        v = max(s.slope[k] + s.up[k], -s.slope[k] - s.down[k])
-        if v > 0.0 and v * v > best * max(s.diagonal[k], _TINY):
-            row, best, violation = k, v * v / max(s.diagonal[k], _TINY), v
-    return row, violation
-
-
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _best_partner(slope, down, diagonal, row, height, own):
-    """The row of the group that gains most by falling while the first row, at ``height``, rises."""
-    partner, best, curvature, floor = -1, 0.0, 0.0, 1e-12 * own + _TINY
-    for k in range(len(slope)):
-        v = height - (slope[k] + down[k])  # these brackets make it exactly zero for the row itself
-        if v > 0.0:
-            c = max(own + diagonal[k] - 2.0 * row[k], floor)
-            if v * v > best * c:
-                partner, best, curvature = k, v * v / c, c
-    return partner, curvature
-
-
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _move_pair(s, i, group):
-    """Raise row i and lower its best partner in the group by the same amount; the gain in the dual."""
-    first, last = s.starts[group], s.starts[group + 1]
-    height = s.slope[i] + s.up[i]
-    j, curvature = _best_partner(
-        s.slope[first:last], s.down[first:last], s.diagonal[first:last], s.gram[i, first:last], height, s.diagonal[i]
-    )
-    j += first
-    violation = height - (s.slope[j] + s.down[j])
-    top, bottom = _next_above(s, i), _next_below(s, j)
-    delta = min(violation / curvature, top - s.a[i], s.a[j] - bottom)
-    s.a[i] = top if delta == top - s.a[i] else s.a[i] + delta
-    s.a[j] = bottom if delta == s.a[j] - bottom else s.a[j] - delta
-    _add_difference(s.slope, s.gram[i], s.gram[j], -delta)
-    _mark(s, i)
-    _mark(s, j)
-    return delta * (violation - 0.5 * delta * curvature)
-
-
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _move_one(s, i):
-    """Move row i alone to the best of its own values; the gain in the dual."""
-    rise, fall = s.slope[i] + s.up[i], -s.slope[i] - s.down[i]
-    curvature = max(s.diagonal[i], _TINY)
-    end = _next_above(s, i) if rise > fall else _next_below(s, i)
-    delta = min(max(rise, fall) / curvature, abs(end - s.a[i]))
-    before = s.a[i]
-    s.a[i] = end if delta == abs(end - before) else before + (delta if rise > fall else -delta)
-    _add_row(s.slope, s.gram[i], before - s.a[i])
-    _mark(s, i)
-    return delta * (max(rise, fall) - 0.5 * delta * curvature)
-
-
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _next_above(s, i):
-    """How far a_i may rise: to its bound, or to the kink at zero."""
-    return 0.0 if s.epsilon > 0.0 and s.a[i] < 0.0 else s.hi[i]
-
-
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _next_below(s, i):
-    """How far a_i may fall: to its bound, or to the kink at zero."""
-    return 0.0 if s.epsilon > 0.0 and s.a[i] > 0.0 else s.lo[i]
-
-
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _add_difference(slope, first, second, factor):
-    for k in range(len(slope)):
-        slope[k] += factor * (first[k] - second[k])

@@ -75,6 +75,23 @@ def test_gap_reaches_the_tolerance(learner, n_groups, tol):
 
 @learners
 @groupings
+@pytest.mark.parametrize("cost", [1.0, 100.0])
+def test_large_enough_to_shrink(learner, n_groups, cost):
+    """With a few hundred rows the step solver works on a copy of the active ones; the answer is for all rows."""
+    gram, machine = random_machine(learner, seed=14, n=300, m=2, n_groups=n_groups, cost=cost)
+    machine.C[::5, 0] = 0.0
+    solution = learner.solve(gram, machine, tol=1e-7)
+    a, lo, hi = solution.a, *box(learner, machine)
+    assert np.all(a >= lo) and np.all(a <= hi)
+    for group in range(n_groups):
+        assert np.all(np.abs(a[machine.groups == group].sum(axis=0)) <= 2e-15 * np.abs(a).sum(axis=0))
+    np.testing.assert_allclose(solution.dual, dual_value(learner, gram, machine, a), rtol=1e-10)
+    np.testing.assert_allclose(solution.primal, primal_value(learner, gram, machine, a, solution.intercept), rtol=1e-10)
+    assert -1e-11 * solution.primal <= solution.gap <= 1e-7 * solution.primal
+
+
+@learners
+@groupings
 def test_stops_at_the_floor_of_rounding(learner, n_groups):
     gram, machine = random_machine(learner, seed=4, n_groups=n_groups)
     solution = learner.solve(gram, machine, tol=0.0)

@@ -7,7 +7,8 @@ One compiled solver of
 with ``lo <= 0 <= hi``. The hinge loss has p = y, epsilon = 0 and a box on one side of zero; the epsilon-insensitive
 loss a box on both. Each step moves a pair of rows of the group that violates the optimality conditions most, chosen
 by second-order information (Fan, Chen and Lin, 2005); without intercepts it moves single rows. A step stops at
-a = 0, where |a| has its kink. Import this module lazily: numba is slow to import.
+a = 0, where |a| has its kink. Import this module lazily: numba is slow to import. It also caches what it compiled by
+the date of this file alone, so touch this file after a change in `steps` or `intercepts`.
 """
 
 from __future__ import annotations

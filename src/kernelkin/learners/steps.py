@@ -61,7 +61,7 @@ def burst(s, fraction, floor, limit):
 def steepest(slope, up, down, diagonal, starts):
     """The first row of the next step, its group (-1 without groups) and the violation, zero if none gains."""
     if len(starts) == 1:
-        return _best_single(slope, up, down, diagonal)
+        return _best_single(slope, up, down, diagonal, uint64(0), uint64(len(slope)))
     row, worst_group, worst = uint64(0), -1, 0.0
     for group in range(len(starts) - 1):
         i, highest, lowest = extremes(slope, up, down, uint64(starts[group]), uint64(starts[group + 1]))
@@ -83,10 +83,10 @@ def extremes(slope, up, down, first, last):
 
 
 @njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _best_single(slope, up, down, diagonal):
+def _best_single(slope, up, down, diagonal, first, last):
     """Without groups: the row whose own step would gain most, and the largest violation."""
-    row, best, violation = uint64(0), 0.0, 0.0
-    for k in range(uint64(len(slope))):
+    row, best, violation = first, 0.0, 0.0
+    for k in range(first, last):
         v = max(slope[k] + up[k], -slope[k] - down[k])
         if v > 0.0:
             violation = max(violation, v)

@@ -1,0 +1,16 @@
+"""The other models of the paper, behind the interface of MK-MTRL."""
+
+from .average import AverageClassifier, AverageRegressor, STLClassifier, STLRegressor
+from .independent import IMKLClassifier, IMKLRegressor
+from .shared import IKLClassifier, IKLRegressor
+
+__all__ = [
+    "AverageClassifier",
+    "AverageRegressor",
+    "IKLClassifier",
+    "IKLRegressor",
+    "IMKLClassifier",
+    "IMKLRegressor",
+    "STLClassifier",
+    "STLRegressor",
+]

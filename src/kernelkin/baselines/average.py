@@ -1,0 +1,273 @@
+"""Fixed kernel weights: AVG, the average of all kernels, and STL, one kernel. Every machine is solved once."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..data import TaskData, listing
+from ..estimators.base import MultiKernelClassifier, MultiKernelEstimator, MultiKernelRegressor
+from ..kernels import FittedKernel, resolve_kernels
+from ..objective import Objective
+from ..parallel import Workers
+from ..penalties import Penalty
+from ..solvers import Run, Solution, Status
+from ..solvers.base import Finished
+
+
+class NoPenalty(Penalty):
+    """R = 0 at weights that are given: the objective is the sum of the machines' values."""
+
+    name: ClassVar[str] = "none"
+
+    def value_and_gradient(self, B: np.ndarray) -> tuple[float, np.ndarray]:
+        """0 and zeros (K, J)."""
+        return 0.0, np.zeros_like(B)
+
+    def bound(self, Q: np.ndarray, B: np.ndarray, mu: float) -> float:
+        """-<B, Q>: with the machines' linear terms, their dual values at B."""
+        return -float(np.vdot(B, Q))
+
+    def relation(self, B: np.ndarray) -> np.ndarray:
+        """I/J (J, J): the tasks are unrelated."""
+        return np.eye(B.shape[1]) / B.shape[1]
+
+
+class _Fixed(MultiKernelEstimator):
+    """One solve of the machines at weights that do not depend on the targets."""
+
+    mu: float = 1.0
+
+    def _penalty(self, n_tasks: int) -> NoPenalty:
+        return NoPenalty()
+
+    def _solve(self, objective: Objective) -> Solution:
+        mix = self._mix(objective.grams.n_kernels)
+        with Workers(self.n_jobs) as workers:
+            run = Run(objective, self.tol, each=workers.map)
+            run.accuracy = self.tol
+            with suppress(Finished):
+                run.evaluate(np.repeat(mix[:, np.newaxis], objective.grams.n_components, axis=1))
+                run.finish(Status.STALLED)
+        return run.solution()
+
+    def _mix(self, n_kernels: int) -> np.ndarray:
+        """The weights (K,) that every task uses."""
+        return np.full(n_kernels, 1.0 / n_kernels)
+
+
+def without(constraints: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The constraints of the parameters a model does have."""
+    return {name: rule for name, rule in constraints.items() if name not in names}
+
+
+LEARNED = ("mu", "solver", "init", "max_iter", "random_state", "verbose", "callback")
+
+
+class AverageClassifier(_Fixed, MultiKernelClassifier):
+    """AVG: one kernel machine for each task on the average of the base kernels.
+
+    Nothing is learned about the kernels, and tasks share nothing. A strong baseline when all kernels are reasonable.
+
+    Parameters
+    ----------
+    kernels, C, normalize, loss, class_weight, task_column, n_jobs
+        As for `MKMTRLClassifier`.
+    tol : float
+        The relative duality gap of the machines.
+
+    Attributes
+    ----------
+    kernel_weights_ : array (T, K), 1/K throughout; the others as for `MKMTRLClassifier`.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = without(MultiKernelClassifier._parameter_constraints, *LEARNED)
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        C: float = 1.0,
+        normalize: str | None = "trace",
+        loss: str = "hinge",
+        class_weight: Any = None,
+        task_column: Any = None,
+        tol: float = 1e-3,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.normalize = normalize
+        self.loss = loss
+        self.class_weight = class_weight
+        self.task_column = task_column
+        self.tol = tol
+        self.n_jobs = n_jobs
+
+
+class AverageRegressor(_Fixed, MultiKernelRegressor):
+    """AVG: one kernel machine for each task on the average of the base kernels.
+
+    Parameters
+    ----------
+    kernels, C, normalize, loss, epsilon, fit_intercept, task_column, n_jobs
+        As for `MKMTRLRegressor`.
+    tol : float
+        The relative duality gap of the machines.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = without(MultiKernelRegressor._parameter_constraints, *LEARNED)
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        C: float = 1.0,
+        normalize: str | None = "trace",
+        loss: str = "squared",
+        epsilon: float = 0.1,
+        fit_intercept: bool = True,
+        task_column: Any = None,
+        tol: float = 1e-3,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.normalize = normalize
+        self.loss = loss
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.task_column = task_column
+        self.tol = tol
+        self.n_jobs = n_jobs
+
+
+class _OneKernel(_Fixed):
+    """The choice of one kernel from the list."""
+
+    _choice_constraints: ClassVar[dict[str, Any]] = {"kernel": "no_validation"}
+
+    kernel: Any
+
+    def _fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
+        kernels = super()._fit_kernels(data)
+        if kernels is None:
+            return None
+        return [kernels[choose_kernel(self.kernel, [kernel.name for kernel in kernels])]]
+
+    def _mix(self, n_kernels: int) -> np.ndarray:
+        if not self._precomputed:
+            return np.ones(1)
+        mix = np.zeros(n_kernels)
+        mix[_position(0 if self.kernel is None else self.kernel, n_kernels)] = 1.0
+        return mix
+
+
+def choose_kernel(kernel: Any, names: list[str]) -> int:
+    """The position of the kernel a user means: by position, by name, or None for "rbf", else "linear", else the first.
+
+    "rbf", "linear" and "poly" stand for the kernels of `resolve_kernels`.
+    """
+    if kernel is None:
+        wanted = [resolve_kernels(name)[0].name for name in ("rbf", "linear")]
+        return next((names.index(name) for name in wanted if name in names), 0)
+    if isinstance(kernel, str):
+        if kernel not in names and kernel in ("rbf", "linear", "poly"):
+            kernel = resolve_kernels(kernel)[0].name
+        if kernel not in names:
+            raise ValueError(f"kernel={kernel!r} is not one of the kernels, which are {listing(names)}")
+        return names.index(kernel)
+    return _position(kernel, len(names))
+
+
+def _position(kernel: Any, n_kernels: int) -> int:
+    if not isinstance(kernel, int | np.integer) or not -n_kernels <= kernel < n_kernels:
+        raise ValueError(f"kernel={kernel!r} is not the position of one of the {n_kernels} kernels")
+    return int(kernel) % n_kernels
+
+
+class STLClassifier(_OneKernel, MultiKernelClassifier):
+    """STL: single-task learning, one machine for each task on one kernel.
+
+    Parameters
+    ----------
+    kernels, C, normalize, loss, class_weight, task_column, n_jobs
+        As for `MKMTRLClassifier`.
+    kernel : str, int or None
+        Which of `kernels`: its name ("rbf", "linear" and "poly" too) or position. None: the Gaussian at the median
+        distance, or the linear kernel, or the first. Precomputed kernels go by position; None is the first.
+    tol : float
+        The relative duality gap of the machines.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **without(MultiKernelClassifier._parameter_constraints, *LEARNED),
+        **_OneKernel._choice_constraints,
+    }
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        kernel: Any = None,
+        C: float = 1.0,
+        normalize: str | None = "trace",
+        loss: str = "hinge",
+        class_weight: Any = None,
+        task_column: Any = None,
+        tol: float = 1e-3,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernels = kernels
+        self.kernel = kernel
+        self.C = C
+        self.normalize = normalize
+        self.loss = loss
+        self.class_weight = class_weight
+        self.task_column = task_column
+        self.tol = tol
+        self.n_jobs = n_jobs
+
+
+class STLRegressor(_OneKernel, MultiKernelRegressor):
+    """STL: single-task learning, one machine for each task on one kernel.
+
+    Parameters
+    ----------
+    kernels, C, normalize, loss, epsilon, fit_intercept, task_column, n_jobs
+        As for `MKMTRLRegressor`.
+    kernel, tol
+        As for `STLClassifier`.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **without(MultiKernelRegressor._parameter_constraints, *LEARNED),
+        **_OneKernel._choice_constraints,
+    }
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        kernel: Any = None,
+        C: float = 1.0,
+        normalize: str | None = "trace",
+        loss: str = "squared",
+        epsilon: float = 0.1,
+        fit_intercept: bool = True,
+        task_column: Any = None,
+        tol: float = 1e-3,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernels = kernels
+        self.kernel = kernel
+        self.C = C
+        self.normalize = normalize
+        self.loss = loss
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.task_column = task_column
+        self.tol = tol
+        self.n_jobs = n_jobs

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
@@ -45,6 +45,17 @@ class TaskData:
     def n_tasks(self) -> int:
         return len(self.rows)
 
+    def take(self, kept: Sequence[np.ndarray]) -> TaskData:
+        """Fewer rows: `kept` are positions within each task's rows. On wide data X loses the rows no task keeps."""
+        rows = tuple(rows[part] for rows, part in zip(self.rows, kept, strict=True))
+        y = tuple(y[part] for y, part in zip(self.y, kept, strict=True))
+        if self.form != "wide":
+            return replace(self, rows=rows, y=y)
+        used = np.unique(np.concatenate(rows))
+        X = self.X[np.ix_(used, used)] if self.X.ndim == 3 else self.X[used]
+        rows = tuple(np.searchsorted(used, part) for part in rows)
+        return replace(self, X=X, rows=rows, y=y, sample_weight=self.sample_weight[used])
+
 
 @dataclass(frozen=True)
 class Queries:
@@ -65,7 +76,7 @@ def read_training(estimator: Any, X: Any, y: Any, tasks: Any, sample_weight: Any
     X, tasks, names = _split_task_column(estimator, X, tasks)
     X = _check_rows(estimator, X, fitting=True)
     Y = _check_targets(y, classification=classification, tasks_given=tasks is not None)
-    check_consistent_length(X, Y)
+    check_lengths(X, y=Y, tasks=tasks)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     data = _wide(X, Y, weights, _column_names(y)) if Y.ndim == 2 else _long(X, Y, weights, tasks)
     data = replace(data, feature_names=names)
@@ -88,7 +99,7 @@ def read_queries(estimator: Any, X: Any, tasks: Any) -> Queries:
             )
         every_task = estimator.data_form_ == "wide"
         return Queries(X, None if every_task else np.zeros(len(X), dtype=np.intp))
-    check_consistent_length(X, tasks)
+    check_lengths(X, tasks=tasks)
     return Queries(X, encode_tasks(tasks, known))
 
 
@@ -112,6 +123,13 @@ def listing(labels: Sequence[Any] | np.ndarray, at_most: int = 8) -> str:
     return ", ".join(items[:at_most]) + f", ... ({len(items)} in all)"
 
 
+def check_lengths(X: np.ndarray, **others: Any) -> None:
+    """Refuse arrays, given by name, that have not one item for each row of X."""
+    for name, values in others.items():
+        if values is not None and len(values) != len(X):
+            raise ValueError(f"X has {len(X)} rows, but {name} has {len(values)}")
+
+
 def _check_dimensions(X: Any) -> None:
     """Refuse one row or one column passed as a flat list, in scikit-learn's words."""
     if not issparse(X) and not hasattr(X, "columns") and np.asarray(X).ndim < 2:
@@ -130,7 +148,7 @@ def _split_task_column(estimator: Any, X: Any, tasks: Any) -> tuple[Any, np.ndar
         position = _column_position(X, column)
         labels, X = X.iloc[:, position], X.drop(columns=X.columns[position])
         return X, _check_labels(labels), tuple(map(str, X.columns))
-    X = np.asarray(X)
+    X = check_array(X, dtype=None, ensure_all_finite=False, allow_nd=True)
     if X.ndim != 2 or not isinstance(column, (int, np.integer)) or not -X.shape[1] <= column < X.shape[1]:
         raise ValueError(f"task_column={column!r} is not a column of X, an array of shape {X.shape}")
     return np.delete(X, column, axis=1), _check_labels(X[:, column]), None
@@ -146,14 +164,17 @@ def _column_position(X: Any, column: Any) -> int:
 
 def _check_labels(tasks: Any) -> np.ndarray:
     """Task labels as a 1-d array whose items sort and compare; whole floats become integers."""
-    labels = column_or_1d(np.asarray(tasks))
+    labels = np.asarray(tasks)
+    if labels.size != len(np.atleast_1d(labels)) or not labels.ndim:
+        raise ValueError(f"tasks must be one label for each row, not an array of shape {labels.shape}")
+    labels = labels.ravel()
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all():
-            raise ValueError("task labels contain NaN or infinity")
+            raise ValueError(f"the task of row {int(np.argmin(np.isfinite(labels)))} is NaN or infinite")
         return labels.astype(np.int64) if (labels == np.round(labels)).all() else labels
     if labels.dtype.kind == "O":
-        if any(label is None or label != label for label in labels.tolist()):
-            raise ValueError("task labels contain missing values")
+        if missing(labels).any():
+            raise ValueError(f"the task of row {int(np.argmax(missing(labels)))} is missing")
         kinds = {str if isinstance(label, str) else type(label) for label in labels.tolist()}
         if kinds == {str}:
             return labels.astype(str)
@@ -181,39 +202,54 @@ def _check_rows(estimator: Any, X: Any, *, fitting: bool) -> np.ndarray:
 def _check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndarray:
     """y as (n,) or, for wide data, (n, T) with NaN (floats) or None (objects) where a label is missing."""
     Y = np.asarray(y)
-    if Y.ndim == 2 and tasks_given:
-        Y = column_or_1d(Y, warn=True)
     if Y.ndim not in (1, 2):
         raise ValueError(f"y must have shape (n,) or (n, n_tasks), not {Y.shape}")
-    if classification:
-        return _check_class_targets(Y)
+    if Y.ndim == 2 and tasks_given:
+        if Y.shape[1] != 1:
+            raise ValueError(
+                f"y has {Y.shape[1]} columns and the task of each row is given too: pass one target for each row, or "
+                "leave out the tasks to make every column of y a task"
+            )
+        Y = column_or_1d(Y, warn=True)
+    return _check_classes(Y) if classification else _check_reals(Y)
+
+
+def _check_reals(Y: np.ndarray) -> np.ndarray:
     if Y.dtype.kind in "OUS":
         try:
-            Y = Y.astype(np.float64)
+            Y = np.where(missing(Y), np.nan, Y).astype(np.float64)
         except (TypeError, ValueError):
             raise ValueError(
                 "Unknown label type: y holds text, not numbers. Maybe you are trying to fit a regressor, which "
                 "expects real numbers on a classification target with discrete values."
             ) from None
-    return check_array(
-        Y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan" if Y.ndim == 2 else True, input_name="y"
-    )
+    finite: bool | Literal["allow-nan"] = "allow-nan" if Y.ndim == 2 else True
+    return check_array(Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=finite, input_name="y")
 
 
-def _check_class_targets(Y: np.ndarray) -> np.ndarray:
-    if Y.dtype.kind == "f" and not np.isfinite(Y[~np.isnan(Y)] if Y.ndim == 2 else Y).all():
+def _check_classes(Y: np.ndarray) -> np.ndarray:
+    absent = missing(Y)
+    if (Y.ndim == 1 and absent.any()) or (Y.dtype.kind == "f" and np.isinf(Y).any()):
         raise ValueError("Input y contains NaN or infinity.")
-    for column in np.atleast_2d(Y.T):
-        check_classification_targets(column[~missing(column)] if Y.ndim == 2 else column)
-    return Y
+    for column, gone in zip(np.atleast_2d(Y.T), np.atleast_2d(absent.T), strict=True):
+        check_classification_targets(_plain(column[~gone]))
+    return Y if Y.ndim == 2 else _plain(Y)
 
 
 def missing(values: np.ndarray) -> np.ndarray:
+    """Which values are NaN, None or pandas.NA."""
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind == "O":
-        return np.array([value is None or value != value for value in values.tolist()], dtype=bool)
+        return np.array([_is_missing(value) for value in values.ravel()], dtype=bool).reshape(values.shape)
     return np.zeros(values.shape, dtype=bool)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA has no truth value
+        return True
 
 
 def _column_names(y: Any) -> np.ndarray | None:
@@ -236,7 +272,6 @@ def _long(X: np.ndarray, y: np.ndarray, weights: np.ndarray, tasks: np.ndarray |
     if tasks is None:
         labels, codes = np.array([0]), np.zeros(len(X), dtype=np.intp)
     else:
-        check_consistent_length(X, tasks)
         labels, codes = np.unique(tasks, return_inverse=True)
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(labels)))
@@ -252,10 +287,8 @@ def _long(X: np.ndarray, y: np.ndarray, weights: np.ndarray, tasks: np.ndarray |
 
 
 def _plain(values: np.ndarray) -> np.ndarray:
-    """The labels of one wide column, without the float or object disguise that its missing ones forced on it."""
-    if values.dtype.kind == "O":
-        return np.array(values.tolist())
-    return values
+    """Labels without the disguise as objects that pandas, or missing ones beside them, forced on them."""
+    return np.array(values.tolist()) if values.dtype.kind == "O" else values
 
 
 def _check_tasks(data: TaskData, *, classification: bool) -> None:
@@ -265,4 +298,7 @@ def _check_tasks(data: TaskData, *, classification: bool) -> None:
             amount = "one sample only (n_samples=1)" if len(y) else "no samples (n_samples=0)"
             raise ValueError(f"{name} has {amount} with a label and a positive weight; a task needs two or more")
         if classification and (y == y[0]).all():
-            raise ValueError(f"{name} has one class only ({y[0]!r}); a classifier needs two or more")
+            raise ValueError(f"{name} has one class only ({y[0].item()!r}); a classifier needs two or more")
+    kinds = {"text" if y.dtype.kind in "US" else "numbers": label for label, y in zip(data.labels, data.y, strict=True)}
+    if len(kinds) > 1:
+        raise ValueError(f"the classes of task {kinds['text']!r} are text, those of task {kinds['numbers']!r} numbers")

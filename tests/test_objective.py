@@ -1,0 +1,159 @@
+"""The referee: its gradient is the slope of its value, and its two bounds hold however badly machines are solved."""
+
+import numpy as np
+import pytest
+
+from kernelkin.learners import LEARNERS
+from kernelkin.penalties import PENALTIES, LpPenalty, RelationPenalty, SharedLpPenalty
+from tasks import LOSSES, make_objective, random_prior, random_problem
+
+T, K = 3, 4
+PENALTY_CASES = {
+    "relation": RelationPenalty(T),
+    "relation, prior": RelationPenalty(T, random_prior(0, T), 0.1, 1.5),
+    "relation, no shrinkage": RelationPenalty(T, shrinkage=0.0),
+    "relation, min_rank": RelationPenalty(T, shrinkage=0.0, min_rank=2.0),
+    "lp": LpPenalty(1.5),
+    "shared": SharedLpPenalty(T),
+}
+
+
+def test_every_learner_and_penalty_is_tested():
+    assert {type(learner) for learner in LOSSES.values()} == set(LEARNERS.values())
+    assert {type(penalty) for penalty in PENALTY_CASES.values()} == set(PENALTIES.values())
+
+
+def problem(loss, penalty=PENALTY_CASES["relation"], seed=0, C=2.0, mu=0.7):
+    return make_objective(*random_problem(seed, loss, T, K, n=15), loss, penalty, C, mu)
+
+
+def random_weights(rng, penalty):
+    return penalty.expand(penalty.free(rng.uniform(0.1, 2.0, size=(K, T))))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", PENALTY_CASES)
+def test_gradient_is_the_slope_of_the_value(loss, name):
+    penalty = PENALTY_CASES[name]
+    objective, B = problem(loss, penalty), random_weights(np.random.default_rng(1), penalty)
+
+    def value(V):
+        evaluation = objective.evaluate(penalty.expand(V), tol=1e-13)
+        return evaluation.loss + objective.mu / 2 * penalty.value(penalty.expand(V))
+
+    V, step = penalty.free(B), 1e-4
+    slopes = np.empty_like(V)
+    for index in np.ndindex(*V.shape):
+        # Four points: the error is of fourth order in the step, which rounding allows to be this large.
+        move = np.zeros_like(V)
+        move[index] = step
+        near, far = value(V + move) - value(V - move), value(V + 2 * move) - value(V - 2 * move)
+        slopes[index] = (8 * near - far) / (12 * step)
+    gradient = penalty.pull(objective.mu * penalty.gradient(B) - objective.evaluate(B, tol=1e-13).Q)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6 * np.abs(slopes).max())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", PENALTY_CASES)
+def test_every_bound_is_below_every_primal(loss, name):
+    # Each evaluation, however rough, bounds one and the same optimum from both sides.
+    penalty, rng = PENALTY_CASES[name], np.random.default_rng(2)
+    objective = problem(loss, penalty)
+    evaluations = [
+        objective.evaluate(scale * random_weights(rng, penalty), tol=tol)
+        for scale in (0.03, 0.3, 1.0, 10.0)
+        for tol in (0.5, 0.5, 1e-2)
+    ]
+    primals, bounds = [e.primal for e in evaluations], [e.bound for e in evaluations]
+    assert max(bounds) <= min(primals)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_random_feasible_duals_bound_from_below(loss):
+    """The certificate holds for any feasible a, not only for those a machine would return."""
+    rng = np.random.default_rng(3)
+    penalty = PENALTY_CASES["relation, no shrinkage"]
+    objective = problem(loss, penalty)
+    lowest = min(objective.evaluate(random_weights(rng, penalty), tol=1e-6).primal for _ in range(10))
+    for _ in range(30):
+        duals = [random_feasible(rng, loss, machine) for machine in objective.machines]
+        Q = objective.grams.quadratic_forms(duals, range(T))
+        lin = sum(linear_terms(loss, machine, a) for machine, a in zip(objective.machines, duals, strict=True))
+        assert lin + penalty.bound(Q, random_weights(rng, penalty), objective.mu) <= lowest
+
+
+def random_feasible(rng, loss, machine):
+    """Disjoint pairs of rows move by opposite amounts: the sum stays zero, and every row in its box."""
+    a = np.zeros_like(machine.y)
+    if loss == "hinge":
+        up, down = rng.permutation(np.flatnonzero(machine.y[:, 0] > 0)), np.flatnonzero(machine.y[:, 0] < 0)
+        up, down = up[: len(down)], down[: len(up)]
+    else:
+        up, down = np.split(rng.permutation(len(a))[: len(a) // 2 * 2], 2)
+    step = rng.uniform(0, 1, size=len(up)) * machine.C[up, 0]
+    a[up, 0], a[down, 0] = step, -step
+    return a
+
+
+def linear_terms(loss, machine, a):
+    value = np.sum(machine.y * a)
+    if loss == "squared":
+        value -= np.sum(a**2 / (2 * machine.C))
+    if loss == "epsilon_insensitive":
+        value -= LOSSES[loss].epsilon * np.abs(a).sum()
+    return value
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_values_are_those_of_the_machines(loss):
+    objective = problem(loss)
+    B = random_weights(np.random.default_rng(4), objective.penalty)
+    evaluation = objective.evaluate(B, tol=1e-10)
+    stacks, _ = random_problem(0, loss, T, K, n=15)
+    Q = np.array([[a @ G @ a / 2 for G in stacks[t]] for t, a in enumerate(d.a[:, 0] for d in evaluation.duals)]).T
+    np.testing.assert_allclose(evaluation.Q, Q, rtol=1e-12)
+    np.testing.assert_allclose(evaluation.loss, sum(dual.dual for dual in evaluation.duals), rtol=1e-10)
+    np.testing.assert_allclose(evaluation.upper, evaluation.loss, rtol=1e-9)
+    np.testing.assert_allclose(evaluation.primal, evaluation.upper + 0.35 * objective.penalty.value(B), rtol=1e-14)
+    assert evaluation.bound <= evaluation.primal
+
+
+def test_rough_machines_leave_a_gap():
+    objective = problem("hinge")
+    evaluation = objective.evaluate(np.ones((K, T)), tol=0.5)
+    assert evaluation.loss < evaluation.upper
+    assert evaluation.upper - evaluation.loss <= 0.5 * evaluation.upper
+
+
+def test_warm_start_and_batches_change_nothing(monkeypatch):
+    objective = problem("hinge")
+    B = random_weights(np.random.default_rng(5), objective.penalty)
+    cold = objective.evaluate(B, tol=1e-8)
+    warm = objective.evaluate(B, warm=[dual.a for dual in cold.duals], tol=1e-8)
+    assert warm.primal == cold.primal
+    monkeypatch.setattr("kernelkin.grams.collections._BATCH_BYTES", 1)
+    assert len(list(objective.grams.batches())) == T
+    one_by_one = objective.evaluate(B, tol=1e-8)
+    assert one_by_one.primal == cold.primal
+    np.testing.assert_array_equal(one_by_one.Q, cold.Q)
+
+
+def test_several_outputs_of_a_machine_add_up():
+    """One-vs-rest outputs share the weights of their task: their values and quadratic forms are summed."""
+    from kernelkin.grams import GramStack, TaskGrams
+    from kernelkin.objective import Objective
+    from tasks import make_machine
+
+    (stack, *_), (y, *_) = random_problem(6, "hinge", 1, K, 18)
+    other = np.roll(y, 3)
+    penalty = RelationPenalty(1)
+    B = np.random.default_rng(6).uniform(0.5, 1, size=(K, 1))
+
+    def evaluate(targets):
+        grams = TaskGrams([GramStack(stack)])
+        return Objective(grams, [make_machine(targets, 1.0)], LOSSES["hinge"], penalty, 1.0).evaluate(B, tol=1e-9)
+
+    both = evaluate(np.column_stack([y, other]))
+    apart = evaluate(y), evaluate(other)
+    np.testing.assert_allclose(both.Q, apart[0].Q + apart[1].Q, rtol=1e-4)
+    np.testing.assert_allclose(both.loss, apart[0].loss + apart[1].loss, rtol=1e-8)

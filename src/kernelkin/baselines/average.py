@@ -40,7 +40,7 @@ class _Fixed(MultiKernelEstimator):
 
     mu: float = 1.0
 
-    def _penalty(self, n_tasks: int) -> NoPenalty:
+    def _penalty(self, n_tasks: int, n_couplings: int) -> NoPenalty:
         return NoPenalty()
 
     def _solve(self, objective: Objective) -> Solution:

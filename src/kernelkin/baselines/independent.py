@@ -16,7 +16,7 @@ POWER: dict[str, Any] = {"p": [Interval(Real, 1, None, closed="left")]}
 class _Independent(MultiKernelEstimator):
     p: float
 
-    def _penalty(self, n_tasks: int) -> LpPenalty:
+    def _penalty(self, n_tasks: int, n_couplings: int) -> LpPenalty:
         return LpPenalty(self.p)
 
 

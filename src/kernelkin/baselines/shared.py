@@ -16,7 +16,7 @@ POWER: dict[str, Any] = {"p": [Interval(Real, 1, None, closed="left")]}
 class _Shared(MultiKernelEstimator):
     p: float
 
-    def _penalty(self, n_tasks: int) -> SharedLpPenalty:
+    def _penalty(self, n_tasks: int, n_couplings: int) -> SharedLpPenalty:
         return SharedLpPenalty(n_tasks, self.p)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,8 +17,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from ..couplings import Coupling, connected_tasks
 from ..data import Queries, TaskData, read_queries, read_training
-from ..grams import KernelBank, build_grams, task_functions
+from ..grams import Grams, KernelBank, build_grams, task_functions
 from ..kernels import FittedKernel, fit_kernels, resolve_kernels
 from ..learners import SVM, SVR, Learner, Machine, Ridge
 from ..objective import Objective
@@ -25,17 +27,33 @@ from ..parallel import Workers
 from ..penalties import Penalty, effective_rank
 from ..solvers import SOLVERS, Run, Solution, Solver, Status
 from .scores import score_each_task
-from .targets import class_machines, regression_machines
+from .targets import class_machines, link_machines, regression_machines, tasks_of_machines
 
 
+@dataclass(eq=False, repr=False)
 class MultiKernelEstimator(BaseEstimator):
     """Kernel machines for many tasks, with kernel weights learned for all of them at once.
 
-    A subclass says which penalty holds the kernel weights (`_penalty`) and which machine each task is (`_learner`,
-    `_machines`).
+    Parameters are the fields of these dataclasses: every estimator is one, and adds its own. A subclass says which
+    penalty holds the kernel weights (`_penalty`) and which machine each task is (`_learner`, `_machines`).
     """
 
-    __metadata_request__predict: ClassVar = {"split": UNUSED}
+    kernels: Any = None
+    _: KW_ONLY
+    C: float = 1.0
+    mu: float = 1.0
+    normalize: str | None = "trace"
+    solver: str | Solver = "joint"
+    init: Any = None
+    task_column: Any = None
+    tol: float = 1e-3
+    max_iter: int = 100
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+    callback: Callable | None = None
+
+    __metadata_request__predict: ClassVar = {"split": UNUSED, "unknown_tasks": UNUSED}
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernels": "no_validation",
@@ -53,23 +71,13 @@ class MultiKernelEstimator(BaseEstimator):
         "callback": [callable, None],
     }
 
-    kernels: Any
-    C: float
-    mu: float
-    normalize: str | None
-    solver: str | Solver
-    init: Any
-    task_column: Any
-    tol: float
-    max_iter: int
-    n_jobs: int | None
-    random_state: Any
-    verbose: int
-    callback: Callable | None
-
     @abstractmethod
-    def _penalty(self, n_tasks: int) -> Penalty:
+    def _penalty(self, n_tasks: int, n_couplings: int) -> Penalty:
         """The term that holds the kernel weights; raises where its parameters do not fit the tasks."""
+
+    def _couplings(self, tasks: np.ndarray) -> tuple[Coupling, ...]:
+        """The parts of the function that tasks share."""
+        return ()
 
     @abstractmethod
     def _learner(self) -> Learner:
@@ -94,13 +102,23 @@ class MultiKernelEstimator(BaseEstimator):
         sample_weight : array (n,), optional
             Weights of rows; weighting a row by 2 equals repeating it.
         """
-        data = read_training(self, X, y, tasks, sample_weight, classification=is_classifier(self))
-        penalty = self._penalty(data.n_tasks)
-        machines = self._machines(data)
-        grams, bank = build_grams(data, self._fit_kernels(data), self.normalize)
-        solution = self._solve(Objective(grams, machines, self._learner(), penalty, self.mu))
-        self._store(data, bank, solution)
+        data = self._read(X, y, tasks, sample_weight)
+        couplings = self._couplings(data.labels)
+        pose = self._pose(data, couplings)
+        grams, bank = build_grams(data, self._fit_kernels(data), self.normalize, couplings)
+        self._store(data, bank, couplings, self._solve(pose(grams)))
         return self
+
+    def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskData:
+        return read_training(self, X, y, tasks, sample_weight, classification=is_classifier(self))
+
+    def _pose(self, data: TaskData, couplings: Sequence[Coupling]) -> Callable[[Grams], Objective]:
+        """Everything about the problem but its Grams, so that what is wrong shows before these are computed."""
+        penalty = self._penalty(data.n_tasks, len(couplings))
+        machines = self._machines(data)
+        if couplings:
+            machines = link_machines(machines, connected_tasks(couplings, data.n_tasks), data.labels)
+        return lambda grams: Objective(grams, machines, self._learner(), penalty, self.mu)
 
     def _fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
         if self._precomputed:
@@ -109,7 +127,8 @@ class MultiKernelEstimator(BaseEstimator):
 
     def _solve(self, objective: Objective) -> Solution:
         solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
-        with Workers(self.n_jobs) as workers:
+        sizes = [len(machine.y) for machine in objective.machines]
+        with Workers(self.n_jobs, pin_blas=len(sizes) > 1 or sizes[0] < 1000) as workers:
             run = Run(objective, self.tol, verbose=self.verbose, callback=self.callback, each=workers.map)
             solution = solver.minimise(run, self._start(objective), self.max_iter)
         if solution.status in (Status.MAX_ITER, Status.STALLED):
@@ -130,24 +149,24 @@ class MultiKernelEstimator(BaseEstimator):
             raise ValueError(f"init must be non-negative kernel weights of shape {shape}, not {weights.shape}")
         return np.ascontiguousarray(weights.T)
 
-    def _store(self, data: TaskData, bank: KernelBank, solution: Solution) -> None:
+    def _store(self, data: TaskData, bank: KernelBank, couplings: Sequence[Coupling], solution: Solution) -> None:
         self.tasks_ = data.labels
         self.data_form_ = data.form
         self.kernels_ = bank.names if bank.kernels is None else bank.kernels
         self.kernel_names_ = np.array(bank.names)
-        self.kernel_weights_ = solution.B.T.copy()
-        self.task_relationship_ = solution.Omega
-        root = np.sqrt(np.maximum(np.diag(solution.Omega), np.finfo(float).tiny))
-        self.task_correlation_ = solution.Omega / np.outer(root, root)
+        self.kernel_weights_ = solution.B[:, : data.n_tasks].T.copy()
+        Omega = solution.Omega[: data.n_tasks, : data.n_tasks]
+        self.task_relationship_ = Omega / np.trace(Omega)
+        root = np.sqrt(np.maximum(np.diag(Omega), np.finfo(float).tiny))
+        self.task_correlation_ = Omega / np.outer(root, root)
         self.objective_ = solution.primal
         self.duality_gap_ = solution.gap
         self.effective_rank_ = effective_rank(solution.B)
         self.history_ = solution.history
         self.n_iter_ = len(solution.history["iteration"])
-        self.dual_coef_ = [dual.a for dual in solution.duals]
-        intercepts = [dual.intercept.sum(axis=0) for dual in solution.duals]
+        self.dual_coef_, intercepts = tasks_of_machines(solution.duals, data, couplings)
         self.intercept_ = np.array([c[0] for c in intercepts]) if max(map(len, intercepts)) == 1 else intercepts
-        self.functions_ = task_functions(data, bank, solution.B, self.dual_coef_, intercepts)
+        self.functions_ = task_functions(data, bank, solution.B, self.dual_coef_, intercepts, couplings)
 
     @property
     def _precomputed(self) -> bool:
@@ -166,7 +185,10 @@ class MultiKernelEstimator(BaseEstimator):
 
     def _split(self, queries: Queries, prediction: np.ndarray) -> Bunch:
         """A prediction with what each kernel and the intercept contribute to the values behind it."""
-        parts, intercept = self.functions_.parts(queries.X, queries.codes)
+        parts = self.functions_.parts(queries.X, queries.codes)
+        intercept = self.functions_.intercepts(queries.X, queries.codes)
+        if parts.shape[-1] == 1:
+            parts, intercept = parts[..., 0], intercept[..., 0]
         return Bunch(prediction=prediction, parts=parts, intercept=intercept, kernels=self.kernel_names_)
 
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
@@ -187,17 +209,18 @@ class MultiKernelEstimator(BaseEstimator):
         """Predictions (q,) for rows with a task, (q, T) for wide data."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MultiKernelClassifier(ClassifierMixin, MultiKernelEstimator):
     """A multi-kernel estimator whose tasks have classes."""
+
+    loss: str = "hinge"
+    class_weight: Any = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **MultiKernelEstimator._parameter_constraints,
         "loss": [StrOptions({"hinge", "squared"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-
-    loss: str
-    class_weight: Any
 
     def _learner(self) -> Learner:
         return SVM() if self.loss == "hinge" else Ridge()
@@ -254,8 +277,13 @@ class MultiKernelClassifier(ClassifierMixin, MultiKernelEstimator):
         return self.classes_[values.argmax(axis=-1)]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MultiKernelRegressor(RegressorMixin, MultiKernelEstimator):
     """A multi-kernel estimator whose tasks have real targets."""
+
+    loss: str = "squared"
+    epsilon: float = 0.1
+    fit_intercept: bool = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **MultiKernelEstimator._parameter_constraints,
@@ -263,10 +291,6 @@ class MultiKernelRegressor(RegressorMixin, MultiKernelEstimator):
         "epsilon": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
     }
-
-    loss: str
-    epsilon: float
-    fit_intercept: bool
 
     def _learner(self) -> Learner:
         return Ridge() if self.loss == "squared" else SVR(self.epsilon)

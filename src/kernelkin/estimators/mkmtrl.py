@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from ..couplings import Coupling, read_couplings
 from ..data import TaskData
 from ..exceptions import CollapseWarning
 from ..grams import KernelBank
@@ -16,26 +20,44 @@ from ..solvers import Solution
 from .base import MultiKernelClassifier, MultiKernelEstimator, MultiKernelRegressor
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Relationship(MultiKernelEstimator):
-    """What the two MK-MTRL estimators share: the relationship penalty and its three numbers."""
+    """What the two MK-MTRL estimators share: the relationship penalty and its three numbers, and couplings."""
+
+    couplings: Any = None
+    prior: Any = None
+    shrinkage: float = 0.1
+    min_rank: float = 1.0
+    holdout_tasks: Any = None
 
     _relation_constraints: ClassVar[dict[str, Any]] = {
+        "couplings": "no_validation",
         "prior": ["array-like", None],
         "shrinkage": [Interval(Real, 0, 1, closed="both")],
         "min_rank": [Interval(Real, 1, None, closed="left")],
+        "holdout_tasks": ["array-like", None],
     }
 
-    prior: Any
-    shrinkage: float
-    min_rank: float
+    def _couplings(self, tasks: np.ndarray) -> tuple[Coupling, ...]:
+        return read_couplings(self.couplings, tasks)
 
-    def _penalty(self, n_tasks: int) -> RelationPenalty:
+    def _penalty(self, n_tasks: int, n_couplings: int) -> RelationPenalty:
         if self.min_rank > n_tasks:
             raise ValueError(f"min_rank={self.min_rank:g} is above the number of tasks, which is {n_tasks}")
-        return RelationPenalty(n_tasks, self.prior, self.shrinkage, self.min_rank)
+        own = RelationPenalty(n_tasks, self.prior, self.shrinkage, self.min_rank)
+        if not n_couplings:
+            return own
+        prior = None
+        if self.prior is not None:
+            # Couplings are as strong as a task is on average, and nothing is known of how they are related.
+            prior = np.eye(n_tasks + n_couplings)
+            prior[:n_tasks, :n_tasks] = np.asarray(self.prior) * (n_tasks / np.trace(self.prior))
+        return RelationPenalty(n_tasks + n_couplings, prior, self.shrinkage, self.min_rank)
 
-    def _store(self, data: TaskData, bank: KernelBank, solution: Solution) -> None:
-        super()._store(data, bank, solution)
+    def _store(self, data: TaskData, bank: KernelBank, couplings: Sequence[Coupling], solution: Solution) -> None:
+        super()._store(data, bank, couplings, solution)
+        self.couplings_ = tuple(couplings)
+        self.coupling_weights_ = solution.B[:, data.n_tasks :].T.copy()
         free = self.shrinkage == 0 and self.min_rank == 1
         if free and min(self.kernel_weights_.shape) > 1 and self.effective_rank_ < 1 + 1e-3:
             warnings.warn(
@@ -47,6 +69,7 @@ class _Relationship(MultiKernelEstimator):
             )
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MKMTRLClassifier(_Relationship, MultiKernelClassifier):
     """Multi-task multiple kernel relationship learning for classification.
 
@@ -126,48 +149,8 @@ class MKMTRLClassifier(_Relationship, MultiKernelClassifier):
         **_Relationship._relation_constraints,
     }
 
-    def __init__(
-        self,
-        kernels: Any = None,
-        *,
-        C: float = 1.0,
-        mu: float = 1.0,
-        prior: Any = None,
-        shrinkage: float = 0.1,
-        min_rank: float = 1.0,
-        normalize: str | None = "trace",
-        loss: str = "hinge",
-        class_weight: Any = None,
-        solver: Any = "joint",
-        init: Any = None,
-        task_column: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callback: Any = None,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.mu = mu
-        self.prior = prior
-        self.shrinkage = shrinkage
-        self.min_rank = min_rank
-        self.normalize = normalize
-        self.loss = loss
-        self.class_weight = class_weight
-        self.solver = solver
-        self.init = init
-        self.task_column = task_column
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class MKMTRLRegressor(_Relationship, MultiKernelRegressor):
     """Multi-task multiple kernel relationship learning for regression.
 
@@ -199,46 +182,3 @@ random_state, verbose, callback
         **MultiKernelRegressor._parameter_constraints,
         **_Relationship._relation_constraints,
     }
-
-    def __init__(
-        self,
-        kernels: Any = None,
-        *,
-        C: float = 1.0,
-        mu: float = 1.0,
-        prior: Any = None,
-        shrinkage: float = 0.1,
-        min_rank: float = 1.0,
-        normalize: str | None = "trace",
-        loss: str = "squared",
-        epsilon: float = 0.1,
-        fit_intercept: bool = True,
-        solver: Any = "joint",
-        init: Any = None,
-        task_column: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callback: Any = None,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.mu = mu
-        self.prior = prior
-        self.shrinkage = shrinkage
-        self.min_rank = min_rank
-        self.normalize = normalize
-        self.loss = loss
-        self.epsilon = epsilon
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.init = init
-        self.task_column = task_column
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback

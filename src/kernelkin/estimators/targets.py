@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..couplings import Coupling, connected_tasks
 from ..data import TaskData, listing
-from ..learners import Machine
+from ..learners import DualSolution, Machine
 
 
 def class_machines(
@@ -59,3 +60,36 @@ def _class_weights(
     if not (np.isfinite(weights) & (weights > 0)).all():
         raise ValueError(f"class_weight must be positive, and is {listing(weights.tolist())} for {listing(classes)}")
     return weights
+
+
+def link_machines(machines: Sequence[Machine], linked: Sequence[np.ndarray], tasks: np.ndarray) -> list[Machine]:
+    """One machine for each set of linked tasks, over the rows of all of them, with an intercept for each task."""
+    joined = []
+    for members in linked:
+        parts = [machines[t] for t in members]
+        if len({part.y.shape[1] for part in parts}) > 1:
+            raise ValueError(f"coupled tasks must have the same classes; {listing(tasks[members])} do not")
+        sizes = [len(part.y) for part in parts]
+        joined.append(
+            Machine(
+                y=np.vstack([part.y for part in parts]),
+                C=np.vstack([part.C for part in parts]),
+                groups=np.repeat(np.arange(len(parts)), sizes),
+                n_groups=sum(part.n_groups for part in parts),
+            )
+        )
+    return joined
+
+
+def tasks_of_machines(
+    duals: Sequence[DualSolution], data: TaskData, couplings: Sequence[Coupling]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The dual variables (n_t, m) and the intercepts (m,) of each task, from those of the machines."""
+    a: list[np.ndarray] = [np.empty(0)] * data.n_tasks
+    intercepts: list[np.ndarray] = [np.empty(0)] * data.n_tasks
+    for members, dual in zip(connected_tasks(couplings, data.n_tasks), duals, strict=True):
+        ends = np.cumsum([len(data.rows[t]) for t in members])
+        for g, (task, part) in enumerate(zip(members, np.split(dual.a, ends[:-1]), strict=True)):
+            a[task] = part
+            intercepts[task] = dual.intercept[g] if len(dual.intercept) else np.zeros(part.shape[1])
+    return a, intercepts

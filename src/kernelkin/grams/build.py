@@ -1,18 +1,59 @@
-"""From validated data and fitted kernels to scaled Gram stacks, checked on the way."""
+"""From validated data and fitted kernels to scaled Gram stacks, checked on the way.
+
+`raw_grams` evaluates the kernels once; `RawGrams.restrict` gives the same for fewer rows without evaluating anything,
+which is what cross-validation lives on; `scale_grams` scales a set of raw stacks by what its own rows say.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..couplings import Coupling
 from ..data import TaskData
 from ..exceptions import GramMemoryError
 from ..kernels import FittedKernel, Scaling, check_gram, check_precomputed, evaluate, fit_scaling
 from .collections import Grams, SharedGrams, TaskGrams
+from .coupled import CoupledGrams, FactorStack, LinkStack, PointStack
+from .lowrank import LowRankKernels, low_rank_kernels
 from .stack import GramStack
+
+
+@dataclass(frozen=True)
+class RawGrams:
+    """Kernel values among training rows, not scaled yet.
+
+    Attributes
+    ----------
+    kernels : the fitted kernels, or None where Grams are precomputed.
+    names : the K kernels' names.
+    own : raw stacks (K, n, n): one for each task, or a single one over all rows of wide data.
+    linked : for coupled tasks on long data, the stack over the rows of all tasks in order, or the kernels' factors of
+        low rank where there are exact ones; None otherwise.
+    """
+
+    kernels: tuple[FittedKernel, ...] | None
+    names: tuple[str, ...]
+    own: tuple[np.ndarray, ...]
+    linked: np.ndarray | LowRankKernels | None = None
+
+    def restrict(self, data: TaskData, kept: Sequence[np.ndarray]) -> RawGrams:
+        """The same for fewer rows: `kept` are the positions within each task's rows in `data`."""
+        if data.form == "wide":
+            used = np.unique(np.concatenate([rows[part] for rows, part in zip(data.rows, kept, strict=True)]))
+            return replace(self, own=(self.own[0][:, used[:, np.newaxis], used],))
+        own = tuple(stack[:, rows[:, np.newaxis], rows] for stack, rows in zip(self.own, kept, strict=True))
+        return replace(self, own=own, linked=_restrict_linked(self.linked, data, kept))
+
+    def between(self, data: TaskData, task: int, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Raw values (K, q, n) between rows of one task, both by position within the task's rows."""
+        if data.form == "wide":
+            queries, rows = data.rows[task][queries], data.rows[task][rows]
+            return self.own[0][:, queries[:, np.newaxis], rows]
+        return self.own[task][:, queries[:, np.newaxis], rows]
 
 
 @dataclass(frozen=True)
@@ -24,50 +65,115 @@ class KernelBank:
     names : the K kernels' names.
     kernels : the fitted kernels, or None where Grams are precomputed.
     scalings : one for each stack: one in all for wide data, one for each task for long data.
+    link_scaling : that of the part that coupled tasks share.
     """
 
     names: tuple[str, ...]
     kernels: tuple[FittedKernel, ...] | None
     scalings: tuple[Scaling, ...]
+    link_scaling: Scaling | None = None
 
 
 def build_grams(
-    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None
+    data: TaskData,
+    kernels: Sequence[FittedKernel] | None,
+    normalize: str | None,
+    couplings: Sequence[Coupling] = (),
 ) -> tuple[Grams, KernelBank]:
     """Compute, check and scale the Gram matrices of every task; `kernels` None stands for precomputed ones."""
-    shared = data.form == "wide"
-    row_sets = [np.arange(len(data.X))] if shared else list(data.rows)
+    raw = raw_grams(data, kernels, normalize, linked=bool(couplings))
+    return scale_grams(raw, data, normalize, couplings, overwrite=True)
+
+
+def raw_grams(
+    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None, linked: bool = False
+) -> RawGrams:
+    """Evaluate and check the kernels among the rows of each task, and of all tasks where these are linked."""
+    row_sets = [np.arange(len(data.X))] if data.form == "wide" else list(data.rows)
     n_kernels = data.X.shape[2] if kernels is None else len(kernels)
-    check_memory(gram_bytes([len(rows) for rows in row_sets], n_kernels, data.X.dtype.itemsize))
-    names = tuple(check_precomputed(np.moveaxis(data.X, 2, 0), normalize)) if kernels is None else None
-    names = tuple(kernel.name for kernel in kernels or ()) if names is None else names
-    stacks, scalings, present = [], [], np.zeros(n_kernels, dtype=bool)
-    for rows in row_sets:
-        raw = _raw_stack(data, kernels, rows)
-        present |= raw.any(axis=(1, 2))
-        if kernels is not None:
-            _check_stack(kernels, raw)
-        scaling, scaled = fit_scaling(normalize, raw, data.sample_weight[rows], names, overwrite=True)
-        stacks.append(GramStack(scaled))
-        scalings.append(scaling)
+    few = low_rank_kernels(data, kernels, normalize) if linked and data.form != "wide" else None
+    sizes = [len(rows) for rows in row_sets]
+    dense = linked and data.form != "wide" and few is None
+    check_memory(gram_bytes([*sizes, sum(sizes)] if dense else sizes, n_kernels, data.X.dtype.itemsize))
+    if kernels is None:
+        names = check_precomputed(np.moveaxis(data.X, 2, 0), normalize)
+    else:
+        names = [kernel.name for kernel in kernels]
+    own = tuple(_raw_stack(data, kernels, rows) for rows in row_sets)
+    present = np.any([stack.any(axis=(1, 2)) for stack in own], axis=0)
     if not present.all():
         raise ValueError(f"kernel {names[int(np.argmin(present))]!r} is zero on all training rows")
-    grams = SharedGrams(stacks[0], data.rows) if shared else TaskGrams(stacks)
-    return grams, KernelBank(names, None if kernels is None else tuple(kernels), tuple(scalings))
+    whole = _raw_stack(data, kernels, np.concatenate(data.rows)) if dense else few
+    return RawGrams(None if kernels is None else tuple(kernels), tuple(names), own, whole)
+
+
+def scale_grams(
+    raw: RawGrams,
+    data: TaskData,
+    normalize: str | None,
+    couplings: Sequence[Coupling] = (),
+    overwrite: bool = False,
+) -> tuple[Grams, KernelBank]:
+    """Scale raw stacks by what the rows of `data` say; in place with `overwrite`."""
+    if data.form == "wide":
+        weight = np.zeros(len(data.X))
+        used = np.unique(np.concatenate(data.rows))
+        weight[used] = data.sample_weight[used]
+        scaling, scaled = fit_scaling(normalize, raw.own[0], weight, raw.names, overwrite)
+        grams: Grams = SharedGrams(GramStack(scaled), data.rows)
+        bank = KernelBank(raw.names, raw.kernels, (scaling,), scaling if couplings else None)
+        link: LinkStack = PointStack(GramStack(scaled), data.rows)
+    else:
+        pairs = [
+            fit_scaling(normalize, stack, data.sample_weight[rows], raw.names, overwrite)
+            for stack, rows in zip(raw.own, data.rows, strict=True)
+        ]
+        grams = TaskGrams([GramStack(scaled) for _, scaled in pairs])
+        bank = KernelBank(raw.names, raw.kernels, tuple(scaling for scaling, _ in pairs))
+        if couplings:
+            link, link_scaling = _scale_linked(raw, data, normalize, overwrite)
+            bank = replace(bank, link_scaling=link_scaling)
+    if couplings:
+        grams = CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows])
+    return grams, bank
+
+
+def _scale_linked(raw: RawGrams, data: TaskData, normalize: str | None, overwrite: bool) -> tuple[LinkStack, Scaling]:
+    """The part that coupled tasks share, over the rows of all tasks in order."""
+    weight = data.sample_weight[np.concatenate(data.rows)]
+    sizes = [len(rows) for rows in data.rows]
+    if isinstance(raw.linked, LowRankKernels):
+        scaling, kernels = raw.linked.scaled(normalize, weight)
+        return FactorStack(kernels), scaling
+    assert raw.linked is not None
+    scaling, scaled = fit_scaling(normalize, raw.linked, weight, raw.names, overwrite)
+    ends = np.cumsum(sizes)
+    rows = [np.arange(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+    return PointStack(GramStack(scaled), rows), scaling
+
+
+def _restrict_linked(
+    linked: np.ndarray | LowRankKernels | None, data: TaskData, kept: Sequence[np.ndarray]
+) -> np.ndarray | LowRankKernels | None:
+    if linked is None:
+        return None
+    starts = np.cumsum([0, *(len(rows) for rows in data.rows[:-1])])
+    rows = np.concatenate([start + part for start, part in zip(starts, kept, strict=True)])
+    if isinstance(linked, LowRankKernels):
+        return linked.take(rows)
+    return linked[:, rows[:, np.newaxis], rows]
 
 
 def _raw_stack(data: TaskData, kernels: Sequence[FittedKernel] | None, rows: np.ndarray) -> np.ndarray:
-    """(K, n, n) kernel values among these rows, in memory of our own."""
+    """(K, n, n) kernel values among these rows, checked, in memory of our own."""
     if kernels is None:
         return np.ascontiguousarray(np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0))
-    return evaluate(kernels, data.X[rows])
-
-
-def _check_stack(kernels: Sequence[FittedKernel], raw: np.ndarray) -> None:
+    raw = evaluate(kernels, data.X[rows])
     for kernel, gram in zip(kernels, raw, strict=True):
         # A kernel may be zero on the rows of one task; that it is not zero on all is checked at the end.
         if gram.any():
             check_gram(kernel.name, gram, kernel.known_psd)
+    return raw
 
 
 def gram_bytes(sizes: Sequence[int], n_kernels: int, itemsize: int) -> int:
@@ -80,8 +186,9 @@ def check_memory(needed: int) -> None:
     free = available_memory()
     if needed > free:
         raise GramMemoryError(
-            f"the Gram matrices need {needed / 2**30:.3g} GiB and {free / 2**30:.3g} GiB of memory are free: use fewer "
-            "kernels or rows, or float32 X for half the size"
+            f"the Gram matrices need {needed / 2**30:.3g} GiB and {free / 2**30:.3g} GiB of memory are free: use the "
+            "TwoStageMKMTRL estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X for half "
+            "the size"
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..couplings import Coupling
 from ..data import TaskData
 from ..kernels import FittedKernel, Scaling, diagonals, evaluate
 from .build import KernelBank
@@ -98,36 +99,50 @@ def make_expansion(
 
 
 @dataclass(frozen=True)
+class Share:
+    """What one expansion gives a task: `sum_r weights[r] f_r`, each f_r a run of the expansion's outputs."""
+
+    expansion: int
+    outputs: slice
+    weights: np.ndarray
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        """values (..., O) of the expansion -> (..., m) of the task."""
+        mine = values[..., self.outputs]
+        return np.einsum("r,...rm->...m", self.weights, mine.reshape(*mine.shape[:-1], len(self.weights), -1))
+
+
+@dataclass(frozen=True)
 class TaskFunctions:
-    """The fitted function of every task: a sum of outputs of expansions, which tasks may share.
+    """The fitted function of every task: its own part and, for coupled tasks, its share of what tasks have in common.
 
     Attributes
     ----------
-    expansions : the expansions.
-    places : for each task, the expansions it adds up, each with the columns of outputs that are this task's.
+    expansions : the expansions, which tasks may share.
+    shares : for each task, its own share and then that of each coupling.
     n_kernels : K.
     """
 
     expansions: tuple[Expansion, ...]
-    places: tuple[tuple[tuple[int, slice], ...], ...]
+    shares: tuple[tuple[Share, ...], ...]
     n_kernels: int
 
-    def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+    def values(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
         """X (q, d), the task of each row (q,) -> (q, M); without codes, every task on every row -> (q, T, M).
 
-        M is the largest number of outputs of a task; a task with fewer leaves the last ones NaN.
+        M is the largest number of outputs of a task; a task with fewer leaves the last ones NaN. `only` picks one part:
+        0 the tasks' own, j the j-th coupling's.
         """
-        return self._gather(X, codes, (), lambda expansion, rows: expansion.values(rows))
+        return self._gather(X, codes, (), lambda expansion, rows: expansion.values(rows), only)
 
-    def parts(self, X: np.ndarray, codes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """What each kernel adds, (q, K), and the intercept, (q,); one axis more at the end where M is above one."""
-        parts = self._gather(X, codes, (self.n_kernels,), lambda expansion, rows: expansion.parts(rows, self.n_kernels))
-        constant = self._gather(
-            X, codes, (), lambda expansion, rows: np.repeat(expansion.intercept[np.newaxis], len(rows), axis=0)
-        )
-        if parts.shape[-1] == 1:
-            return parts[..., 0], constant[..., 0]
-        return parts, constant
+    def parts(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
+        """What each kernel adds, (q, K, M) or (q, T, K, M); with the intercepts they sum to `values`."""
+        shape = (self.n_kernels,)
+        return self._gather(X, codes, shape, lambda expansion, rows: expansion.parts(rows, self.n_kernels), only)
+
+    def intercepts(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+        """The intercept of each row's task, (q, M) or (q, T, M)."""
+        return self._gather(X, codes, (), lambda e, rows: np.repeat(e.intercept[np.newaxis], len(rows), axis=0), None)
 
     def _gather(
         self,
@@ -135,27 +150,35 @@ class TaskFunctions:
         codes: np.ndarray | None,
         inner: tuple[int, ...],
         evaluate: Callable[[Expansion, np.ndarray], np.ndarray],
+        only: int | None,
     ) -> np.ndarray:
-        widths = [columns.stop - columns.start for ((_, columns), *_) in self.places]
-        lead = (len(X), len(self.places)) if codes is None else (len(X),)
-        out = np.full((*lead, *inner, max(widths)), np.nan)
-        cache: dict[int, np.ndarray] = {}
-        for t, place in enumerate(self.places):
-            rows = np.arange(len(X)) if codes is None else np.flatnonzero(codes == t)
-            if not len(rows):
+        """Add up the tasks' shares; an expansion is evaluated once on all rows of the tasks that have a share in it."""
+        lead = (len(X), len(self.shares)) if codes is None else (len(X),)
+        out = np.full((*lead, *inner, max(map(self.n_outputs, range(len(self.shares))))), np.nan)
+        rows_of = [np.arange(len(X)) if codes is None else np.flatnonzero(codes == t) for t in range(len(self.shares))]
+        for task, rows in enumerate(rows_of):
+            target = np.index_exp[:, task] if codes is None else np.index_exp[rows]
+            out[(*target, ..., slice(0, self.n_outputs(task)))] = 0.0
+        for e, expansion in enumerate(self.expansions):
+            users = [
+                (task, share)
+                for task, shares in enumerate(self.shares)
+                for share in (shares if only is None else shares[only : only + 1])
+                if share.expansion == e and len(rows_of[task])
+            ]
+            if not users:
                 continue
-            total = np.zeros((len(rows), *inner, widths[t]))
-            for e, columns in place:
-                if len(self.expansions) < len(self.places):
-                    # An expansion that tasks share gives the outputs of all of them at once.
-                    if e not in cache:
-                        cache[e] = evaluate(self.expansions[e], X)
-                    total += cache[e][rows][..., columns]
-                else:
-                    total += evaluate(self.expansions[e], X[rows])[..., columns]
-            target = np.index_exp[:, t] if codes is None else np.index_exp[rows]
-            out[(*target, ..., slice(0, widths[t]))] = total
+            needed = np.unique(np.concatenate([rows_of[task] for task, _ in users]))
+            values = evaluate(expansion, X[needed])
+            for task, share in users:
+                target = np.index_exp[:, task] if codes is None else np.index_exp[rows_of[task]]
+                mine = share(values[np.searchsorted(needed, rows_of[task])])
+                out[(*target, ..., slice(0, mine.shape[-1]))] += mine
         return out
+
+    def n_outputs(self, task: int) -> int:
+        own = self.shares[task][0].outputs
+        return own.stop - own.start
 
 
 def task_functions(
@@ -164,28 +187,59 @@ def task_functions(
     B: np.ndarray,
     a: Sequence[np.ndarray],
     intercepts: Sequence[np.ndarray],
+    couplings: Sequence[Coupling] = (),
 ) -> TaskFunctions:
-    """The functions of all tasks from kernel weights B (K, T), dual variables and intercepts of each task."""
-    weights = [np.repeat(B[:, t : t + 1], part.shape[1], axis=1) for t, part in enumerate(a)]
-    if data.form != "wide":
-        expansions = tuple(
-            make_expansion(data.X, rows, bank.kernels, scaling, *task)
-            for rows, scaling, *task in zip(data.rows, bank.scalings, a, weights, intercepts, strict=True)
-        )
-        places = tuple(((t, slice(0, part.shape[1])),) for t, part in enumerate(a))
-        return TaskFunctions(expansions, places, len(B))
+    """The functions of all tasks from kernel weights B (K, J), and the dual variables and intercepts of each task."""
+    own = _wide_expansions if data.form == "wide" else _long_expansions
+    expansions, shares = own(data, bank, B, a, intercepts)
+    for j, coupling in enumerate(couplings):
+        expansions.append(_link_expansion(data, bank, B[:, data.n_tasks + j], a, coupling))
+        whole = slice(0, expansions[-1].a.shape[1])
+        for task, mine in enumerate(shares):
+            mine.append(Share(len(expansions) - 1, whole, coupling.factor[task]))
+    return TaskFunctions(tuple(expansions), tuple(map(tuple, shares)), len(B))
+
+
+def _long_expansions(data, bank, B, a, intercepts) -> tuple[list[Expansion], list[list[Share]]]:
+    """One expansion for each task, over its own rows."""
+    expansions = [
+        make_expansion(data.X, rows, bank.kernels, scaling, part, _repeat(B[:, t], part.shape[1]), c)
+        for t, (rows, scaling, part, c) in enumerate(zip(data.rows, bank.scalings, a, intercepts, strict=True))
+    ]
+    return expansions, [[Share(t, slice(0, part.shape[1]), np.ones(1))] for t, part in enumerate(a)]
+
+
+def _wide_expansions(data, bank, B, a, intercepts) -> tuple[list[Expansion], list[list[Share]]]:
+    """One expansion for all tasks, over the rows they share."""
     ends = np.cumsum([part.shape[1] for part in a]).tolist()
-    columns = [slice(end - part.shape[1], end) for end, part in zip(ends, a, strict=True)]
+    outputs = [slice(end - part.shape[1], end) for end, part in zip(ends, a, strict=True)]
     spread = np.zeros((len(data.X), ends[-1]))
-    for rows, where, part in zip(data.rows, columns, a, strict=True):
+    for rows, where, part in zip(data.rows, outputs, a, strict=True):
         spread[rows, where] = part
-    shared = make_expansion(
-        data.X,
-        np.arange(len(data.X)),
-        bank.kernels,
-        bank.scalings[0],
-        spread,
-        np.hstack(weights),
-        np.concatenate(intercepts),
-    )
-    return TaskFunctions((shared,), tuple(((0, where),) for where in columns), len(B))
+    weights = np.hstack([_repeat(B[:, t], part.shape[1]) for t, part in enumerate(a)])
+    every = np.arange(len(data.X))
+    shared = make_expansion(data.X, every, bank.kernels, bank.scalings[0], spread, weights, np.concatenate(intercepts))
+    return [shared], [[Share(0, where, np.ones(1))] for where in outputs]
+
+
+def _link_expansion(
+    data: TaskData, bank: KernelBank, b: np.ndarray, a: Sequence[np.ndarray], coupling: Coupling
+) -> Expansion:
+    """The functions f_r that a coupling's tasks mix: f_r(x) = sum over tasks t, rows i of L[t, r] a_ti k(x, x_ti)."""
+    assert bank.link_scaling is not None
+    weighted = [
+        (coupling.factor[t][np.newaxis, :, np.newaxis] * part[:, np.newaxis, :]).reshape(len(part), -1)
+        for t, part in enumerate(a)
+    ]
+    rows = np.concatenate(data.rows)
+    stacked = np.vstack(weighted)
+    if data.form == "wide":
+        at_rows = np.zeros((len(data.X), stacked.shape[1]))
+        np.add.at(at_rows, rows, stacked)
+        rows, stacked = np.arange(len(data.X)), at_rows
+    width = stacked.shape[1]
+    return make_expansion(data.X, rows, bank.kernels, bank.link_scaling, stacked, _repeat(b, width), np.zeros(width))
+
+
+def _repeat(b: np.ndarray, width: int) -> np.ndarray:
+    return np.repeat(b[:, np.newaxis], width, axis=1)

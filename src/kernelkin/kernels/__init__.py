@@ -11,6 +11,7 @@ from .families import (
     resolve_kernels,
     view_kernels,
 )
+from .functions import Linear
 from .pairwise import diagonals, evaluate, fit_kernels, pairs
 from .scaling import SCALINGS, Scaling, fit_diagonal_scaling, fit_scaling
 
@@ -19,6 +20,7 @@ __all__ = [
     "SCALINGS",
     "FittedKernel",
     "Kernel",
+    "Linear",
     "Scaling",
     "check_gram",
     "check_precomputed",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
@@ -33,7 +33,7 @@ class Ridge:
             rows = np.flatnonzero(cost > 0)
             if len(rows) == 0:
                 continue
-            part = gram if len(rows) == n else gram[np.ix_(rows, rows)]
+            part = gram if len(rows) == n else np.asarray(gram)[np.ix_(rows, rows)]
             y, groups = machine.y[np.ix_(rows, columns)], _indicators(machine.groups[rows], machine.n_groups)
             solution = _solve_bordered(part, y, cost[rows], groups)
             a[np.ix_(rows, columns)] = solution
@@ -62,20 +62,35 @@ def _solve_bordered(gram: np.ndarray, y: np.ndarray, cost: np.ndarray, groups: n
     complement. Unlike elimination through the inverse of G + diag(1/C), nothing of the size of C cancels.
     """
     root = np.sqrt(cost)[:, None]
-    scaled, target = root * gram * root.T, root * y
     present = groups[:, groups.any(axis=0)]
     basis = root * present
     basis /= np.linalg.norm(basis, axis=0)
-    if present.size:
-        image = scaled @ basis
-        image -= 0.5 * basis @ (basis.T @ image)
-        scaled -= basis @ image.T + image @ basis.T
-        target -= basis @ (basis.T @ target)
-    a = root * _solve_shifted(scaled, target)
+    # A Gram with structure solves faster than its entries would.
+    solve = _eliminate if hasattr(gram, "solver") else _project
+    a = root * solve(gram, root, root * y, basis)
     # What rounding left of the sums is spread evenly: twice, for the last bit.
     for _ in range(2 if present.size else 0):
         a -= present @ ((present.T @ a) / present.sum(axis=0)[:, None])
     return a
+
+
+def _project(gram: np.ndarray, root: np.ndarray, target: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """The x orthogonal to `basis` that solves the projected system, from the entries of the Gram."""
+    scaled = root * gram * root.T
+    if basis.size:
+        image = scaled @ basis
+        image -= 0.5 * basis @ (basis.T @ image)
+        scaled -= basis @ image.T + image @ basis.T
+        target -= basis @ (basis.T @ target)
+    return _solve_shifted(scaled, target)
+
+
+def _eliminate(gram: Any, root: np.ndarray, target: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """The same x from a structured Gram's own solver, by eliminating the intercepts."""
+    solve = gram.solver(root)
+    both = solve(np.hstack([target, basis]))
+    x, border = both[:, : target.shape[1]], both[:, target.shape[1] :]
+    return x - border @ np.linalg.solve(basis.T @ border, basis.T @ x) if basis.size else x
 
 
 def _solve_shifted(scaled: np.ndarray, target: np.ndarray) -> np.ndarray:

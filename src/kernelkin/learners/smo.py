@@ -33,6 +33,7 @@ def solve_box(
     tol: float,
 ) -> DualSolution:
     """Solve a machine whose dual has the box ``lo, hi`` (n, m) and the linear term ``y'a - epsilon |a|_1``."""
+    gram = np.asarray(gram)  # a Gram with structure writes itself out
     a = np.zeros(machine.y.shape) if a0 is None else np.array(a0, dtype=np.float64)
     if machine.n_groups <= 1:
         starts = np.array([0, len(a)][: machine.n_groups + 1])

@@ -1,0 +1,105 @@
+"""Couplings: parts of the function that several tasks share, and which tasks they link into one machine.
+
+Coupling j has a T x T positive semi-definite matrix M_j with unit diagonal on the tasks it touches. Its part of the
+kernel is `sum_k b_kj M_j[t, t'] k_k(x, x')`: each coupling is one more column of the kernel weights B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .data import listing
+
+COMMON = "common"
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """A named coupling, with a factor L (T, r) of its matrix: M = L L'."""
+
+    name: str
+    factor: np.ndarray
+
+    @property
+    def matrix(self) -> np.ndarray:
+        return self.factor @ self.factor.T
+
+    @property
+    def is_common(self) -> bool:
+        """Whether all tasks, and any other, share one function here."""
+        return self.factor.shape[1] == 1 and bool(np.allclose(self.factor, 1.0))
+
+
+def read_couplings(couplings: Any, tasks: np.ndarray) -> tuple[Coupling, ...]:
+    """What a user passes as `couplings` -> couplings of these tasks.
+
+    None: none. "common": one function for all tasks. A dict: names to group labels (one for each task, in the order of
+    `tasks`, or a dict from task to label; tasks with the same label share a function) or to T x T matrices.
+    """
+    if couplings is None:
+        return ()
+    if isinstance(couplings, str):
+        if couplings != COMMON:
+            raise ValueError(f"couplings must be None, 'common' or a dict, got {couplings!r}")
+        return (Coupling(COMMON, np.ones((len(tasks), 1))),)
+    if not isinstance(couplings, Mapping):
+        raise ValueError(f"couplings must be None, 'common' or a dict, got {type(couplings).__name__}")
+    return tuple(Coupling(str(name), _factor(name, value, tasks)) for name, value in couplings.items())
+
+
+def connected_tasks(couplings: Sequence[Coupling], n_tasks: int) -> list[np.ndarray]:
+    """The tasks of each machine: those that couplings link, directly or through others."""
+    from scipy.sparse.csgraph import connected_components
+
+    linked = np.eye(n_tasks, dtype=bool)
+    for coupling in couplings:
+        linked |= np.abs(coupling.matrix) > 1e-12
+    count, labels = connected_components(linked, directed=False)
+    return [np.flatnonzero(labels == c) for c in range(count)]
+
+
+def _factor(name: Any, value: Any, tasks: np.ndarray) -> np.ndarray:
+    if isinstance(value, str) and value == COMMON:
+        return np.ones((len(tasks), 1))
+    if isinstance(value, Mapping):
+        unnamed = [task for task in tasks.tolist() if task not in value]
+        if unnamed:
+            raise ValueError(f"coupling {name!r} has no label for task {listing(unnamed)}")
+        value = [value[task] for task in tasks.tolist()]
+    array = np.asarray(value)
+    if array.ndim == 1:
+        return _group_factor(name, array, tasks)
+    return _matrix_factor(name, np.asarray(value, dtype=np.float64), tasks)
+
+
+def _group_factor(name: Any, labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+    """(T, groups) zero or one: the tasks of a group share one function."""
+    if len(labels) != len(tasks):
+        raise ValueError(f"coupling {name!r} has {len(labels)} group labels, and there are {len(tasks)} tasks")
+    codes = np.unique(labels, return_inverse=True)[1]
+    return (codes[:, np.newaxis] == np.arange(codes.max() + 1)).astype(np.float64)
+
+
+def _matrix_factor(name: Any, M: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+    """A thin factor of a positive semi-definite matrix with ones (or, for tasks it does not touch, zeros) on top."""
+    T = len(tasks)
+    if M.shape != (T, T):
+        raise ValueError(f"coupling {name!r} has shape {M.shape}; {T} tasks need ({T}, {T}), or one label each")
+    if not np.isfinite(M).all() or np.abs(M - M.T).max() > 1e-8:
+        raise ValueError(f"coupling {name!r} is not a finite symmetric matrix")
+    diagonal = np.diag(M)
+    if not (np.isclose(diagonal, 1.0) | (diagonal == 0)).all():
+        bad = int(np.argmax(~(np.isclose(diagonal, 1.0) | (diagonal == 0))))
+        raise ValueError(
+            f"coupling {name!r} must have 1 on its diagonal, or 0 for tasks it leaves alone; task "
+            f"{tasks[bad].item()!r} has {diagonal[bad]:g}"
+        )
+    values, vectors = np.linalg.eigh((M + M.T) / 2)
+    if values[0] < -1e-8 * T:
+        raise ValueError(f"coupling {name!r} is not positive semi-definite: its smallest eigenvalue is {values[0]:.3g}")
+    kept = values > 1e-12 * values[-1]
+    return vectors[:, kept] * np.sqrt(values[kept])

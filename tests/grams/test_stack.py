@@ -1,0 +1,74 @@
+"""One stack of Grams: combining, and quadratic forms, against the plain formulas."""
+
+import numpy as np
+import pytest
+
+from kernelkin.grams import GramStack
+from kernelkin.parallel import Workers
+
+
+def random_stack(K=4, n=30, dtype=np.float64, seed=0):
+    factors = np.random.default_rng(seed).normal(size=(K, n, n // 2))
+    return GramStack(np.ascontiguousarray(factors @ factors.transpose(0, 2, 1) / n, dtype=dtype))
+
+
+def tolerance(stack):
+    return 200 * np.finfo(stack.values.dtype).eps
+
+
+# The larger stacks are cut into pieces.
+@pytest.fixture(params=[(4, 30), (3, 160)], ids=["whole", "pieces"])
+def shape(request):
+    return request.param
+
+
+@pytest.fixture(params=[np.float64, np.float32])
+def stack(request, shape):
+    return random_stack(*shape, dtype=request.param)
+
+
+def test_shape(stack, shape):
+    assert (stack.n_kernels, stack.n_rows) == shape
+
+
+@pytest.mark.parametrize("used", ["all", "few", "none"])
+def test_combine(stack, used):
+    weights = np.random.default_rng(1).uniform(size=(stack.n_kernels, 3))
+    weights[{"all": [], "few": slice(1, None), "none": slice(None)}[used]] = 0
+    combined = stack.combine(weights)
+    expected = np.einsum("km,kij->mij", weights, stack.values.astype(np.float64))
+    assert combined.dtype == np.float64
+    np.testing.assert_allclose(combined, expected, atol=tolerance(stack) * np.abs(expected).max())
+    np.testing.assert_array_equal(combined, combined.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.5, 1.0])
+def test_quadratic_forms(stack, zeros):
+    rng = np.random.default_rng(2)
+    a = rng.normal(size=(stack.n_rows, 2)) * (rng.random(stack.n_rows) >= zeros)[:, None]
+    expected = 0.5 * np.einsum("im,kij,jm->km", a, stack.values.astype(np.float64), a)
+    np.testing.assert_allclose(stack.quadratic_forms(a), expected, rtol=tolerance(stack), atol=0)
+
+
+def test_quadratic_forms_are_never_negative():
+    values = np.eye(5)[None] - 1e-15 - np.ones((1, 5, 5)) / 5
+    forms = GramStack(np.ascontiguousarray(values)).quadratic_forms(np.ones((5, 1)))
+    assert forms.min() >= 0
+
+
+def test_nothing_depends_on_the_number_of_threads(stack):
+    rng = np.random.default_rng(3)
+    weights, a = rng.uniform(size=(stack.n_kernels, 2)), rng.normal(size=(stack.n_rows, 2))
+    results = []
+    for n_jobs in (1, 2):
+        with Workers(n_jobs) as workers:
+            results.append((stack.combine(weights, workers.map), stack.quadratic_forms(a, workers.map)))
+    for one, two in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_the_stack_is_left_alone(stack):
+    before = stack.values.copy()
+    stack.combine(np.ones((stack.n_kernels, 1)))
+    stack.quadratic_forms(np.ones((stack.n_rows, 1)))
+    np.testing.assert_array_equal(stack.values, before)

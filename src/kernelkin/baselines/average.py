@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,10 +36,9 @@ class NoPenalty(Penalty):
         return np.eye(B.shape[1]) / B.shape[1]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Fixed(MultiKernelEstimator):
     """One solve of the machines at weights that do not depend on the targets."""
-
-    mu: float = 1.0
 
     def _penalty(self, n_tasks: int, n_couplings: int) -> NoPenalty:
         return NoPenalty()
@@ -58,98 +58,13 @@ class _Fixed(MultiKernelEstimator):
         return np.full(n_kernels, 1.0 / n_kernels)
 
 
-def without(constraints: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The constraints of the parameters a model does have."""
-    return {name: rule for name, rule in constraints.items() if name not in names}
-
-
-LEARNED = ("mu", "solver", "init", "max_iter", "random_state", "verbose", "callback")
-
-
-class AverageClassifier(_Fixed, MultiKernelClassifier):
-    """AVG: one kernel machine for each task on the average of the base kernels.
-
-    Nothing is learned about the kernels, and tasks share nothing. A strong baseline when all kernels are reasonable.
-
-    Parameters
-    ----------
-    kernels, C, normalize, loss, class_weight, task_column, n_jobs
-        As for `MKMTRLClassifier`.
-    tol : float
-        The relative duality gap of the machines.
-
-    Attributes
-    ----------
-    kernel_weights_ : array (T, K), 1/K throughout; the others as for `MKMTRLClassifier`.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = without(MultiKernelClassifier._parameter_constraints, *LEARNED)
-
-    def __init__(
-        self,
-        kernels: Any = None,
-        *,
-        C: float = 1.0,
-        normalize: str | None = "trace",
-        loss: str = "hinge",
-        class_weight: Any = None,
-        task_column: Any = None,
-        tol: float = 1e-3,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.normalize = normalize
-        self.loss = loss
-        self.class_weight = class_weight
-        self.task_column = task_column
-        self.tol = tol
-        self.n_jobs = n_jobs
-
-
-class AverageRegressor(_Fixed, MultiKernelRegressor):
-    """AVG: one kernel machine for each task on the average of the base kernels.
-
-    Parameters
-    ----------
-    kernels, C, normalize, loss, epsilon, fit_intercept, task_column, n_jobs
-        As for `MKMTRLRegressor`.
-    tol : float
-        The relative duality gap of the machines.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = without(MultiKernelRegressor._parameter_constraints, *LEARNED)
-
-    def __init__(
-        self,
-        kernels: Any = None,
-        *,
-        C: float = 1.0,
-        normalize: str | None = "trace",
-        loss: str = "squared",
-        epsilon: float = 0.1,
-        fit_intercept: bool = True,
-        task_column: Any = None,
-        tol: float = 1e-3,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.normalize = normalize
-        self.loss = loss
-        self.epsilon = epsilon
-        self.fit_intercept = fit_intercept
-        self.task_column = task_column
-        self.tol = tol
-        self.n_jobs = n_jobs
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class _OneKernel(_Fixed):
     """The choice of one kernel from the list."""
 
-    _choice_constraints: ClassVar[dict[str, Any]] = {"kernel": "no_validation"}
+    kernel: Any = None
 
-    kernel: Any
+    _choice_constraints: ClassVar[dict[str, Any]] = {"kernel": "no_validation"}
 
     def _fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
         kernels = super()._fit_kernels(data)
@@ -188,6 +103,39 @@ def _position(kernel: Any, n_kernels: int) -> int:
     return int(kernel) % n_kernels
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class AverageClassifier(_Fixed, MultiKernelClassifier):
+    """AVG: one kernel machine for each task on the average of the base kernels.
+
+    Nothing is learned about the kernels, and tasks share nothing. A strong baseline when all kernels are reasonable.
+
+    Parameters
+    ----------
+    kernels, C, normalize, loss, class_weight, task_column, n_jobs
+        As for `MKMTRLClassifier`.
+    tol : float
+        The relative duality gap of the machines.
+
+    Attributes
+    ----------
+    kernel_weights_ : array (T, K), 1/K throughout; the others as for `MKMTRLClassifier`.
+    """
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AverageRegressor(_Fixed, MultiKernelRegressor):
+    """AVG: one kernel machine for each task on the average of the base kernels.
+
+    Parameters
+    ----------
+    kernels, C, normalize, loss, epsilon, fit_intercept, task_column, n_jobs
+        As for `MKMTRLRegressor`.
+    tol : float
+        The relative duality gap of the machines.
+    """
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class STLClassifier(_OneKernel, MultiKernelClassifier):
     """STL: single-task learning, one machine for each task on one kernel.
 
@@ -203,34 +151,12 @@ class STLClassifier(_OneKernel, MultiKernelClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **without(MultiKernelClassifier._parameter_constraints, *LEARNED),
+        **MultiKernelClassifier._parameter_constraints,
         **_OneKernel._choice_constraints,
     }
 
-    def __init__(
-        self,
-        kernels: Any = None,
-        *,
-        kernel: Any = None,
-        C: float = 1.0,
-        normalize: str | None = "trace",
-        loss: str = "hinge",
-        class_weight: Any = None,
-        task_column: Any = None,
-        tol: float = 1e-3,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernels = kernels
-        self.kernel = kernel
-        self.C = C
-        self.normalize = normalize
-        self.loss = loss
-        self.class_weight = class_weight
-        self.task_column = task_column
-        self.tol = tol
-        self.n_jobs = n_jobs
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class STLRegressor(_OneKernel, MultiKernelRegressor):
     """STL: single-task learning, one machine for each task on one kernel.
 
@@ -243,31 +169,6 @@ class STLRegressor(_OneKernel, MultiKernelRegressor):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **without(MultiKernelRegressor._parameter_constraints, *LEARNED),
+        **MultiKernelRegressor._parameter_constraints,
         **_OneKernel._choice_constraints,
     }
-
-    def __init__(
-        self,
-        kernels: Any = None,
-        *,
-        kernel: Any = None,
-        C: float = 1.0,
-        normalize: str | None = "trace",
-        loss: str = "squared",
-        epsilon: float = 0.1,
-        fit_intercept: bool = True,
-        task_column: Any = None,
-        tol: float = 1e-3,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernels = kernels
-        self.kernel = kernel
-        self.C = C
-        self.normalize = normalize
-        self.loss = loss
-        self.epsilon = epsilon
-        self.fit_intercept = fit_intercept
-        self.task_column = task_column
-        self.tol = tol
-        self.n_jobs = n_jobs

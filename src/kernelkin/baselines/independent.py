@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from ..estimators.base import MultiKernelClassifier, MultiKernelEstimator, MultiKernelRegressor
+from ..estimators.base import MultiKernelClassifier, MultiKernelRegressor, PenalisedEstimator
 from ..penalties import LpPenalty
 
-POWER: dict[str, Any] = {"p": [Interval(Real, 1, None, closed="left")]}
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Independent(PenalisedEstimator):
+    p: float = 2.0
 
-class _Independent(MultiKernelEstimator):
-    p: float
+    _power_constraints: ClassVar[dict[str, Any]] = {
+        **PenalisedEstimator._penalised_constraints,
+        "p": [Interval(Real, 1, None, closed="left")],
+    }
 
     def _penalty(self, n_tasks: int, n_couplings: int) -> LpPenalty:
         return LpPenalty(self.p)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class IMKLClassifier(_Independent, MultiKernelClassifier):
     """IMKL: multiple kernel learning in each task on its own, with a p-norm on the kernel weights.
 
@@ -36,47 +42,11 @@ verbose, callback
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **MultiKernelClassifier._parameter_constraints,
-        **POWER,
+        **_Independent._power_constraints,
     }
 
-    def __init__(
-        self,
-        kernels: Any = None,
-        *,
-        C: float = 1.0,
-        mu: float = 1.0,
-        p: float = 2.0,
-        normalize: str | None = "trace",
-        loss: str = "hinge",
-        class_weight: Any = None,
-        solver: Any = "joint",
-        init: Any = None,
-        task_column: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callback: Any = None,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.mu = mu
-        self.p = p
-        self.normalize = normalize
-        self.loss = loss
-        self.class_weight = class_weight
-        self.solver = solver
-        self.init = init
-        self.task_column = task_column
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class IMKLRegressor(_Independent, MultiKernelRegressor):
     """IMKL: multiple kernel learning in each task on its own, with a p-norm on the kernel weights.
 
@@ -91,44 +61,5 @@ random_state, verbose, callback
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **MultiKernelRegressor._parameter_constraints,
-        **POWER,
+        **_Independent._power_constraints,
     }
-
-    def __init__(
-        self,
-        kernels: Any = None,
-        *,
-        C: float = 1.0,
-        mu: float = 1.0,
-        p: float = 2.0,
-        normalize: str | None = "trace",
-        loss: str = "squared",
-        epsilon: float = 0.1,
-        fit_intercept: bool = True,
-        solver: Any = "joint",
-        init: Any = None,
-        task_column: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callback: Any = None,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.mu = mu
-        self.p = p
-        self.normalize = normalize
-        self.loss = loss
-        self.epsilon = epsilon
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.init = init
-        self.task_column = task_column
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback

@@ -32,48 +32,39 @@ from .targets import class_machines, link_machines, regression_machines, tasks_o
 
 @dataclass(eq=False, repr=False)
 class MultiKernelEstimator(BaseEstimator):
-    """Kernel machines for many tasks, with kernel weights learned for all of them at once.
+    """Kernel machines for many tasks, with weights on several kernels.
 
     Parameters are the fields of these dataclasses: every estimator is one, and adds its own. A subclass says which
-    penalty holds the kernel weights (`_penalty`) and which machine each task is (`_learner`, `_machines`).
+    penalty holds the kernel weights (`_penalty`), which machine each task is (`_learner`, `_machines`), and how the
+    problem these pose is solved (`_solve`).
     """
 
     kernels: Any = None
     _: KW_ONLY
     C: float = 1.0
-    mu: float = 1.0
     normalize: str | None = "trace"
-    solver: str | Solver = "joint"
-    init: Any = None
     task_column: Any = None
     tol: float = 1e-3
-    max_iter: int = 100
     n_jobs: int | None = None
-    random_state: Any = None
-    verbose: int = 0
-    callback: Callable | None = None
 
     __metadata_request__predict: ClassVar = {"split": UNUSED, "unknown_tasks": UNUSED}
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernels": "no_validation",
         "C": [Interval(Real, 0, None, closed="neither")],
-        "mu": [Interval(Real, 0, None, closed="neither")],
         "normalize": [StrOptions({"trace", "cosine", "center"}), None],
-        "solver": [StrOptions(set(SOLVERS)), *SOLVERS.values()],
-        "init": ["array-like", None],
         "task_column": "no_validation",
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "callback": [callable, None],
     }
 
     @abstractmethod
     def _penalty(self, n_tasks: int, n_couplings: int) -> Penalty:
         """The term that holds the kernel weights; raises where its parameters do not fit the tasks."""
+
+    @abstractmethod
+    def _solve(self, objective: Objective) -> Solution:
+        """Find kernel weights and machines."""
 
     def _couplings(self, tasks: np.ndarray) -> tuple[Coupling, ...]:
         """The parts of the function that tasks share."""
@@ -118,36 +109,12 @@ class MultiKernelEstimator(BaseEstimator):
         machines = self._machines(data)
         if couplings:
             machines = link_machines(machines, connected_tasks(couplings, data.n_tasks), data.labels)
-        return lambda grams: Objective(grams, machines, self._learner(), penalty, self.mu)
+        return lambda grams: Objective(grams, machines, self._learner(), penalty, self._strength)
 
     def _fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
         if self._precomputed:
             return None
         return fit_kernels(resolve_kernels(self.kernels), data.X, data.feature_names, data.sample_weight)
-
-    def _solve(self, objective: Objective) -> Solution:
-        solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
-        sizes = [len(machine.y) for machine in objective.machines]
-        with Workers(self.n_jobs, pin_blas=len(sizes) > 1 or sizes[0] < 1000) as workers:
-            run = Run(objective, self.tol, verbose=self.verbose, callback=self.callback, each=workers.map)
-            solution = solver.minimise(run, self._start(objective), self.max_iter)
-        if solution.status in (Status.MAX_ITER, Status.STALLED):
-            warnings.warn(
-                f"{type(self).__name__}: {solution.status.value}. The relative duality gap reached is "
-                f"{solution.relative_gap:.1e}, and tol={self.tol:g}.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        return solution
-
-    def _start(self, objective: Objective) -> np.ndarray | None:
-        if self.init is None:
-            return None
-        shape = (objective.grams.n_components, objective.grams.n_kernels)
-        weights = np.asarray(self.init, dtype=np.float64)
-        if weights.shape != shape or not (np.isfinite(weights) & (weights >= 0)).all():
-            raise ValueError(f"init must be non-negative kernel weights of shape {shape}, not {weights.shape}")
-        return np.ascontiguousarray(weights.T)
 
     def _store(self, data: TaskData, bank: KernelBank, couplings: Sequence[Coupling], solution: Solution) -> None:
         self.tasks_ = data.labels
@@ -167,6 +134,11 @@ class MultiKernelEstimator(BaseEstimator):
         self.dual_coef_, intercepts = tasks_of_machines(solution.duals, data, couplings)
         self.intercept_ = np.array([c[0] for c in intercepts]) if max(map(len, intercepts)) == 1 else intercepts
         self.functions_ = task_functions(data, bank, solution.B, self.dual_coef_, intercepts, couplings)
+
+    @property
+    def _strength(self) -> float:
+        """The factor mu of the penalty."""
+        return 1.0
 
     @property
     def _precomputed(self) -> bool:
@@ -207,6 +179,71 @@ class MultiKernelEstimator(BaseEstimator):
     @abstractmethod
     def _predict(self, queries: Queries) -> np.ndarray:
         """Predictions (q,) for rows with a task, (q, T) for wide data."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class WatchedEstimator(MultiKernelEstimator):
+    """An estimator that iterates: bounded, shown and watched."""
+
+    max_iter: int = 100
+    verbose: int = 0
+    callback: Callable | None = None
+
+    _watched_constraints: ClassVar[dict[str, Any]] = {
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+    }
+
+    def _run(self, solver: Solver, objective: Objective, start: np.ndarray | None = None) -> Solution:
+        """Let a solver run, and warn where it ended before the gap was closed."""
+        sizes = [len(machine.y) for machine in objective.machines]
+        with Workers(self.n_jobs, pin_blas=len(sizes) > 1 or sizes[0] < 1000) as workers:
+            run = Run(objective, self.tol, verbose=self.verbose, callback=self.callback, each=workers.map)
+            solution = solver.minimise(run, start, self.max_iter)
+        if solution.status in (Status.MAX_ITER, Status.STALLED):
+            warnings.warn(
+                f"{type(self).__name__}: {solution.status.value}. The relative duality gap reached is "
+                f"{solution.relative_gap:.1e}, and tol={self.tol:g}.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        return solution
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PenalisedEstimator(WatchedEstimator):
+    """An estimator whose kernel weights minimise machines plus penalty, by one of `SOLVERS`."""
+
+    mu: float = 1.0
+    solver: str | Solver = "joint"
+    init: Any = None
+    random_state: Any = None
+
+    _penalised_constraints: ClassVar[dict[str, Any]] = {
+        **WatchedEstimator._watched_constraints,
+        "mu": [Interval(Real, 0, None, closed="neither")],
+        "solver": [StrOptions(set(SOLVERS)), *SOLVERS.values()],
+        "init": ["array-like", None],
+        "random_state": ["random_state"],
+    }
+
+    @property
+    def _strength(self) -> float:
+        return self.mu
+
+    def _solve(self, objective: Objective) -> Solution:
+        solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
+        return self._run(solver, objective, self._start(objective))
+
+    def _start(self, objective: Objective) -> np.ndarray | None:
+        if self.init is None:
+            return None
+        shape = (objective.grams.n_components, objective.grams.n_kernels)
+        weights = np.asarray(self.init, dtype=np.float64)
+        if weights.shape != shape or not (np.isfinite(weights) & (weights >= 0)).all():
+            raise ValueError(f"init must be non-negative kernel weights of shape {shape}, not {weights.shape}")
+        return np.ascontiguousarray(weights.T)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -17,11 +17,11 @@ from ..exceptions import CollapseWarning
 from ..grams import KernelBank
 from ..penalties import RelationPenalty
 from ..solvers import Solution
-from .base import MultiKernelClassifier, MultiKernelEstimator, MultiKernelRegressor
+from .base import MultiKernelClassifier, MultiKernelRegressor, PenalisedEstimator
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _Relationship(MultiKernelEstimator):
+class _Relationship(PenalisedEstimator):
     """What the two MK-MTRL estimators share: the relationship penalty and its three numbers, and couplings."""
 
     couplings: Any = None
@@ -31,6 +31,7 @@ class _Relationship(MultiKernelEstimator):
     holdout_tasks: Any = None
 
     _relation_constraints: ClassVar[dict[str, Any]] = {
+        **PenalisedEstimator._penalised_constraints,
         "couplings": "no_validation",
         "prior": ["array-like", None],
         "shrinkage": [Interval(Real, 0, 1, closed="both")],

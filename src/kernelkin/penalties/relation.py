@@ -186,6 +186,8 @@ class RelationPenalty(Penalty):
 
     def _assemble(self, values: Array, rest: float, Vt: Array, root: int) -> Array:
         """Symmetric matrix (J, J) with `values` (r,) on the rows of V' (r, J) and `rest` elsewhere, between roots."""
+        # Where there is nothing elsewhere, its value may be so large that its rounding would show.
+        rest = rest if len(Vt) < self.n_components else 0.0
         X = (Vt.T * (values - rest)) @ Vt
         X[np.diag_indices_from(X)] += rest
         if self._roots is not None:

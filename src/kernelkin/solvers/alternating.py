@@ -44,9 +44,9 @@ class Alternating:
         run.stop_at_gap = False
         run.accuracy = 0.01 * run.tol
         try:
-            B = uniform_start(run) if B is None else B
+            relation = _Relation.best(penalty, np.zeros((1, run.objective.grams.n_components)), 0.0)
+            B = uniform_start(run, relation.penalty) if B is None else B
             ridge = self.ridge * float(np.linalg.norm(B, 2)) ** 2 if penalty.shrinkage == 0 else 0.0
-            relation = _Relation.best(penalty, np.zeros_like(B), 0.0)
             for _ in range(max_iter):
                 before = B
                 B = self._settle(run, B, relation)
@@ -93,4 +93,4 @@ class _Relation:
 
 
 def _change(B: np.ndarray, before: np.ndarray) -> float:
-    return float(np.abs(B - before).max() / np.abs(B).max())
+    return float(np.abs(B - before).max() / max(B.max(), before.max(), np.finfo(float).tiny))

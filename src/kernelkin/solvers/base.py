@@ -170,13 +170,17 @@ class Solver(Protocol):
     def minimise(self, run: Run, B: np.ndarray | None = None, max_iter: int = 100) -> Solution: ...
 
 
-def uniform_start(run: Run, rounds: int = 3) -> np.ndarray:
-    """All weights equal, at a scale that suits mu: for fixed w, `<B, Q>/s + (mu/2) s^2 R(B)` is least at that s."""
+def uniform_start(run: Run, penalty: Callable[[np.ndarray], float] | None = None, rounds: int = 3) -> np.ndarray:
+    """All weights equal, at a scale that suits mu: for fixed w, `<B, Q>/s + (mu/2) s^2 R(B)` is least at that s.
+
+    `penalty` is R as the solver sees it, where that is not the objective's.
+    """
     objective = run.objective
+    penalty = objective.penalty.value if penalty is None else penalty
     B = np.ones((objective.grams.n_kernels, objective.grams.n_components)) / objective.grams.n_kernels
     for _ in range(rounds):
-        evaluation = run.evaluate(B)
-        scale = np.cbrt(float(np.vdot(B, evaluation.Q)) / (objective.mu * objective.penalty.value(B)))
+        R = penalty(B)
+        scale = np.cbrt(float(np.vdot(B, run.evaluate(B, R).Q)) / (objective.mu * R))
         if scale > 0:
             B = scale * B
         if 0.5 < scale < 2:

@@ -95,13 +95,19 @@ def closed_form_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndar
     """The paper's eq. 8: the direction `(W / B^2) Omega`, that is `Q Omega`, projected to B >= 0.
 
     The paper normalises it to tr(B P B') = 1, which belongs to the problem with a constraint in place of mu. Here its
-    length is the one that minimises the objective along that direction.
+    length is the one that minimises the objective along that direction. It is a fixed-point step, not a minimiser: the
+    weights may swing from one step to the next.
     """
     W = 2.0 * B**2 * Q
     direction = np.maximum(Q @ Omega, 0.0)
     used = direction > 0
+    if not used.any():
+        return direction
     pull = 0.5 * (W[used] / direction[used]).sum()
-    return np.cbrt(pull / (mu * np.einsum("kt,ts,ks->", direction, P, direction))) * direction
+    length, old = (np.einsum("kt,ts,ks->", X, P, X) for X in (direction, B))
+    # The projection may take every weight that a function uses; then there is no best length but zero, a dead end.
+    scale = np.cbrt(pull / (mu * length)) if pull > 0 else np.sqrt(old / length)
+    return scale * direction
 
 
 def _norms(B: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,92 @@
+"""What the pictures share: axes, labels that fit, colours that survive grey printing and colour blindness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
+    from matplotlib.image import AxesImage
+
+# Lightness falls all the way from white to dark blue, so the order of values is seen without colour too.
+COLORMAP = "YlGnBu"
+# Okabe and Ito's colours, those first that differ in lightness; the markers differ too.
+COLORS = ("#0072B2", "#E69F00", "#000000", "#56B4E9", "#D55E00", "#009E73")
+MARKERS = ("o", "D", "s", "^", "v", "P")
+SMALLEST_FONT = 5.0
+LARGEST_FONT = 10.0
+# Cells of a heatmap have numbers in them where both sides have at most this many.
+NUMBERED = 12
+
+
+def new_axes(ax: Axes | None, width: float, height: float, margins: tuple[float, float] = (1.0, 1.0)) -> Axes:
+    """The axes to draw on: those given, or new ones of about this size, in inches, with room around for labels."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("pictures need matplotlib: install kernelkin[plot]") from error
+    size = width + margins[0], height + margins[1]
+    # The layout moves the axes when the figure is drawn; until then labels are fitted to the size they will have.
+    place = {"left": 0.0, "right": width / size[0], "bottom": 0.0, "top": height / size[1]}
+    return plt.subplots(figsize=size, layout="constrained", gridspec_kw=place)[1]
+
+
+def extent(n: int, each: float, least: float, most: float) -> float:
+    """A side of a picture, in inches, for n things drawn next to each other."""
+    return float(np.clip(n * each, least, most))
+
+
+def label_ticks(axis: XAxis | YAxis, labels: Sequence[Any] | np.ndarray) -> None:
+    """One tick for each label at 0, 1, ...: smaller where they are many, and every second or third past that."""
+    pitch = 0.9 * _length(axis) / len(labels)
+    step = int(np.ceil(SMALLEST_FONT / pitch))
+    shown = range(0, len(labels), step)
+    size = min(LARGEST_FONT, step * pitch)
+    names = [str(labels[i]) for i in shown]
+    upright = axis.axis_name == "x" and 0.7 * size * max(map(len, names)) > step * pitch
+    axis.set_ticks(list(shown), labels=names, size=size, rotation=90 if upright else 0)
+    axis.set_tick_params(length=2 if len(labels) <= NUMBERED else 0)
+
+
+def _length(axis: XAxis | YAxis) -> float:
+    """The length of an axis in points."""
+    box = axis.axes.get_window_extent()
+    pixels = box.width if axis.axis_name == "x" else box.height
+    return pixels * 72 / axis.axes.figure.dpi
+
+
+def heatmap(ax: Axes, values: np.ndarray, vmin: float, vmax: float, **image: Any) -> AxesImage:
+    """values (rows, columns) as coloured cells, with their numbers where there are few."""
+    drawn = ax.imshow(values, **{"cmap": COLORMAP, "vmin": vmin, "vmax": vmax, "interpolation": "nearest", **image})
+    ax.spines[:].set_visible(False)
+    return drawn
+
+
+def write_numbers(drawn: AxesImage, values: np.ndarray) -> list:
+    """Each cell's number in the colour that stands out from it; nothing where there are too many cells."""
+    if max(values.shape) > NUMBERED:
+        return []
+    size = min(LARGEST_FONT, 0.33 * _length(drawn.axes.xaxis) / values.shape[1])
+    return [
+        drawn.axes.text(j, i, f"{value:.2f}", ha="center", va="center", size=size, color=_contrast(drawn, value))
+        for (i, j), value in np.ndenumerate(np.round(values, 2) + 0.0)  # no -0.00
+    ]
+
+
+def _contrast(drawn: AxesImage, value: float) -> str:
+    red, green, blue, _ = drawn.cmap(drawn.norm(np.asarray(value)))
+    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
+
+
+def color_scale(drawn: AxesImage, label: str, width: float) -> Any:
+    """A colour bar beside the picture, as high as it, and as wide as this part of it."""
+    ax = drawn.axes
+    bar = ax.figure.colorbar(drawn, cax=ax.inset_axes((1.02, 0.0, width, 1.0)), label=label)
+    bar.outline.set_visible(False)
+    return bar

@@ -1,0 +1,86 @@
+"""How a fit closed its duality gap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ._axes import COLORS, new_axes
+
+
+class ConvergenceDisplay:
+    """The objective, its lower bound, and the relative gap between them, per iteration.
+
+    Parameters
+    ----------
+    primal, bound, relative_gap : arrays (n_iter,)
+        The lowest objective, the highest bound and the relative gap so far.
+    tol : float, optional
+        The relative gap that was asked for.
+
+    Attributes
+    ----------
+    primal_line_, bound_line_, gap_line_ : what is drawn.
+    objective_ax_, gap_ax_ : where: the objective above, the gap below.
+    ax_, figure_ : what holds the two.
+
+    Examples
+    --------
+    >>> from kernelkin.plots import ConvergenceDisplay
+    >>> display = ConvergenceDisplay([3.0, 2.0, 1.9], [-5.0, 1.0, 1.8], [2.7, 0.5, 0.05], tol=0.1)
+    """
+
+    def __init__(self, primal: Any, bound: Any, relative_gap: Any, *, tol: float | None = None) -> None:
+        self.primal, self.bound, self.relative_gap = (np.asarray(v, float) for v in (primal, bound, relative_gap))
+        self.tol = tol
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ConvergenceDisplay:
+        """Draw the `history_` of a fitted estimator."""
+        check_is_fitted(estimator, "history_")
+        history: Mapping[str, np.ndarray] = estimator.history_
+        return cls(history["primal"], history["bound"], history["relative_gap"], tol=estimator.tol).plot(ax)
+
+    def plot(self, ax: Any = None) -> ConvergenceDisplay:
+        """Draw on `ax`, which is divided in two, or on a new figure."""
+        self.ax_ = new_axes(ax, 5.0, 4.0)
+        self.figure_ = self.ax_.figure
+        self.ax_.axis("off")
+        self.gap_ax_ = self.ax_.inset_axes((0.0, 0.0, 1.0, 0.46))
+        self.objective_ax_ = self.ax_.inset_axes((0.0, 0.54, 1.0, 0.46), sharex=self.gap_ax_)
+        iterations = np.arange(1, len(self.primal) + 1)
+        self._draw_objective(iterations)
+        self._draw_gap(iterations)
+        for axes in (self.objective_ax_, self.gap_ax_):
+            axes.spines[["top", "right"]].set_visible(False)
+        return self
+
+    def _draw_objective(self, iterations: np.ndarray) -> None:
+        ax = self.objective_ax_
+        (self.primal_line_,) = ax.plot(iterations, self.primal, color=COLORS[0], marker="o", markersize=3)
+        (self.bound_line_,) = ax.plot(iterations, self.bound, color=COLORS[1], marker="D", markersize=3, linestyle="--")
+        self.primal_line_.set_label("objective")
+        self.bound_line_.set_label("lower bound")
+        ax.fill_between(iterations, self.bound, self.primal, color="0.85", linewidth=0, label="where the optimum is")
+        # The first bounds can be thousands of times below the objective: leave room for as much as the objective fell.
+        fall = max(self.primal[0] - self.primal[-1], self.primal[-1] - self.bound[-1])
+        lowest = max(self.bound.min(), self.primal[-1] - 2 * fall)
+        ax.set(ylabel="objective", ylim=(lowest - 0.1 * fall, self.primal[0] + 0.1 * fall) if fall > 0 else None)
+        ax.tick_params(labelbottom=False)
+        ax.legend(frameon=False)
+
+    def _draw_gap(self, iterations: np.ndarray) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        ax = self.gap_ax_
+        # A gap of zero has no place on a logarithmic axis; rounding is as small as it can be.
+        gap = np.maximum(self.relative_gap, np.finfo(float).eps)
+        (self.gap_line_,) = ax.semilogy(iterations, gap, color="black", marker="s", markersize=3)
+        if self.tol is not None:
+            ax.axhline(self.tol, color="0.5", linestyle=":")
+            ax.text(1.0, self.tol, f"tol = {self.tol:g}", transform=ax.get_yaxis_transform(), ha="right", va="bottom")
+        ax.set(xlabel="iteration", ylabel="relative gap")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))

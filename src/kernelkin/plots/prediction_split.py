@@ -1,0 +1,127 @@
+"""What each kernel adds to one prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from ..data import listing
+from ._axes import COLORS, extent, label_ticks, new_axes
+
+# The kernels that get a bar of their own; the others are added up.
+SHOWN = 12
+
+
+class PredictionSplitDisplay:
+    """One prediction as a sum: the intercept, what each kernel adds, the total.
+
+    Parameters
+    ----------
+    parts : array (K,)
+        What each kernel adds.
+    kernels : sequence of K names
+    intercept : float, default 0.0
+    value_name : str, default "prediction"
+        What the total is.
+
+    Attributes
+    ----------
+    labels_, values_ : the bars from top to bottom: the intercept, kernels by size, the others together, the total.
+    bars_ : the bars drawn.
+    ax_, figure_ : where it is drawn.
+
+    Examples
+    --------
+    >>> from kernelkin.plots import PredictionSplitDisplay
+    >>> display = PredictionSplitDisplay([0.5, -1.0], ["rbf", "linear"], intercept=0.2)
+    >>> display.bars
+    (['intercept', 'linear', 'rbf', 'total'], [0.2, -1.0, 0.5, -0.3])
+    """
+
+    def __init__(
+        self, parts: Any, kernels: Sequence[str], *, intercept: float = 0.0, value_name: str = "prediction"
+    ) -> None:
+        self.parts, self.kernels = np.asarray(parts, dtype=np.float64), np.asarray(kernels)
+        self.intercept, self.value_name = float(intercept), value_name
+        if self.parts.shape != self.kernels.shape:
+            raise ValueError(f"parts of shape {self.parts.shape} for {len(self.kernels)} kernels")
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, *, task: Any = None, ax: Any = None) -> PredictionSplitDisplay:
+        """Draw the prediction of a fitted estimator for the first row of X, for `task` (one of `tasks_`).
+
+        For a task of more than two classes, it is the value of the class predicted.
+        """
+        row, known = X[:1], estimator.tasks_.tolist()
+        if task is not None and task not in known:
+            raise ValueError(f"unknown task {task!r}; this model knows {listing(known)}")
+        wide = estimator.data_form_ == "wide"
+        if wide and task is None:
+            raise ValueError(f"every row has {len(known)} predictions: pass task=, one of {listing(known)}")
+        of_row = None if wide or task is None else [task]
+        split = estimator.predict(row, tasks=of_row, split=True)
+        t = known.index(task) if wide else int(estimator._read_queries(row, of_row).codes[0])
+        parts, intercept = (part[(0, t) if wide else 0] for part in (split.parts, split.intercept))
+        parts, intercept = parts.reshape(len(parts), -1), np.atleast_1d(intercept)
+        output = int(np.nanargmax(parts.sum(axis=0) + intercept))
+        name = _value_name(estimator, t, output)
+        return cls(parts[:, output], split.kernels, intercept=intercept[output], value_name=name).plot(ax)
+
+    @property
+    def bars(self) -> tuple[list[str], list[float]]:
+        """What is drawn from top to bottom: labels and values."""
+        order = np.argsort(-np.abs(self.parts), kind="stable")
+        own, rest = (order, order[:0]) if len(order) <= SHOWN + 1 else (order[:SHOWN], order[SHOWN:])
+        labels, values = self.kernels[own].tolist(), self.parts[own].tolist()
+        if len(rest):
+            labels.append(f"{len(rest)} other kernels")
+            values.append(float(self.parts[rest].sum()))
+        total = float(self.parts.sum() + self.intercept)
+        return ["intercept", *labels, "total"], [self.intercept, *values, total]
+
+    def plot(self, ax: Any = None) -> PredictionSplitDisplay:
+        """Draw on `ax`, or on a new figure."""
+        self.labels_, self.values_ = self.bars
+        n = len(self.labels_)
+        self.ax_ = new_axes(ax, 5.0, extent(n, 0.32, 1.2, 6.0), (2.0, 0.8))
+        self.figure_ = self.ax_.figure
+        values = np.array(self.values_)
+        starts = np.append(np.cumsum(values[:-1]) - values[:-1], 0.0)
+        self.bars_ = self.ax_.barh(np.arange(n), values, left=starts, height=0.7, edgecolor="0.2", linewidth=0.6)
+        for bar, value in zip(self.bars_, values, strict=True):
+            bar.set(facecolor=COLORS[1] if value < 0 else COLORS[0], hatch="///" if value < 0 else None)
+        self.bars_[-1].set(facecolor="0.4")
+        self._annotate(starts, values)
+        label_ticks(self.ax_.yaxis, self.labels_)
+        self.ax_.set(ylim=(n - 0.4, -0.6), xlabel=self.value_name)
+        self.ax_.axvline(0, color="0.2", linewidth=0.8)
+        self.ax_.axhline(n - 1.5, color="0.8", linewidth=0.8)
+        self.ax_.use_sticky_edges = False
+        self.ax_.margins(x=0.12)
+        self.ax_.spines[["top", "right", "left"]].set_visible(False)
+        return self
+
+    def _annotate(self, starts: np.ndarray, values: np.ndarray) -> None:
+        """Each bar's number at its far end, and a thin line down to where the next bar starts."""
+        ends = starts + values
+        for i, (end, value) in enumerate(zip(ends, values, strict=True)):
+            self.ax_.annotate(
+                f"{value:+.3g}" if i < len(values) - 1 else f"{value:.3g}",
+                (end, i),
+                (3 if value >= 0 else -3, 0),
+                textcoords="offset points",
+                ha="left" if value >= 0 else "right",
+                va="center",
+                size=9,
+            )
+        self.ax_.vlines(ends[:-2], np.arange(len(ends) - 2), np.arange(1, len(ends) - 1), color="0.6", linewidth=0.6)
+
+
+def _value_name(estimator: Any, t: int, output: int) -> str:
+    if not is_classifier(estimator):
+        return "prediction"
+    classes = estimator.task_classes_[t]
+    return f"decision value of class {classes[1 if len(classes) == 2 else output]}"

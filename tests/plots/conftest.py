@@ -1,0 +1,36 @@
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from kernelkin import MKMTRLRegressor
+from kernelkin.datasets import make_related_tasks
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="package")
+def data():
+    return make_related_tasks(6, 2, 4, n_samples=20, test_size=10, random_state=0)
+
+
+@pytest.fixture(scope="package")
+def model(data):
+    """Six tasks in two groups that use different kernels."""
+    return MKMTRLRegressor(data.kernels, C=10.0, min_rank=2.0).fit(data.X, data.y, tasks=data.tasks)
+
+
+@pytest.fixture
+def correlation():
+    """(T, T) correlations of 139 tasks in three groups, in no order; and the group of each."""
+    rng = np.random.default_rng(0)
+    groups = rng.integers(3, size=139)
+    weights = np.eye(3)[groups] + 0.2 * rng.uniform(size=(139, 3))
+    omega = weights @ weights.T
+    return omega / np.sqrt(np.outer(np.diag(omega), np.diag(omega))), groups

@@ -1,0 +1,28 @@
+import matplotlib.pyplot as plt
+import numpy as np
+from numpy.testing import assert_array_equal
+
+from kernelkin.plots import ConvergenceDisplay
+
+
+def test_draws_the_history(model):
+    display = ConvergenceDisplay.from_estimator(model)
+    iterations = np.arange(1, model.n_iter_ + 1)
+    for line, name in (("primal_line_", "primal"), ("bound_line_", "bound"), ("gap_line_", "relative_gap")):
+        assert_array_equal(getattr(display, line).get_xdata(), iterations)
+        assert_array_equal(getattr(display, line).get_ydata(), model.history_[name])
+    assert display.gap_ax_.get_yscale() == "log"
+    assert display.gap_ax_.texts[0].get_text() == f"tol = {model.tol:g}"
+
+
+def test_the_last_bounds_are_seen_however_low_the_first_was():
+    display = ConvergenceDisplay([3.0, 2.0, 1.9], [-1e9, 1.0, 1.8], [5e8, 0.5, 0.05]).plot(plt.subplots()[1])
+    low, high = display.objective_ax_.get_ylim()
+    assert low > -2
+    assert low < 1.8 < 3.0 < high
+
+
+def test_a_gap_of_zero_after_one_iteration():
+    display = ConvergenceDisplay([2.0], [2.0], [0.0]).plot()
+    display.figure_.canvas.draw()
+    assert display.gap_line_.get_ydata() == [np.finfo(float).eps]

@@ -2,6 +2,8 @@
 
 from .average import AverageClassifier, AverageRegressor, STLClassifier, STLRegressor
 from .independent import IMKLClassifier, IMKLRegressor
+from .mtfl import MTFLClassifier, MTFLRegressor
+from .mtrl import MTRLClassifier, MTRLRegressor
 from .shared import IKLClassifier, IKLRegressor
 
 __all__ = [
@@ -11,6 +13,10 @@ __all__ = [
     "IKLRegressor",
     "IMKLClassifier",
     "IMKLRegressor",
+    "MTFLClassifier",
+    "MTFLRegressor",
+    "MTRLClassifier",
+    "MTRLRegressor",
     "STLClassifier",
     "STLRegressor",
 ]

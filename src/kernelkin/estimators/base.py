@@ -253,6 +253,9 @@ class MultiKernelClassifier(ClassifierMixin, MultiKernelEstimator):
     loss: str = "hinge"
     class_weight: Any = None
 
+    # Those of scikit-learn's mixins know of no tasks.
+    score = MultiKernelEstimator.score
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **MultiKernelEstimator._parameter_constraints,
         "loss": [StrOptions({"hinge", "squared"})],
@@ -321,6 +324,8 @@ class MultiKernelRegressor(RegressorMixin, MultiKernelEstimator):
     loss: str = "squared"
     epsilon: float = 0.1
     fit_intercept: bool = True
+
+    score = MultiKernelEstimator.score
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **MultiKernelEstimator._parameter_constraints,

@@ -7,6 +7,8 @@ import numpy as np
 from kernelkin.grams import GramStack, TaskGrams
 from kernelkin.learners import SVM, SVR, Machine, Ridge
 from kernelkin.objective import Objective
+from kernelkin.parallel import Workers
+from kernelkin.solvers import Run
 
 LOSSES = {"hinge": SVM(), "squared": Ridge(), "epsilon_insensitive": SVR(0.1)}
 
@@ -39,3 +41,10 @@ def make_machine(y, C, fit_intercept=True):
 def make_objective(stacks, ys, loss, penalty, C=1.0, mu=1.0, fit_intercept=True):
     grams = TaskGrams([GramStack(stack) for stack in stacks])
     return Objective(grams, [make_machine(y, C, fit_intercept) for y in ys], LOSSES[loss], penalty, mu)
+
+
+def solve(objective, solver, tol=1e-3, B=None, max_iter=500, **watch):
+    """The solution, and the run that led to it; on one thread, which suits problems of this size."""
+    with Workers(1) as workers:
+        run = Run(objective, tol, each=workers.map, **watch)
+        return solver.minimise(run, B, max_iter), run

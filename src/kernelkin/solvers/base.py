@@ -30,6 +30,7 @@ class Iterate:
     """What a callback sees after each solve of all machines.
 
     `objective` is the solver's own at these weights; `primal` is the lowest and `bound` the highest found so far.
+    `kernel_weights` (J, K) is what an estimator's `init` takes to go on from here.
     """
 
     iteration: int
@@ -40,6 +41,10 @@ class Iterate:
     relative_gap: float
     effective_rank: float
     seconds: float
+
+    @property
+    def kernel_weights(self) -> np.ndarray:
+        return self.B.T
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ import numpy as np
 # A function norm of zero would let its weight reach zero, where the next machine cannot revive it and Newton's barrier
 # is gone; this share of the largest one keeps it inside.
 _FLOOR = 1e-14
+# Where the largest one is below this there are no functions, and weights are best at zero; cubes would underflow.
+_NOTHING = 1e-100
 
 
 def row_objective(B: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float) -> np.ndarray:
@@ -23,6 +25,8 @@ def row_objective(B: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float) -> np.
 def newton_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
     """The minimiser, by damped Newton steps on all rows at once: no row's objective ever rises."""
     W, B = _norms(B, Q)
+    if W.max() < _NOTHING:
+        return np.zeros_like(B)
     value = row_objective(B, W, P, mu)
     diagonal = np.arange(B.shape[1])
     for _ in range(100):
@@ -57,6 +61,8 @@ def _line_search(
 def fista_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
     """The minimiser, by accelerated proximal steps that start anew whenever the objective would rise."""
     W, B = _norms(B, Q)
+    if W.max() < _NOTHING:
+        return np.zeros_like(B)
     rate = mu * float(np.linalg.eigvalsh(P)[-1])
     value = row_objective(B, W, P, mu).sum()
     ahead, speed = B, 1.0

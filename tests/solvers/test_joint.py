@@ -1,0 +1,139 @@
+"""The joint solver against a cone solver, and against the models it contains."""
+
+import numpy as np
+import pytest
+
+from conic import conic_optimum
+from kernelkin.penalties import LpPenalty, RelationPenalty, SharedLpPenalty
+from kernelkin.solvers import Joint, Status
+from tasks import LOSSES, make_objective, random_prior, random_problem, solve
+
+C, MU = 2.0, 0.5
+# Of the cone solver's value.
+ERROR = 1e-6
+
+
+def check_against_cone(loss, seed, T, K, n, prior, shrinkage, min_rank):
+    stacks, ys = random_problem(seed, loss, T, K, n)
+    penalty = RelationPenalty(T, prior, shrinkage, min_rank)
+    solution, _ = solve(make_objective(stacks, ys, loss, penalty, C, MU), Joint(), tol=1e-5)
+    optimum, *_ = conic_optimum(stacks, ys, C, MU, loss, prior, shrinkage, min_rank)
+    assert solution.status is Status.CONVERGED
+    assert solution.relative_gap <= 1e-5
+    np.testing.assert_allclose(solution.primal, optimum, rtol=1e-5)
+    assert solution.primal >= optimum * (1 - ERROR)
+    assert solution.bound <= optimum * (1 + ERROR)
+    assert solution.primal - optimum <= solution.gap + ERROR * optimum
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+@pytest.mark.parametrize(
+    ("size", "with_prior", "shrinkage", "min_rank"),
+    [
+        ((0, 4, 4, 20), False, 0.1, 1.0),
+        ((0, 4, 4, 20), False, 0.0, 1.0),
+        ((3, 6, 6, 40), False, 0.0, 1.0),
+        ((2, 3, 6, 24), False, 0.0, 2.0),
+        ((1, 6, 3, 15), False, 0.0, 2.0),
+        ((1, 6, 3, 15), True, 0.1, 1.5),
+        ((4, 2, 2, 30), True, 0.0, 1.0),
+        ((0, 4, 4, 20), True, 0.0, 1.0),
+        ((0, 4, 4, 20), False, 1.0, 1.0),
+    ],
+)
+def test_optimum_is_that_of_a_cone_solver(loss, size, with_prior, shrinkage, min_rank):
+    seed, T, *_ = size
+    check_against_cone(loss, *size, random_prior(seed, T) if with_prior else None, shrinkage, min_rank)
+
+
+@pytest.mark.parametrize(("shrinkage", "min_rank"), [(0.1, 1.0), (0.0, 2.0)])
+def test_optimum_is_that_of_a_cone_solver_with_the_epsilon_insensitive_loss(shrinkage, min_rank):
+    check_against_cone("epsilon_insensitive", 0, 4, 4, 20, None, shrinkage, min_rank)
+
+
+PENALTIES_OF_FOUR = {
+    "relation": RelationPenalty(4),
+    "relation, no shrinkage": RelationPenalty(4, shrinkage=0.0),
+    "lp 1": LpPenalty(1.0),
+    "lp 1.5": LpPenalty(1.5),
+    "lp 6": LpPenalty(6.0),
+    "shared 1": SharedLpPenalty(4, 1.0),
+    "shared 3": SharedLpPenalty(4, 3.0),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", PENALTIES_OF_FOUR)
+def test_closes_the_gap_with_every_penalty(loss, name):
+    penalty = PENALTIES_OF_FOUR[name]
+    objective = make_objective(*random_problem(1, loss), loss, penalty, C, MU)
+    solution, _ = solve(objective, Joint(), tol=1e-5)
+    assert solution.status is Status.CONVERGED
+    assert solution.relative_gap <= 1e-5
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+@pytest.mark.parametrize(("shrinkage", "min_rank"), [(1.0, 1.0), (0.0, 3.0), (1.0, 3.0)])
+def test_unrelated_tasks_are_independent_mkl(loss, shrinkage, min_rank):
+    """min_rank=T, or shrinkage=1: R(B) = T |B|_F^2, which is IMKL with p=2 and T mu for mu."""
+    T = 3
+    stacks, ys = random_problem(2, loss, T)
+    held, _ = solve(
+        make_objective(stacks, ys, loss, RelationPenalty(T, None, shrinkage, min_rank), C, MU), Joint(), 1e-7
+    )
+    free, _ = solve(make_objective(stacks, ys, loss, LpPenalty(2.0), C, T * MU), Joint(), 1e-7)
+    np.testing.assert_allclose(held.primal, free.primal, rtol=2e-7)
+    np.testing.assert_allclose(held.B, free.B, atol=2e-3 * free.B.max())
+    np.testing.assert_allclose(held.Omega, np.eye(T) / T, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_one_task_is_plain_mkl(loss):
+    stacks, ys = random_problem(3, loss, 1)
+    together, _ = solve(make_objective(stacks, ys, loss, RelationPenalty(1), C, MU), Joint(), 1e-7)
+    plain, _ = solve(make_objective(stacks, ys, loss, LpPenalty(2.0), C, MU), Joint(), 1e-7)
+    np.testing.assert_allclose(together.primal, plain.primal, rtol=2e-7)
+    np.testing.assert_allclose(together.B, plain.B, atol=2e-3 * plain.B.max())
+
+
+def test_shared_weights_are_those_of_one_task_made_of_all():
+    """One weight vector for all tasks: as one machine on block-diagonal Grams, without intercepts."""
+    stacks, ys = random_problem(4, "squared", 3)
+    shared, _ = solve(
+        make_objective(stacks, ys, "squared", SharedLpPenalty(3), C, MU, fit_intercept=False), Joint(), 1e-8
+    )
+    K, n = len(stacks[0]), len(ys[0])
+    blocks = np.zeros((K, 3 * n, 3 * n))
+    for t, stack in enumerate(stacks):
+        blocks[:, t * n : (t + 1) * n, t * n : (t + 1) * n] = stack
+    joined = make_objective([blocks], [np.concatenate(ys)], "squared", LpPenalty(2.0), C, MU, fit_intercept=False)
+    one, _ = solve(joined, Joint(), 1e-8)
+    np.testing.assert_allclose(shared.primal, one.primal, rtol=2e-8)
+    np.testing.assert_allclose(shared.B, np.repeat(one.B, 3, axis=1), atol=1e-3 * one.B.max())
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_any_scale_of_mu_works(loss, factor):
+    objective = make_objective(*random_problem(5, loss), loss, RelationPenalty(4), C, factor * MU)
+    solution, _ = solve(objective, Joint(), tol=1e-4)
+    assert solution.status is Status.CONVERGED
+
+
+def test_what_rounding_forbids_is_told():
+    objective = make_objective(*random_problem(0, "hinge", 2, 2, 10), "hinge", RelationPenalty(2), C, MU)
+    solution, _ = solve(objective, Joint(), tol=1e-17, max_iter=10_000)
+    assert solution.status is Status.STALLED
+    assert solution.relative_gap <= 1e-10
+
+
+def test_the_optimum_without_shrinkage_has_rank_one():
+    """The paper's own penalty: by Perron and Frobenius every task ends with the same mix of kernels."""
+    objective = make_objective(*random_problem(6, "squared"), "squared", RelationPenalty(4, shrinkage=0.0), C, MU)
+    solution, _ = solve(objective, Joint(), tol=1e-5)
+    s = np.linalg.svd(solution.B, compute_uv=False)
+    assert s[1] <= 1e-3 * s[0]
+    # It is the certificate's: B = (m_1/mu) u v' for the largest singular value of Q.
+    Q = objective.evaluate(solution.B, tol=1e-10).Q
+    U, m, Vt = np.linalg.svd(Q)
+    np.testing.assert_allclose(solution.B, m[0] / MU * np.outer(U[:, 0], Vt[0]), atol=1e-2 * solution.B.max())

@@ -25,18 +25,16 @@ def serially(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
 class Workers:
     """`with Workers(n_jobs) as workers: workers.map(function, items)`, in order, by `n_jobs` threads."""
 
-    def __init__(self, n_jobs: int | None = None, pin_blas: bool = True) -> None:
+    def __init__(self, n_jobs: int | None = None) -> None:
         from joblib import effective_n_jobs
         from threadpoolctl import ThreadpoolController
 
         self.n_jobs: int = effective_n_jobs(n_jobs)
-        # One large machine has nothing to share out: BLAS may use what threads it likes.
-        self._threads = 1 if pin_blas else None
         self._controller = ThreadpoolController()
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
-        self._limits = self._controller.limit(limits=self._threads, user_api="blas")
+        self._limits = self._controller.limit(limits=1, user_api="blas")
         self._pool = ThreadPoolExecutor(self.n_jobs) if self.n_jobs > 1 else None
         return self
 

@@ -197,8 +197,7 @@ class WatchedEstimator(MultiKernelEstimator):
 
     def _run(self, solver: Solver, objective: Objective, start: np.ndarray | None = None) -> Solution:
         """Let a solver run, and warn where it ended before the gap was closed."""
-        sizes = [len(machine.y) for machine in objective.machines]
-        with Workers(self.n_jobs, pin_blas=len(sizes) > 1 or sizes[0] < 1000) as workers:
+        with Workers(self.n_jobs) as workers:
             run = Run(objective, self.tol, verbose=self.verbose, callback=self.callback, each=workers.map)
             solution = solver.minimise(run, start, self.max_iter)
         if solution.status in (Status.MAX_ITER, Status.STALLED):

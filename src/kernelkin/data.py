@@ -67,21 +67,28 @@ class Queries:
 
 def read_training(estimator: Any, X: Any, y: Any, tasks: Any, sample_weight: Any, *, classification: bool) -> TaskData:
     """Validate what `fit` was given. Sets `n_features_in_` and `feature_names_in_` on the estimator."""
+    data = read_piece(estimator, X, y, tasks, sample_weight, classification=classification)
+    _check_tasks(data, classification=classification)
+    return data
+
+
+def read_piece(
+    estimator: Any, X: Any, y: Any, tasks: Any, sample_weight: Any = None, *, classification: bool, first: bool = True
+) -> TaskData:
+    """As `read_training`, for a piece of a stream: a task may have too few rows, and later pieces must fit the first."""
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
         )
     _check_dimensions(X)
-    validate_data(estimator, X, skip_check_array=True)
+    validate_data(estimator, X, skip_check_array=True, reset=first)
     X, tasks, names = _split_task_column(estimator, X, tasks)
     X = _check_rows(estimator, X, fitting=True)
     Y = _check_targets(y, classification=classification, tasks_given=tasks is not None)
     check_lengths(X, y=Y, tasks=tasks)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     data = _wide(X, Y, weights, _column_names(y)) if Y.ndim == 2 else _long(X, Y, weights, tasks)
-    data = replace(data, feature_names=names)
-    _check_tasks(data, classification=classification)
-    return data
+    return replace(data, feature_names=names)
 
 
 def read_queries(estimator: Any, X: Any, tasks: Any) -> Queries:
@@ -291,14 +298,22 @@ def _plain(values: np.ndarray) -> np.ndarray:
     return np.array(values.tolist()) if values.dtype.kind == "O" else values
 
 
+def task_fault(name: str, y: np.ndarray, *, classification: bool) -> str | None:
+    """Why targets y (n,) do not make a task, in words; None where they do."""
+    if len(y) < 2:
+        amount = "one sample only (n_samples=1)" if len(y) else "no samples (n_samples=0)"
+        return f"{name} has {amount} with a label and a positive weight; a task needs two or more"
+    if classification and (y == y[0]).all():
+        return f"{name} has one class only ({y[0].item()!r}); a classifier needs two or more"
+    return None
+
+
 def _check_tasks(data: TaskData, *, classification: bool) -> None:
     for label, y in zip(data.labels.tolist(), data.y, strict=True):
         name = "the data" if data.form == "single" else f"task {label!r}"
-        if len(y) < 2:
-            amount = "one sample only (n_samples=1)" if len(y) else "no samples (n_samples=0)"
-            raise ValueError(f"{name} has {amount} with a label and a positive weight; a task needs two or more")
-        if classification and (y == y[0]).all():
-            raise ValueError(f"{name} has one class only ({y[0].item()!r}); a classifier needs two or more")
+        fault = task_fault(name, y, classification=classification)
+        if fault is not None:
+            raise ValueError(fault)
     kinds = {"text" if y.dtype.kind in "US" else "numbers": label for label, y in zip(data.labels, data.y, strict=True)}
     if len(kinds) > 1:
         raise ValueError(f"the classes of task {kinds['text']!r} are text, those of task {kinds['numbers']!r} numbers")

@@ -118,10 +118,17 @@ class CenterScaling(Scaling):
     def fit(cls, diagonal: np.ndarray, gram: np.ndarray | None, weight: np.ndarray) -> CenterScaling:
         if gram is None:
             raise ValueError("normalize='center' needs the whole training Gram, not its diagonal alone")
-        row_mean = np.stack([G @ weight.astype(G.dtype) for G in gram]).astype(np.float64)
+        row_mean = np.stack([G @ weight.astype(G.dtype) for G in gram])
+        return cls.from_means(diagonal, row_mean, weight)
+
+    @classmethod
+    def from_means(cls, diagonal: np.ndarray, row_mean: np.ndarray, weight: np.ndarray) -> CenterScaling:
+        """The same from the weighted means (K, n) of the rows of the Gram, in its precision."""
+        eps = np.finfo(row_mean.dtype).eps
+        row_mean = row_mean.astype(np.float64)
         grand_mean = row_mean @ weight
         spread = diagonal @ weight - grand_mean
-        spread[spread <= VANISHED * np.finfo(gram.dtype).eps * (diagonal @ weight)] = 0.0
+        spread[spread <= VANISHED * eps * (diagonal @ weight)] = 0.0
         return cls(_inverse(spread), row_mean, grand_mean, np.broadcast_to(weight, row_mean.shape))
 
     def _shift(self, out: np.ndarray, query_diagonal: np.ndarray | None) -> None:

@@ -1,6 +1,7 @@
 """What every solver promises, whichever it is: an honest Solution, a full history, and a callback that sees it all."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -34,6 +35,11 @@ def problem(loss="squared", shrinkage=0.1):
     return make_objective(*random_problem(0, loss, T, K), loss, penalty, C=2.0, mu=0.5)
 
 
+@cache
+def tight_solution(loss, shrinkage):
+    return solve(problem(loss, shrinkage), Joint(), tol=1e-6)[0]
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_solution_is_what_the_referee_says(solver, loss):
     objective = problem(loss)
@@ -54,9 +60,8 @@ def test_the_solution_is_what_the_referee_says(solver, loss):
 @pytest.mark.parametrize("shrinkage", [0.1, 0.0])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_gap_is_honest(solver, loss, shrinkage):
-    objective = problem(loss, shrinkage)
-    best, _ = solve(objective, Joint(), tol=1e-6)
-    solution, run = solve(objective, solver, max_iter=4)
+    best = tight_solution(loss, shrinkage)
+    solution, run = solve(problem(loss, shrinkage), solver, max_iter=4)
     # The optimum lies between the two bounds of the tight solution, and so between those of any other.
     assert best.bound <= solution.primal
     assert solution.bound <= best.primal
@@ -118,9 +123,8 @@ def test_an_interrupt_in_a_callback_gets_out_and_leaves_what_was_kept(solver):
 
 
 def test_a_start_is_used(solver):
-    objective = problem()
-    best, _ = solve(objective, Joint(), tol=1e-6)
-    solution, run = solve(objective, solver, tol=1e-3, B=best.B, max_iter=5)
+    best = tight_solution("squared", 0.1)
+    solution, run = solve(problem(), solver, tol=1e-3, B=best.B, max_iter=5)
     np.testing.assert_allclose(run.iterates[0].B, best.B, rtol=1e-14)
     assert run.iterates[0].relative_gap <= 1e-3
     assert solution.status is Status.CONVERGED

@@ -37,6 +37,10 @@ class Alternating:
     ridge: float = 1e-8
     threshold: float = 0.0
 
+    def __post_init__(self) -> None:
+        if self.step not in WEIGHT_STEPS:
+            raise ValueError(f"step must be one of {', '.join(map(repr, WEIGHT_STEPS))}, not {self.step!r}")
+
     def minimise(self, run: Run, B: np.ndarray | None = None, max_iter: int = 50) -> Solution:
         penalty = run.objective.penalty
         if not isinstance(penalty, RelationPenalty):

@@ -1,0 +1,114 @@
+"""The paper's Algorithm 1: it descends, and where it ends the gap tells."""
+
+import numpy as np
+import pytest
+
+from kernelkin.penalties import LpPenalty, RelationPenalty
+from kernelkin.solvers import Alternating, Joint, Status
+from kernelkin.solvers.weight_steps import WEIGHT_STEPS
+from tasks import LOSSES, make_objective, random_prior, random_problem, solve
+
+T = 4
+PENALTY_CASES = {
+    "plain": RelationPenalty(T),
+    "prior, min_rank": RelationPenalty(T, random_prior(0, T), 0.1, 1.5),
+    "no shrinkage": RelationPenalty(T, shrinkage=0.0),
+    "no shrinkage, prior": RelationPenalty(T, random_prior(0, T), 0.0),
+    "no shrinkage, min_rank": RelationPenalty(T, shrinkage=0.0, min_rank=2.0),
+}
+
+
+def problem(loss, name, seed=0):
+    return make_objective(*random_problem(seed, loss, T), loss, PENALTY_CASES[name], C=2.0, mu=0.5)
+
+
+@pytest.mark.parametrize("step", ["newton", "fista"])
+@pytest.mark.parametrize("name", PENALTY_CASES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_objective_never_rises(loss, name, step):
+    tol = 1e-4
+    solution, run = solve(problem(loss, name), Alternating(step), tol, max_iter=15)
+    values = solution.history["objective"]
+    # Machines are solved to a hundredth of tol; ridge regression exactly.
+    slack = 1e-12 if loss == "squared" else 0.01 * tol
+    assert len(values) > 10
+    assert (np.diff(values) <= slack * values[:-1]).all()
+    assert values[-1] < 0.99 * values[0]
+    # With shrinkage there is no ridge, and the last value is F at the weights found.
+    if run.objective.penalty.shrinkage > 0:
+        np.testing.assert_allclose(values[-1], run.objective.evaluate(run.iterates[-1].B, tol=1e-8).primal, rtol=tol)
+
+
+@pytest.mark.parametrize("step", ["newton", "fista"])
+def test_ends_at_the_optimum_of_a_smooth_problem(step):
+    objective = problem("squared", "plain")
+    best, _ = solve(objective, Joint(), 1e-7)
+    solution, _ = solve(objective, Alternating(step, change=1e-6), 1e-5, max_iter=200)
+    assert solution.status is Status.CONVERGED
+    np.testing.assert_allclose(solution.primal, best.primal, rtol=1e-5)
+    np.testing.assert_allclose(solution.B, best.B, atol=1e-2 * best.B.max())
+
+
+def test_creeps_without_shrinkage_and_says_so():
+    solution, _ = solve(problem("squared", "no shrinkage"), Alternating(), 1e-5, max_iter=100)
+    assert solution.status is Status.STATIONARY
+    assert "joint" in solution.status.value
+    assert solution.relative_gap > 1e-5
+
+
+def test_the_closed_form_holds_the_optimum():
+    """Eq. 8 is the optimum's own equation, so it stays there, though it need not get there."""
+    objective = problem("squared", "plain")
+    best, _ = solve(objective, Joint(), 1e-9)
+    solution, run = solve(objective, Alternating("closed_form", inner_iter=1), 1e-4, B=best.B, max_iter=1)
+    np.testing.assert_allclose(run.iterates[0].B, best.B, rtol=1e-12)
+    assert solution.status is Status.CONVERGED
+    penalty, mu = objective.penalty, objective.mu
+    moved = WEIGHT_STEPS["closed_form"](
+        best.B, objective.evaluate(best.B).Q, penalty.inverse_relation(best.B), penalty.relation(best.B), mu
+    )
+    np.testing.assert_allclose(moved, best.B, atol=1e-3 * best.B.max())
+
+
+@pytest.mark.parametrize("name", PENALTY_CASES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_closed_form_never_dies(loss, name):
+    """The projection to B >= 0 must not leave nothing, which no later step could leave."""
+    _, run = solve(problem(loss, name), Alternating("closed_form"), max_iter=30)
+    assert all(iterate.B.max() > 0 and np.isfinite(iterate.B).all() for iterate in run.iterates)
+
+
+def test_the_first_relation_is_the_prior():
+    """Until B has been moved, Omega is the prior's, as in the paper: the penalty is T |B|_F^2 without one."""
+    objective = problem("squared", "plain")
+    _, run = solve(objective, Alternating(inner_iter=2), max_iter=1)
+    first = run.iterates[0]
+    upper = objective.evaluate(first.B).upper
+    np.testing.assert_allclose(first.objective, upper + 0.5 * objective.mu * T * (first.B**2).sum(), rtol=1e-12)
+
+
+def test_a_threshold_sets_weights_to_zero():
+    _, free = solve(problem("squared", "plain"), Alternating(), max_iter=20)
+    threshold = float(np.quantile(free.iterates[2].B, 0.4))
+    _, cut = solve(problem("squared", "plain"), Alternating(threshold=threshold), max_iter=20)
+    last = cut.iterates[-1].B
+    assert (last == 0).any()
+    assert last[last > 0].min() >= threshold
+
+
+def test_a_threshold_above_all_weights_leaves_nothing_but_an_answer():
+    for step in WEIGHT_STEPS:
+        solution, run = solve(problem("hinge", "plain"), Alternating(step, threshold=1e9), max_iter=5)
+        assert not run.iterates[-1].B.any()
+        assert np.isfinite(solution.primal)
+
+
+def test_other_penalties_are_refused():
+    objective = make_objective(*random_problem(0, "squared", T), "squared", LpPenalty())
+    with pytest.raises(ValueError, match="solver='joint'"):
+        solve(objective, Alternating())
+
+
+def test_an_unknown_step_is_refused():
+    with pytest.raises(ValueError, match="step must be one of 'newton', 'fista', 'closed_form', not 'gradient'"):
+        Alternating("gradient")

@@ -92,8 +92,9 @@ def test_large_enough_to_shrink(learner, n_groups, cost):
 
 @learners
 @groupings
-def test_stops_at_the_floor_of_rounding(learner, n_groups):
-    gram, machine = random_machine(learner, seed=4, n_groups=n_groups)
+@pytest.mark.parametrize("n", [40, 220])
+def test_stops_at_the_floor_of_rounding(learner, n_groups, n):
+    gram, machine = random_machine(learner, seed=4, n=n, n_groups=n_groups)
     solution = learner.solve(gram, machine, tol=0.0)
     assert abs(solution.gap) <= 2e-14 * solution.primal
 

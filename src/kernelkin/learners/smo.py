@@ -74,26 +74,28 @@ def _solve_output(s, intercept, tol):
     floor = 1e-15 * np.max(np.abs(s.p))
     _make_feasible(s)
     _refresh(s)
-    fresh, stalled, steps, floor_gap = True, False, 0, np.inf
+    fresh, stalled, steps, idle, best = True, False, 0, 0, np.inf
     while True:
         lin, quad, primal = _measure(s, intercept)
         gap, target = primal - lin + quad, tol * max(abs(primal), TINY)
-        if gap <= target or stalled or steps >= max(_MAX_STEPS, 100 * n):
+        over = gap <= target or steps >= max(_MAX_STEPS, 100 * n)
+        if (over or stalled) and not fresh:
             # Never certify with a slope that was only updated: rounding has made it drift.
-            if not fresh:
-                _make_feasible(s)
-                _refresh(s)
-                fresh = True
-                continue
-            # Nothing left but rounding: go on as long as fresh slopes still bring the gap down.
-            if not stalled or gap <= target or gap > 0.5 * floor_gap:
-                return lin, quad, primal
-            floor_gap = gap
-        done, gain, violation, fresh = _focused_burst(s, target / gap, floor)
+            _make_feasible(s)
+            _refresh(s)
+            fresh = True
+            continue
+        if stalled:
+            idle = 0 if gap <= 0.5 * best else idle + 1
+            best = min(best, gap)
+        if over or idle == 2:
+            return lin, quad, primal
+        done, gain, violation, noise = _focused_burst(s, target / gap, floor)
         steps += done
-        # The gap is of first order in the violation but the gain of second, so a gain far below the rounding of the
-        # dual value still counts.
-        stalled = violation <= floor or (done >= n and gain <= 1e-26 * abs(lin - quad))
+        fresh = noise > 0.0
+        # Perhaps nothing is left but rounding: then the gap will not fall any more. (The gap is of first order in the
+        # violation but the gain of second, so a gain far below the rounding of the dual value still counts.)
+        stalled = violation <= max(floor, noise) or (done >= n and gain <= 1e-26 * abs(lin - quad))
 
 
 @njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
@@ -101,12 +103,13 @@ def _focused_burst(s, fraction, floor):
     """A burst on a compact copy of the rows that can still move (shrinking), or on s itself where that saves little.
 
     A copy costs as much as a few hundred steps, so it gets more of them. Rows left out by mistake come back with the
-    next burst, as the copy stops at a tenth of the violation. Returns what `burst` returns, and whether s is fresh.
+    next burst, as the copy stops at a tenth of the violation. Returns what `burst` returns, and the drift of the slope
+    that a refresh took away: zero where there was none.
     """
     active = _active_rows(s)
     if len(active) > 0.7 * len(s.a) or len(s.a) < 200:
         done, gain, violation = burst(s, fraction, floor, len(s.a))
-        return done, gain, violation, False
+        return done, gain, violation, 0.0
     starts = np.searchsorted(active, s.starts)
     gram = np.empty((len(active), len(active)))
     for k in range(len(active)):
@@ -119,7 +122,7 @@ def _focused_burst(s, fraction, floor):
     s.a[active] = part.a
     _make_feasible(s)
     _refresh(s)
-    return done, gain, violation, True
+    return done, gain, violation, max(np.max(np.abs(s.slope[active] - part.slope)), TINY)
 
 
 @njit(cache=True, nogil=True, fastmath=False, error_model="numpy")

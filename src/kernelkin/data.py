@@ -45,6 +45,15 @@ class TaskData:
     def n_tasks(self) -> int:
         return len(self.rows)
 
+    def select(self, tasks: np.ndarray) -> TaskData:
+        """Some of the tasks, by position."""
+        return replace(
+            self,
+            rows=tuple(self.rows[t] for t in tasks),
+            y=tuple(self.y[t] for t in tasks),
+            labels=self.labels[tasks],
+        )
+
     def take(self, kept: Sequence[np.ndarray]) -> TaskData:
         """Fewer rows: `kept` are positions within each task's rows. On wide data X loses the rows no task keeps."""
         rows = tuple(rows[part] for rows, part in zip(self.rows, kept, strict=True))
@@ -91,8 +100,8 @@ def read_piece(
     return replace(data, feature_names=names)
 
 
-def read_queries(estimator: Any, X: Any, tasks: Any) -> Queries:
-    """Validate what `predict` was given against what `fit` has seen."""
+def read_queries(estimator: Any, X: Any, tasks: Any, allow_unknown: bool = False) -> Queries:
+    """Validate what `predict` was given against what `fit` has seen; unknown tasks, where allowed, have code -1."""
     _check_dimensions(X)
     validate_data(estimator, X, skip_check_array=True, reset=False)
     X, tasks, _ = _split_task_column(estimator, X, tasks)
@@ -107,19 +116,20 @@ def read_queries(estimator: Any, X: Any, tasks: Any) -> Queries:
         every_task = estimator.data_form_ == "wide"
         return Queries(X, None if every_task else np.zeros(len(X), dtype=np.intp))
     check_lengths(X, tasks=tasks)
-    return Queries(X, encode_tasks(tasks, known))
+    return Queries(X, encode_tasks(tasks, known, allow_unknown))
 
 
-def encode_tasks(tasks: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Task labels -> their indices in `known`; an unknown label is an error that names it."""
+def encode_tasks(tasks: np.ndarray, known: np.ndarray, allow_unknown: bool = False) -> np.ndarray:
+    """Task labels -> their indices in `known`; an unknown label is -1 if allowed, else an error that names it."""
     index = {label: code for code, label in enumerate(known.tolist())}
-    try:
-        return np.array([index[label] for label in tasks.tolist()], dtype=np.intp)
-    except KeyError:
-        unknown = list(dict.fromkeys(label for label in tasks.tolist() if label not in index))
+    codes = np.array([index.get(label, -1) for label in tasks.tolist()], dtype=np.intp)
+    if not allow_unknown and (codes < 0).any():
+        unknown = list(dict.fromkeys(tasks[codes < 0].tolist()))
         raise ValueError(
-            f"unknown task{'s' if len(unknown) > 1 else ''} {listing(unknown)}; this model knows {listing(known)}"
-        ) from None
+            f"unknown task{'s' if len(unknown) > 1 else ''} {listing(unknown)}; this model knows {listing(known)}. A "
+            "model fitted with couplings='common' can predict tasks it has never seen: unknown_tasks='common'"
+        )
+    return codes
 
 
 def listing(labels: Sequence[Any] | np.ndarray, at_most: int = 8) -> str:

@@ -93,15 +93,24 @@ class MultiKernelEstimator(BaseEstimator):
         sample_weight : array (n,), optional
             Weights of rows; weighting a row by 2 equals repeating it.
         """
-        data = self._read(X, y, tasks, sample_weight)
+        data, aside = self._set_aside(self._read(X, y, tasks, sample_weight))
         couplings = self._couplings(data.labels)
         pose = self._pose(data, couplings)
         grams, bank = build_grams(data, self._fit_kernels(data), self.normalize, couplings)
         self._store(data, bank, couplings, self._solve(pose(grams)))
+        if aside is not None:
+            self._score_aside(aside)
         return self
 
     def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskData:
         return read_training(self, X, y, tasks, sample_weight, classification=is_classifier(self))
+
+    def _set_aside(self, data: TaskData) -> tuple[TaskData, TaskData | None]:
+        """The tasks to fit, and those to hold out."""
+        return data, None
+
+    def _score_aside(self, aside: TaskData) -> None:
+        """Measure the fit on tasks that were held out."""
 
     def _pose(self, data: TaskData, couplings: Sequence[Coupling]) -> Callable[[Grams], Objective]:
         """Everything about the problem but its Grams, so that what is wrong shows before these are computed."""
@@ -151,17 +160,28 @@ class MultiKernelEstimator(BaseEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def _read_queries(self, X: Any, tasks: Any) -> Queries:
-        check_is_fitted(self)
-        return read_queries(self, X, tasks)
+    def predict(self, X: Any, tasks: Any = None, split: bool = False) -> np.ndarray | Bunch:
+        """Predicted targets or class labels, (q,) or on wide data (q, T).
 
-    def _split(self, queries: Queries, prediction: np.ndarray) -> Bunch:
+        With ``split=True``, a Bunch: `prediction`; `parts` (q, K), or (q, T, K) on wide data, what each kernel adds to
+        the value behind the prediction (one axis more where a task has more than two classes); `intercept`; `kernels`,
+        their names. Parts and intercept sum to the value of a regressor, or of the `decision_function`.
+        """
+        queries = self._read_queries(X, tasks)
+        return self._split(queries) if split else self._predict(queries)
+
+    def _read_queries(self, X: Any, tasks: Any, allow_unknown: bool = False) -> Queries:
+        check_is_fitted(self)
+        return read_queries(self, X, tasks, allow_unknown)
+
+    def _split(self, queries: Queries) -> Bunch:
         """A prediction with what each kernel and the intercept contribute to the values behind it."""
-        parts = self.functions_.parts(queries.X, queries.codes)
-        intercept = self.functions_.intercepts(queries.X, queries.codes)
-        if parts.shape[-1] == 1:
-            parts, intercept = parts[..., 0], intercept[..., 0]
-        return Bunch(prediction=prediction, parts=parts, intercept=intercept, kernels=self.kernel_names_)
+        return Bunch(
+            prediction=self._predict(queries),
+            parts=squeeze(self.functions_.parts(queries.X, queries.codes)),
+            intercept=squeeze(self.functions_.intercepts(queries.X, queries.codes)),
+            kernels=self.kernel_names_,
+        )
 
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
         """The score of each task: accuracy for a classifier, R^2 for a regressor.
@@ -179,6 +199,11 @@ class MultiKernelEstimator(BaseEstimator):
     @abstractmethod
     def _predict(self, queries: Queries) -> np.ndarray:
         """Predictions (q,) for rows with a task, (q, T) for wide data."""
+
+
+def squeeze(values: np.ndarray) -> np.ndarray:
+    """Without the axis of outputs, where there is one output."""
+    return values[..., 0] if values.shape[-1] == 1 else values
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -280,16 +305,6 @@ class MultiKernelClassifier(ClassifierMixin, MultiKernelEstimator):
         """
         return self._decide(self._read_queries(X, tasks))
 
-    def predict(self, X: Any, tasks: Any = None, split: bool = False) -> np.ndarray | Bunch:
-        """Class labels, (q,) or on wide data (q, T).
-
-        With ``split=True``, a Bunch: `prediction`; `parts` (q, K), or (q, T, K) on wide data, what each kernel adds to
-        the decision value (one more axis where a task has more than two classes); `intercept`; `kernels`, their names.
-        """
-        queries = self._read_queries(X, tasks)
-        prediction = self._predict(queries)
-        return self._split(queries, prediction) if split else prediction
-
     def _decide(self, queries: Queries) -> np.ndarray:
         values = self.functions_.values(queries.X, queries.codes)
         binary = all(len(classes) == 2 for classes in self.task_classes_)
@@ -298,13 +313,18 @@ class MultiKernelClassifier(ClassifierMixin, MultiKernelEstimator):
         spread = np.full((*values.shape[:-1], len(self.classes_)), -np.inf)
         for t, classes in enumerate(self.task_classes_):
             where = np.searchsorted(self.classes_, classes)
-            rows = np.index_exp[:, t] if queries.codes is None else np.nonzero(queries.codes == t)
+            rows = np.index_exp[:, t] if queries.codes is None else np.nonzero(self._speaks_for(t, queries.codes))
             mine = values[rows]
             mine = np.stack([-mine[..., 0], mine[..., 0]], axis=-1) if len(classes) == 2 else mine[..., : len(classes)]
             block = spread[rows]
             block[:, where] = mine
             spread[rows] = block
         return spread
+
+    @staticmethod
+    def _speaks_for(task: int, codes: np.ndarray) -> np.ndarray:
+        """The rows whose classes are this task's: its own, and for the first task those of tasks never seen (-1)."""
+        return (codes == task) | ((codes < 0) & (task == 0))
 
     def _predict(self, queries: Queries) -> np.ndarray:
         values = self._decide(queries)
@@ -338,16 +358,6 @@ class MultiKernelRegressor(RegressorMixin, MultiKernelEstimator):
 
     def _machines(self, data: TaskData) -> list[Machine]:
         return regression_machines(data, self.C, self.fit_intercept)
-
-    def predict(self, X: Any, tasks: Any = None, split: bool = False) -> np.ndarray | Bunch:
-        """Predicted targets, (q,) or on wide data (q, T).
-
-        With ``split=True``, a Bunch: `prediction`; `parts` (q, K), or (q, T, K) on wide data, what each kernel adds;
-        `intercept`; `kernels`, their names. Parts and intercept sum to the prediction.
-        """
-        queries = self._read_queries(X, tasks)
-        prediction = self._predict(queries)
-        return self._split(queries, prediction) if split else prediction
 
     def _predict(self, queries: Queries) -> np.ndarray:
         return self.functions_.values(queries.X, queries.codes)[..., 0]

@@ -9,15 +9,19 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils import Bunch
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
-from ..couplings import Coupling, read_couplings
-from ..data import TaskData
+from ..couplings import COMMON, Coupling, read_couplings
+from ..data import Queries, TaskData, encode_tasks
 from ..exceptions import CollapseWarning
-from ..grams import KernelBank
+from ..grams import CoupledGrams, KernelBank
+from ..objective import Objective
 from ..penalties import RelationPenalty
 from ..solvers import Solution
-from .base import MultiKernelClassifier, MultiKernelRegressor, PenalisedEstimator
+from .base import MultiKernelClassifier, MultiKernelRegressor, PenalisedEstimator, squeeze
+from .scores import task_score
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -55,6 +59,29 @@ class _Relationship(PenalisedEstimator):
             prior[:n_tasks, :n_tasks] = np.asarray(self.prior) * (n_tasks / np.trace(self.prior))
         return RelationPenalty(n_tasks + n_couplings, prior, self.shrinkage, self.min_rank)
 
+    def _set_aside(self, data: TaskData) -> tuple[TaskData, TaskData | None]:
+        if self.holdout_tasks is None:
+            return data, None
+        if self.couplings is None:
+            raise ValueError("holdout_tasks are predicted by what tasks have in common: set couplings='common'")
+        held = np.unique(encode_tasks(np.asarray(self.holdout_tasks), data.labels))
+        kept = np.setdiff1d(np.arange(data.n_tasks), held)
+        return data.select(kept), data.select(held)
+
+    def _score_aside(self, aside: TaskData) -> None:
+        """`holdout_scores_`: how well the common part predicts tasks that were not fitted."""
+        self._check_common()
+        self.holdout_scores_ = {}
+        for label, rows, y in zip(aside.labels.tolist(), aside.rows, aside.y, strict=True):
+            prediction = self._predict(Queries(aside.X[rows], np.full(len(rows), -1)))
+            self.holdout_scores_[label] = task_score(self, y, prediction, aside.sample_weight[rows])
+
+    def _solve(self, objective: Objective) -> Solution:
+        solution = super()._solve(objective)
+        if isinstance(objective.grams, CoupledGrams):
+            self.part_shares_ = objective.grams.part_shares(solution.B, [dual.a for dual in solution.duals])
+        return solution
+
     def _store(self, data: TaskData, bank: KernelBank, couplings: Sequence[Coupling], solution: Solution) -> None:
         super()._store(data, bank, couplings, solution)
         self.couplings_ = tuple(couplings)
@@ -68,6 +95,48 @@ class _Relationship(PenalisedEstimator):
                 CollapseWarning,
                 stacklevel=4,
             )
+
+    def predict(
+        self, X: Any, tasks: Any = None, split: bool = False, unknown_tasks: str = "error"
+    ) -> np.ndarray | Bunch:
+        """Predicted targets or class labels, (q,) or on wide data (q, T).
+
+        With ``split=True``, a Bunch: `prediction`; `parts` (q, K), or (q, T, K) on wide data, what each kernel adds to
+        the value behind the prediction (one axis more where a task has more than two classes); `own`, and `shared` by
+        the name of each coupling, the same for the tasks' own parts and the parts they share; `intercept`; `kernels`,
+        their names. Parts and intercept sum to the value of a regressor, or of the `decision_function`.
+
+        With ``unknown_tasks="common"``, tasks that were not in training are predicted by what all tasks have in common
+        (the coupling "common") and the mean of the tasks' intercepts.
+        """
+        queries = self._read_queries(X, tasks, self._allow(unknown_tasks))
+        return self._split(queries) if split else self._predict(queries)
+
+    def _allow(self, unknown_tasks: str) -> bool:
+        """Whether tasks never seen may be predicted."""
+        if unknown_tasks not in ("error", COMMON):
+            raise ValueError(f"unknown_tasks must be 'error' or 'common', got {unknown_tasks!r}")
+        if unknown_tasks == COMMON:
+            check_is_fitted(self)
+            self._check_common()
+        return unknown_tasks == COMMON
+
+    def _check_common(self) -> None:
+        if not self.functions_.unknown:
+            raise ValueError(
+                "unknown tasks are predicted by what all tasks have in common: fit with couplings='common'"
+            )
+
+    def _split(self, queries: Queries) -> Bunch:
+        bunch = super()._split(queries)
+        if self.couplings_:
+            parts = [
+                squeeze(self.functions_.parts(queries.X, queries.codes, only=j))
+                for j in range(1 + len(self.couplings_))
+            ]
+            bunch.own = parts[0]
+            bunch.shared = {coupling.name: part for coupling, part in zip(self.couplings_, parts[1:], strict=True)}
+        return bunch
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -86,12 +155,18 @@ class MKMTRLClassifier(_Relationship, MultiKernelClassifier):
         Cost of errors on training rows.
     mu : float
         Strength of the penalty on the kernel weights.
+    couplings : None, "common" or dict
+        Parts of the function that tasks share, each with kernel weights of its own: "common", one part for all tasks;
+        a dict from names to group labels (one for each task, in order, or a dict from task to label), or to T x T
+        positive semi-definite matrices with unit diagonal.
     prior : array (T, T), optional
         What is known about the relationship of the tasks, in the order of `tasks_`: a positive definite matrix.
     shrinkage : float in [0, 1]
         How far the relationship is held to the prior. 1: the prior itself.
     min_rank : float in [1, T]
         Over how many directions at least the relationship spreads. T: independent tasks.
+    holdout_tasks : list of task labels, optional
+        Tasks to leave out of the fit and to predict by the common part: `holdout_scores_` tells how well that works.
     normalize : {"trace", "cosine", "center"} or None
         How kernels are scaled, fitted on training rows.
     loss : {"hinge", "squared"}
@@ -122,7 +197,11 @@ class MKMTRLClassifier(_Relationship, MultiKernelClassifier):
     tasks_ : array (T,), the task labels; the order of everything below.
     classes_ : array, all classes; `task_classes_` has those of each task.
     kernels_, kernel_names_ : the K fitted kernels and their names.
-    kernel_weights_ : array (T, K).
+    kernel_weights_ : array (T, K), of the tasks' own parts.
+    couplings_, coupling_weights_ : the couplings and the weights (n_couplings, K) of their parts.
+    part_shares_ : array (T, 1 + n_couplings), with couplings: how much of the variance of each task's function on its
+        training rows comes from its own part and from each coupling's.
+    holdout_scores_ : dict, with `holdout_tasks`.
     task_relationship_, task_correlation_ : arrays (T, T), Omega, and Omega scaled to unit diagonal.
     dual_coef_ : list of arrays (n_t, outputs), signed dual variables of each task.
     intercept_ : array (T,), or a list where a task has several outputs.
@@ -150,6 +229,13 @@ class MKMTRLClassifier(_Relationship, MultiKernelClassifier):
         **_Relationship._relation_constraints,
     }
 
+    def decision_function(self, X: Any, tasks: Any = None, unknown_tasks: str = "error") -> np.ndarray:
+        """How far each row is on the side of each class; see `MultiKernelClassifier.decision_function`.
+
+        ``unknown_tasks="common"`` as for `predict`.
+        """
+        return self._decide(self._read_queries(X, tasks, self._allow(unknown_tasks)))
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MKMTRLRegressor(_Relationship, MultiKernelRegressor):
@@ -163,8 +249,8 @@ class MKMTRLRegressor(_Relationship, MultiKernelRegressor):
         Half the width of the tube without loss, for ``loss="epsilon_insensitive"``.
     fit_intercept : bool
         Whether each task has an intercept.
-    kernels, C, mu, prior, shrinkage, min_rank, normalize, solver, init, task_column, tol, max_iter, n_jobs, \
-random_state, verbose, callback
+    kernels, C, mu, couplings, prior, shrinkage, min_rank, holdout_tasks, normalize, solver, init, task_column, tol, \
+max_iter, n_jobs, random_state, verbose, callback
         As for `MKMTRLClassifier`, which also lists the fitted attributes.
 
     Examples

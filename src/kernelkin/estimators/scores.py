@@ -30,14 +30,15 @@ def score_each_task(
         y = y.ravel()
         rows_of = [np.flatnonzero(queries.codes == t) for t in range(len(estimator.tasks_))]
         parts = [(y[rows], prediction[rows], weight[rows]) for rows in rows_of]
-    metric = accuracy_score if is_classifier(estimator) else _r2
     return {
-        label: float(metric(true, guess, sample_weight=w))
+        label: task_score(estimator, true, guess, w)
         for label, (true, guess, w) in zip(estimator.tasks_.tolist(), parts, strict=True)
         if len(true)
     }
 
 
-def _r2(y: np.ndarray, prediction: np.ndarray, sample_weight: np.ndarray) -> float:
-    """R^2, NaN for a single row."""
-    return r2_score(y, prediction, sample_weight=sample_weight) if len(y) > 1 else float("nan")
+def task_score(estimator: Any, y: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:
+    """Accuracy or R^2 of one task; R^2 of a single row is NaN."""
+    if is_classifier(estimator):
+        return float(accuracy_score(y, prediction, sample_weight=weight))
+    return float(r2_score(y, prediction, sample_weight=weight)) if len(y) > 1 else float("nan")

@@ -2,10 +2,12 @@
 
 from .build import KernelBank, build_grams
 from .collections import Grams, SharedGrams, TaskGrams
+from .coupled import CoupledGrams
 from .expansion import TaskFunctions, task_functions
 from .stack import GramStack
 
 __all__ = [
+    "CoupledGrams",
     "GramStack",
     "Grams",
     "KernelBank",

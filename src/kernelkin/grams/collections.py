@@ -7,7 +7,7 @@ every task. `combine` and `quadratic_forms` are the only doors to the memory beh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -29,8 +29,8 @@ class Grams(Protocol):
         """Machines in runs whose combined Grams fit into memory together."""
         ...
 
-    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
-        """B (K, J) -> the combined Gram (n_m, n_m) of each machine."""
+    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[Any]:
+        """B (K, J) -> the combined Gram (n_m, n_m) of each machine: an array, or a structure that can become one."""
         ...
 
     def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:

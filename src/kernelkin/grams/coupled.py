@@ -40,6 +40,10 @@ class LinkStack(Protocol):
         """b (K,) -> G(b) (N, N)."""
         ...
 
+    def image(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """b (K,), V (N, r) -> G(b) V (N, r)."""
+        ...
+
 
 class PointStack:
     """A stack over points, of which each row of each task is one: the shared rows of wide data, or all rows."""
@@ -50,9 +54,16 @@ class PointStack:
         self.rank = stack.n_rows
 
     def quadratic_forms(self, V: np.ndarray, each: Each) -> np.ndarray:
+        return self.stack.quadratic_forms(self._at_points(V), each)
+
+    def image(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
+        return (self.stack.combine(b[:, np.newaxis])[0] @ self._at_points(V))[self.place]
+
+    def _at_points(self, V: np.ndarray) -> np.ndarray:
+        """V (N, r) summed over the rows that are the same point."""
         at_points = np.zeros((self.stack.n_rows, V.shape[1]))
         np.add.at(at_points, self.place, V)
-        return self.stack.quadratic_forms(at_points, each)
+        return at_points
 
     def factor(self, b: np.ndarray, each: Each) -> np.ndarray:
         values, vectors = np.linalg.eigh(self.stack.combine(b[:, np.newaxis], each)[0])
@@ -84,6 +95,10 @@ class FactorStack:
     def combine(self, b: np.ndarray, each: Each) -> np.ndarray:
         U = self.factor(b, each)
         return U @ U.T
+
+    def image(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
+        U = self.factor(b, serially)
+        return U @ (U.T @ V)
 
 
 class CoupledGrams:
@@ -133,12 +148,33 @@ class CoupledGrams:
         own_Q = np.zeros((self.n_kernels, self.n_tasks))
         for batch in self.own.batches():
             own_Q += self.own.quadratic_forms([by_task[t] for t in batch], batch, each)
-        linked = []
-        for factor in self.factors:
-            spread = factor[self._task_of_row]
-            V = (spread[:, :, np.newaxis] * whole[:, np.newaxis, :]).reshape(len(whole), -1)
-            linked.append(self.link.quadratic_forms(V, each).sum(axis=1))
+        linked = [self.link.quadratic_forms(self._spread(factor, whole), each).sum(axis=1) for factor in self.factors]
         return np.column_stack([own_Q, *linked])
+
+    def part_shares(self, B: np.ndarray, a: Sequence[np.ndarray]) -> np.ndarray:
+        """(T, 1 + couplings): the share of each task's variance on its training rows that each part accounts for.
+
+        A part's share is its covariance with the whole function over the variance of that, so shares sum to one.
+        """
+        by_task = self.split(a, range(self.n_machines))
+        whole = np.vstack(by_task)
+        parts = [np.vstack([block @ mine for block, mine in zip(self._own_blocks(B, serially), by_task, strict=True)])]
+        for j, factor in enumerate(self.factors):
+            image = self.link.image(B[:, self.n_tasks + j], self._spread(factor, whole))
+            image = image.reshape(len(whole), factor.shape[1], -1)
+            parts.append(np.einsum("ir,irm->im", factor[self._task_of_row], image))
+        shares = np.zeros((self.n_tasks, len(parts)))
+        for task in range(self.n_tasks):
+            mine = np.array([part[self.rows(task)] for part in parts])
+            mine -= mine.mean(axis=1, keepdims=True)
+            shares[task] = np.einsum("pim,im->p", mine, mine.sum(axis=0))
+        total = shares.sum(axis=1, keepdims=True)
+        return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
+
+    def _spread(self, factor: np.ndarray, whole: np.ndarray) -> np.ndarray:
+        """whole (N, m) -> (N, r m): weighted by each column of the coupling's factor L at the rows' tasks."""
+        weights = factor[self._task_of_row]
+        return (weights[:, :, np.newaxis] * whole[:, np.newaxis, :]).reshape(len(whole), -1)
 
     def split(self, per_machine: Sequence[np.ndarray], machines: range) -> list[np.ndarray]:
         """Rows of machines -> rows of each task, in the order of the tasks."""

@@ -106,6 +106,10 @@ class Share:
     outputs: slice
     weights: np.ndarray
 
+    @property
+    def n_outputs(self) -> int:
+        return (self.outputs.stop - self.outputs.start) // len(self.weights)
+
     def __call__(self, values: np.ndarray) -> np.ndarray:
         """values (..., O) of the expansion -> (..., m) of the task."""
         mine = values[..., self.outputs]
@@ -121,11 +125,14 @@ class TaskFunctions:
     expansions : the expansions, which tasks may share.
     shares : for each task, its own share and then that of each coupling.
     n_kernels : K.
+    unknown : the shares of a task that was never seen (code -1): what all tasks have in common, and the mean of their
+        intercepts. Empty where tasks have nothing in common.
     """
 
     expansions: tuple[Expansion, ...]
     shares: tuple[tuple[Share, ...], ...]
     n_kernels: int
+    unknown: tuple[Share, ...] = ()
 
     def values(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
         """X (q, d), the task of each row (q,) -> (q, M); without codes, every task on every row -> (q, T, M).
@@ -153,32 +160,35 @@ class TaskFunctions:
         only: int | None,
     ) -> np.ndarray:
         """Add up the tasks' shares; an expansion is evaluated once on all rows of the tasks that have a share in it."""
+        shares = [*self.shares, self.unknown]
+        rows_of = self._rows(len(X), codes)
+        width = max(share.n_outputs for mine in shares for share in mine[:1])
         lead = (len(X), len(self.shares)) if codes is None else (len(X),)
-        out = np.full((*lead, *inner, max(map(self.n_outputs, range(len(self.shares))))), np.nan)
-        rows_of = [np.arange(len(X)) if codes is None else np.flatnonzero(codes == t) for t in range(len(self.shares))]
-        for task, rows in enumerate(rows_of):
-            target = np.index_exp[:, task] if codes is None else np.index_exp[rows]
-            out[(*target, ..., slice(0, self.n_outputs(task)))] = 0.0
-        for e, expansion in enumerate(self.expansions):
-            users = [
-                (task, share)
-                for task, shares in enumerate(self.shares)
-                for share in (shares if only is None else shares[only : only + 1])
-                if share.expansion == e and len(rows_of[task])
-            ]
-            if not users:
-                continue
-            needed = np.unique(np.concatenate([rows_of[task] for task, _ in users]))
-            values = evaluate(expansion, X[needed])
-            for task, share in users:
-                target = np.index_exp[:, task] if codes is None else np.index_exp[rows_of[task]]
-                mine = share(values[np.searchsorted(needed, rows_of[task])])
-                out[(*target, ..., slice(0, mine.shape[-1]))] += mine
+        out = np.full((*lead, *inner, width), np.nan)
+        users: dict[int, list[tuple[int, Share]]] = {}
+        for task, rows in rows_of.items():
+            for share in shares[task] if only is None else shares[task][only : only + 1]:
+                users.setdefault(share.expansion, []).append((task, share))
+            where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
+            out[(*where, ..., slice(0, shares[task][0].n_outputs))] = 0.0
+        for e, mine in users.items():
+            needed = np.unique(np.concatenate([rows_of[task] for task, _ in mine]))
+            values = evaluate(self.expansions[e], X[needed])
+            for task, share in mine:
+                rows = rows_of[task]
+                where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
+                out[(*where, ..., slice(0, share.n_outputs))] += share(values[np.searchsorted(needed, rows)])
         return out
 
-    def n_outputs(self, task: int) -> int:
-        own = self.shares[task][0].outputs
-        return own.stop - own.start
+    def _rows(self, n: int, codes: np.ndarray | None) -> dict[int, np.ndarray]:
+        """The rows that each task predicts, where there are any; one past the last task stands for unseen ones."""
+        T = len(self.shares)
+        if codes is None:
+            return dict.fromkeys(range(T), np.arange(n)) if n else {}
+        codes = np.where(codes < 0, T, codes)
+        order = np.argsort(codes, kind="stable")
+        present, starts = np.unique(codes[order], return_index=True)
+        return dict(zip(present.tolist(), np.split(order, starts[1:]), strict=True)) if n else {}
 
 
 def task_functions(
@@ -197,7 +207,21 @@ def task_functions(
         whole = slice(0, expansions[-1].a.shape[1])
         for task, mine in enumerate(shares):
             mine.append(Share(len(expansions) - 1, whole, coupling.factor[task]))
-    return TaskFunctions(tuple(expansions), tuple(map(tuple, shares)), len(B))
+    unknown: tuple[Share, ...] = ()
+    common = [j for j, coupling in enumerate(couplings) if coupling.is_common]
+    if common:
+        mean = np.mean(intercepts, axis=0)
+        expansions.append(_constant(bank, mean))
+        shared = [shares[0][1 + j] for j in common]
+        unknown = (Share(len(expansions) - 1, slice(0, len(mean)), np.ones(1)), *shared)
+    return TaskFunctions(tuple(expansions), tuple(map(tuple, shares)), len(B), unknown)
+
+
+def _constant(bank: KernelBank, value: np.ndarray) -> Expansion:
+    """The function that is `value` (O,) everywhere."""
+    none = np.zeros(0, dtype=np.intp)
+    zero = np.zeros((0, len(value)))
+    return Expansion(() if bank.kernels else None, none, bank.scalings[0].select(none), none, None, zero, zero, value)
 
 
 def _long_expansions(data, bank, B, a, intercepts) -> tuple[list[Expansion], list[list[Share]]]:

@@ -2,6 +2,8 @@
 
 from .average import AverageClassifier, AverageRegressor, STLClassifier, STLRegressor
 from .independent import IMKLClassifier, IMKLRegressor
+from .mklsa import MKLSAClassifier
+from .mkmtfl import MKMTFLClassifier, MKMTFLRegressor
 from .mtfl import MTFLClassifier, MTFLRegressor
 from .mtrl import MTRLClassifier, MTRLRegressor
 from .shared import IKLClassifier, IKLRegressor
@@ -13,6 +15,9 @@ __all__ = [
     "IKLRegressor",
     "IMKLClassifier",
     "IMKLRegressor",
+    "MKLSAClassifier",
+    "MKMTFLClassifier",
+    "MKMTFLRegressor",
     "MTFLClassifier",
     "MTFLRegressor",
     "MTRLClassifier",

@@ -47,6 +47,11 @@ class Penalty(Protocol):
         """Penalties to solve in turn, each from the last one's solution: the smoothest first, this one at the end."""
         return (self,)
 
+    @property
+    def collapses(self) -> bool:
+        """Whether to expect an optimum of rank one, where all components have the same mix of kernels."""
+        return False
+
     def free(self, B: Array) -> Array:
         """Free variables of B (K, J)."""
         return B

@@ -161,6 +161,11 @@ class RelationPenalty(Penalty):
             penalty.shrinkage = shrinkage
         return (*rungs, self)
 
+    @property
+    def collapses(self) -> bool:
+        """True for the paper's own penalty: its optimum has rank one by Perron's theorem (without a prior, always)."""
+        return self.shrinkage == 0 and self.min_rank == 1 and self.n_components > 1
+
     def _spectrum(self, B: Array) -> tuple[Array, Array, Array]:
         """Thin singular value decomposition of Bh = B inv(A) (K, J): its r non-zero values, U (K, r), V' (r, J)."""
         Bh = B if self._roots is None else B @ self._roots[1]

@@ -1,0 +1,136 @@
+"""FES (Yuan, Ekici, Lu and Monteiro): multivariate linear regression with few factors.
+
+    minimise over B (d, T):   (1/(2n)) |Y - XB|_F^2 + alpha |B|_*
+
+in centred X and Y: the penalised form of their bound on the sum of singular values. For any Theta (n, T) with
+|X'Theta|_2 <= alpha, `<Y, Theta> - (n/2) |Theta|_F^2` bounds the optimum from below.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval
+
+from .linear_base import NOT_NEGATIVE, MultivariateTasks
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class FESRegressor(MultivariateTasks):
+    """FES: factor estimation and selection, linear regression of all tasks with a trace norm on the coefficients.
+
+    Convex; `duality_gap_` is certified. Needs wide y, with every label of every row.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength of the trace norm, in ``(1/(2n)) |Y - XB|^2 + alpha |B|_*``.
+    fit_intercept : bool
+        Whether each task has an intercept.
+    task_column : int or str, optional
+        The column of X that holds the task of each row; of use for one task only.
+    tol : float
+        The relative duality gap to reach.
+    max_iter : int
+        Steps of accelerated proximal gradient.
+
+    Attributes
+    ----------
+    coef_ : array (T, d); intercept_ : array (T,); tasks_ : array (T,).
+    objective_, duality_gap_, n_iter_ : the objective, how far at most it is above the optimum, steps taken.
+    history_ : dict of arrays `iteration`, `objective`, `bound`, `relative_gap`.
+    effective_rank_ : exp of the entropy of the normalised singular values of the coefficients.
+    """
+
+    alpha: float = 0.1
+    tol: float = 1e-4
+    max_iter: int = 10_000
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **MultivariateTasks._parameter_constraints,
+        "alpha": NOT_NEGATIVE,
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def _fit_table(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        from ..penalties import effective_rank
+
+        B, history = trace_norm_regression(X, Y, self.alpha, self.tol, self.max_iter)
+        self.history_ = history
+        self.objective_ = float(history["objective"].min())
+        self.duality_gap_ = max(self.objective_ - float(history["bound"].max()), 0.0)
+        self.n_iter_ = len(history["iteration"])
+        self.effective_rank_ = effective_rank(B)
+        if history["relative_gap"][-1] > self.tol:
+            warnings.warn(
+                f"FESRegressor: stopped at max_iter; raise max_iter or loosen tol. The relative duality gap reached is "
+                f"{history['relative_gap'][-1]:.1e}, and tol={self.tol:g}.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        return B
+
+
+def trace_norm_regression(
+    X: np.ndarray, Y: np.ndarray, alpha: float, tol: float, max_iter: int
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """B (d, T) by accelerated proximal gradient, restarted when it overshoots."""
+    n = len(X)
+    if alpha == 0:
+        B = np.linalg.lstsq(X, Y, rcond=None)[0]
+        value = float(np.sum((Y - X @ B) ** 2)) / (2 * n)
+        return B, _history([(value, value)])
+    smoothness = max(float(np.linalg.norm(X, 2)) ** 2 / n, np.finfo(float).tiny)
+    B = Z = np.zeros((X.shape[1], Y.shape[1]))
+    momentum, best, bounds = 1.0, B, []
+    for _ in range(max_iter):
+        bounds.append(_bounds(X, Y, B, alpha))
+        best = B if bounds[-1][0] <= min(value for value, _ in bounds) else best
+        if _gap(bounds) <= tol:
+            break
+        ahead = shrink_singular_values(Z + X.T @ (Y - X @ Z) / (n * smoothness), float(alpha / smoothness))
+        overshot = np.vdot(Z - ahead, ahead - B) > 0
+        following = 1.0 if overshot else 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
+        Z = ahead if overshot else ahead + (momentum - 1) / following * (ahead - B)
+        B, momentum = ahead, following
+    return best, _history(bounds)
+
+
+def shrink_singular_values(B: np.ndarray, by: float) -> np.ndarray:
+    """The proximal step of the trace norm."""
+    U, s, Vt = np.linalg.svd(B, full_matrices=False)
+    return (U * np.maximum(s - by, 0.0)) @ Vt
+
+
+def _bounds(X: np.ndarray, Y: np.ndarray, B: np.ndarray, alpha: float) -> tuple[float, float]:
+    """The objective at B, and the lower bound from the residual, scaled to be feasible and as good as it can be."""
+    n, residual = len(X), Y - X @ B
+    value = 0.5 / n * float(np.sum(residual**2)) + alpha * float(np.linalg.norm(B, "nuc"))
+    square = float(np.sum(residual**2)) / n
+    if square == 0:
+        return value, 0.0
+    limit = alpha / max(float(np.linalg.norm(X.T @ residual, 2)) / n, np.finfo(float).tiny)
+    scale = float(np.clip(np.vdot(Y, residual) / n / square, -limit, limit))
+    return value, scale * float(np.vdot(Y, residual)) / n - 0.5 * scale**2 * square
+
+
+def _gap(bounds: list[tuple[float, float]]) -> float:
+    value, bound = min(value for value, _ in bounds), max(bound for _, bound in bounds)
+    return max(value - bound, 0.0) / max(value, np.finfo(float).tiny)
+
+
+def _history(bounds: list[tuple[float, float]]) -> dict[str, np.ndarray]:
+    values, lower = np.array(bounds).T
+    best, bound = np.minimum.accumulate(values), np.maximum.accumulate(lower)
+    return {
+        "iteration": np.arange(1, len(values) + 1),
+        "objective": best,
+        "bound": bound,
+        "relative_gap": np.maximum(best - bound, 0.0) / np.maximum(best, np.finfo(float).tiny),
+    }

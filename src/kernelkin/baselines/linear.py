@@ -1,0 +1,118 @@
+"""Linear models of each task on its own: OLS and Lasso, which are scikit-learn's, and the mean, which has no skill."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from ..data import TaskData
+from .linear_base import NOT_NEGATIVE, LinearTasks
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _SeparateTasks(LinearTasks):
+    """One of scikit-learn's linear models for each task."""
+
+    fit_intercept: bool = True
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LinearTasks._parameter_constraints,
+        "fit_intercept": ["boolean"],
+    }
+
+    @abstractmethod
+    def _model(self) -> Any:
+        """An unfitted one."""
+
+    def _fit_tasks(self, data: TaskData) -> tuple[np.ndarray, np.ndarray]:
+        models = [
+            self._model().fit(data.X[rows], y, sample_weight=data.sample_weight[rows])
+            for rows, y in zip(data.rows, data.y, strict=True)
+        ]
+        self.models_ = models
+        return np.array([model.coef_ for model in models]), np.array([float(model.intercept_) for model in models])
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class OLSRegressor(_SeparateTasks):
+    """OLS: ordinary least squares in each task, scikit-learn's `LinearRegression`.
+
+    Parameters
+    ----------
+    fit_intercept : bool
+        Whether each task has an intercept.
+    task_column : int or str, optional
+        The column of X that holds the task of each row.
+
+    Attributes
+    ----------
+    coef_ : array (T, d); intercept_ : array (T,); tasks_ : array (T,).
+    models_ : scikit-learn's model of each task.
+    """
+
+    def _model(self) -> Any:
+        from sklearn.linear_model import LinearRegression
+
+        return LinearRegression(fit_intercept=self.fit_intercept)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LassoRegressor(_SeparateTasks):
+    """Lasso: least squares with a 1-norm on the coefficients of each task, scikit-learn's `Lasso`.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength of the 1-norm, in ``(1/(2 n_t)) |y_t - X_t w_t|^2 + alpha |w_t|_1``.
+    tol, max_iter
+        As for scikit-learn's `Lasso`.
+    fit_intercept, task_column
+        As for `OLSRegressor`, which also lists the fitted attributes.
+    """
+
+    alpha: float = 0.1
+    tol: float = 1e-4
+    max_iter: int = 1000
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **_SeparateTasks._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "tol": NOT_NEGATIVE,
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def _model(self) -> Any:
+        from sklearn.linear_model import Lasso
+
+        return Lasso(self.alpha, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter)
+
+    def _fit_tasks(self, data: TaskData) -> tuple[np.ndarray, np.ndarray]:
+        fitted = super()._fit_tasks(data)
+        self.n_iter_ = max(int(model.n_iter_) for model in self.models_)
+        self.duality_gap_ = float(sum(model.dual_gap_ for model in self.models_))
+        return fitted
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class MeanRegressor(LinearTasks):
+    """The training mean of each task: what any model must beat.
+
+    Parameters
+    ----------
+    task_column : int or str, optional
+        The column of X that holds the task of each row.
+    """
+
+    def _fit_tasks(self, data: TaskData) -> tuple[np.ndarray, np.ndarray]:
+        means = [np.average(y, weights=data.sample_weight[rows]) for rows, y in zip(data.rows, data.y, strict=True)]
+        return np.zeros((data.n_tasks, data.X.shape[1])), np.array(means)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags

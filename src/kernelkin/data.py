@@ -46,13 +46,13 @@ class TaskData:
         return len(self.rows)
 
     def select(self, tasks: np.ndarray) -> TaskData:
-        """Some of the tasks, by position."""
-        return replace(
-            self,
-            rows=tuple(self.rows[t] for t in tasks),
-            y=tuple(self.y[t] for t in tasks),
-            labels=self.labels[tasks],
-        )
+        """Some of the tasks, by position; rows of other tasks weigh nothing any more."""
+        rows = tuple(self.rows[t] for t in tasks)
+        weight = np.zeros_like(self.sample_weight)
+        used = slice(None) if self.form == "wide" else np.concatenate(rows)
+        weight[used] = self.sample_weight[used]
+        y = tuple(self.y[t] for t in tasks)
+        return replace(self, rows=rows, y=y, labels=self.labels[tasks], sample_weight=weight)
 
     def take(self, kept: Sequence[np.ndarray]) -> TaskData:
         """Fewer rows: `kept` are positions within each task's rows. On wide data X loses the rows no task keeps."""
@@ -84,7 +84,7 @@ def read_training(estimator: Any, X: Any, y: Any, tasks: Any, sample_weight: Any
 def read_piece(
     estimator: Any, X: Any, y: Any, tasks: Any, sample_weight: Any = None, *, classification: bool, first: bool = True
 ) -> TaskData:
-    """As `read_training`, for a piece of a stream: a task may have too few rows, and later pieces must fit the first."""
+    """As `read_training`, for a piece of a stream: tasks may have too few rows, and later pieces must fit the first."""
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
@@ -249,8 +249,8 @@ def _check_classes(Y: np.ndarray) -> np.ndarray:
     if (Y.ndim == 1 and absent.any()) or (Y.dtype.kind == "f" and np.isinf(Y).any()):
         raise ValueError("Input y contains NaN or infinity.")
     for column, gone in zip(np.atleast_2d(Y.T), np.atleast_2d(absent.T), strict=True):
-        check_classification_targets(_plain(column[~gone]))
-    return Y if Y.ndim == 2 else _plain(Y)
+        check_classification_targets(plain(column[~gone]))
+    return Y if Y.ndim == 2 else plain(Y)
 
 
 def missing(values: np.ndarray) -> np.ndarray:
@@ -278,7 +278,7 @@ def _wide(X: np.ndarray, Y: np.ndarray, weights: np.ndarray, names: np.ndarray |
     return TaskData(
         X=X,
         rows=rows,
-        y=tuple(_plain(column[kept]) for column, kept in zip(Y.T, rows, strict=True)),
+        y=tuple(plain(column[kept]) for column, kept in zip(Y.T, rows, strict=True)),
         sample_weight=weights,
         labels=np.arange(Y.shape[1]) if names is None else names,
         form="wide",
@@ -303,7 +303,7 @@ def _long(X: np.ndarray, y: np.ndarray, weights: np.ndarray, tasks: np.ndarray |
     )
 
 
-def _plain(values: np.ndarray) -> np.ndarray:
+def plain(values: np.ndarray) -> np.ndarray:
     """Labels without the disguise as objects that pandas, or missing ones beside them, forced on them."""
     return np.array(values.tolist()) if values.dtype.kind == "O" else values
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -19,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..couplings import Coupling, connected_tasks
 from ..data import Queries, TaskData, read_queries, read_training
+from ..exceptions import warn_user
 from ..grams import Grams, KernelBank, build_grams, task_functions
 from ..kernels import FittedKernel, fit_kernels, resolve_kernels
 from ..learners import SVM, SVR, Learner, Machine, Ridge
@@ -226,11 +226,10 @@ class WatchedEstimator(MultiKernelEstimator):
             run = Run(objective, self.tol, verbose=self.verbose, callback=self.callback, each=workers.map)
             solution = solver.minimise(run, start, self.max_iter)
         if solution.status in (Status.MAX_ITER, Status.STALLED):
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__}: {solution.status.value}. The relative duality gap reached is "
                 f"{solution.relative_gap:.1e}, and tol={self.tol:g}.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         return solution
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..couplings import COMMON, Coupling, read_couplings
 from ..data import Queries, TaskData, encode_tasks
-from ..exceptions import CollapseWarning
+from ..exceptions import CollapseWarning, warn_user
 from ..grams import CoupledGrams, KernelBank
 from ..objective import Objective
 from ..penalties import RelationPenalty
@@ -88,12 +87,11 @@ class _Relationship(PenalisedEstimator):
         self.coupling_weights_ = solution.B[:, data.n_tasks :].T.copy()
         free = self.shrinkage == 0 and self.min_rank == 1
         if free and min(self.kernel_weights_.shape) > 1 and self.effective_rank_ < 1 + 1e-3:
-            warnings.warn(
+            warn_user(
                 f"the relationship has collapsed: all {len(self.tasks_)} tasks use the same mix of kernels "
                 f"(effective rank {self.effective_rank_:.4f}), as the optimum of the paper's penalty must, and "
                 "task_relationship_ says nothing about groups. Try min_rank=2 or more, or shrinkage=0.1.",
                 CollapseWarning,
-                stacklevel=4,
             )
 
     def predict(

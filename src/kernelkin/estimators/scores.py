@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from ..data import Queries, missing
+from ..data import Queries, check_lengths, missing, plain
 
 
 def score_each_task(
@@ -17,24 +17,27 @@ def score_each_task(
 ) -> dict[Any, float]:
     """The score of each task that has rows with a label: accuracy, or R^2."""
     y = np.asarray(y)
-    check_consistent_length(queries.X, y)
-    weight = _check_sample_weight(sample_weight, queries.X, dtype=np.float64)
-    if queries.codes is None:
-        if y.ndim == 1:
-            y = y[:, np.newaxis]
-        if y.shape != prediction.shape:
-            raise ValueError(f"y has shape {y.shape}, and {len(estimator.tasks_)} tasks predict {prediction.shape}")
-        columns = [(np.flatnonzero(~missing(column)), column) for column in y.T]
-        parts = [(column[rows], prediction[rows, t], weight[rows]) for t, (rows, column) in enumerate(columns)]
-    else:
-        y = y.ravel()
-        rows_of = [np.flatnonzero(queries.codes == t) for t in range(len(estimator.tasks_))]
-        parts = [(y[rows], prediction[rows], weight[rows]) for rows in rows_of]
-    return {
-        label: task_score(estimator, true, guess, w)
-        for label, (true, guess, w) in zip(estimator.tasks_.tolist(), parts, strict=True)
-        if len(true)
-    }
+    check_lengths(queries.X, y=y)
+    weight = _check_sample_weight(sample_weight, queries.X, dtype=np.float64, ensure_non_negative=True)
+    scores = {}
+    for t, label in enumerate(estimator.tasks_.tolist()):
+        true, guess, mine = _of_task(t, queries, y, prediction)
+        rows = np.flatnonzero(mine & (weight > 0))
+        if len(rows):
+            scores[label] = task_score(estimator, plain(true[rows]), guess[rows], weight[rows])
+    return scores
+
+
+def _of_task(
+    t: int, queries: Queries, y: np.ndarray, prediction: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The targets and predictions of one task, and which rows have both."""
+    if queries.codes is not None:
+        return column_or_1d(y), prediction, queries.codes == t
+    y = y[:, np.newaxis] if y.ndim == 1 else y
+    if y.shape != prediction.shape:
+        raise ValueError(f"y has shape {y.shape}, but the predictions of all tasks have shape {prediction.shape}")
+    return y[:, t], prediction[:, t], ~missing(y[:, t])
 
 
 def task_score(estimator: Any, y: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:

@@ -115,9 +115,9 @@ def test_best_intercepts(learner, n_groups):
 @groupings
 def test_an_optimal_warm_start_is_returned_as_it_is(learner, n_groups):
     gram, machine = random_machine(learner, seed=6, m=2, n_groups=n_groups)
-    first = learner.solve(gram, machine, tol=1e-6)
+    first = learner.solve(gram, machine, tol=5e-12)
     start = first.a.copy()
-    second = learner.solve(gram, machine, a0=start, tol=1.0001e-6)
+    second = learner.solve(gram, machine, a0=start, tol=1e-6)
     np.testing.assert_allclose(second.a, first.a, rtol=0, atol=1e-14)
     np.testing.assert_array_equal(start, first.a)
 

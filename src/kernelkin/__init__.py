@@ -9,6 +9,7 @@ from .baselines import (
     IMKLClassifier,
     IMKLRegressor,
     LassoRegressor,
+    MeanRegressor,
     MKLSAClassifier,
     MKMTFLClassifier,
     MKMTFLRegressor,
@@ -17,12 +18,11 @@ from .baselines import (
     MTFLRegressor,
     MTRLClassifier,
     MTRLRegressor,
-    MeanRegressor,
     OLSRegressor,
     STLClassifier,
     STLRegressor,
 )
-from .estimators import MKMTRLClassifier, MKMTRLRegressor
+from .estimators import MKMTRLClassifier, MKMTRLRegressor, TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor
 from .kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, view_kernels
 from .registry import models
 
@@ -52,6 +52,8 @@ __all__ = [
     "OLSRegressor",
     "STLClassifier",
     "STLRegressor",
+    "TwoStageMKMTRLClassifier",
+    "TwoStageMKMTRLRegressor",
     "gaussian_kernels",
     "linear_kernels",
     "models",

@@ -24,7 +24,8 @@ Weights are not negative: a task's column is projected when the task is drawn, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import sys
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 import numpy as np
@@ -196,3 +197,49 @@ class Online:
         U, d, state.rest[0] = relation_factors(state.held[: state.n_tasks].T, self.shrinkage, self.min_rank)
         state.P[:] = (U * d) @ U.T
         state.fresh &= ~state.held.any(axis=1)
+
+
+@dataclass
+class OnlineRun:
+    """An online run that is watched: it keeps a history, and shows its progress on request.
+
+    `n_rounds` is how many there will be, None for a stream. A record is made every hundredth of them, or every 1000.
+    """
+
+    solver: Online
+    state: OnlineState
+    n_rounds: int | None = None
+    verbose: int = 0
+    records: list[tuple[int, int]] = field(default_factory=list)
+
+    def play(self, tasks: np.ndarray, signs: np.ndarray, z: np.ndarray) -> None:
+        """As `Online.play`."""
+        every = 1000 if self.n_rounds is None else max(1, self.n_rounds // 100)
+        start = 0
+        while start < len(tasks):
+            part = slice(start, start + every - self.state.rounds % every)
+            self.solver.play(self.state, tasks[part], signs[part], z[part])
+            start = part.stop
+            if self.state.rounds % every == 0:
+                self.records.append((self.state.rounds, self.state.mistakes))
+                if self.verbose:
+                    self._show()
+
+    @property
+    def history(self) -> dict[str, np.ndarray]:
+        """At each record the round, the share of mistakes in all rounds up to it, and in those since the last record."""
+        now = (self.state.rounds, self.state.mistakes)
+        records = self.records if now[0] == 0 or now in self.records[-1:] else [*self.records, now]
+        rounds, mistakes = np.array(records, dtype=np.int64).reshape(-1, 2).T
+        recent = np.diff(mistakes, prepend=0) / np.diff(rounds, prepend=0)
+        return {"round": rounds, "mistake_rate": mistakes / rounds, "recent_mistake_rate": recent}
+
+    def _show(self) -> None:
+        rounds, rate = self.state.rounds, self.state.mistakes / self.state.rounds
+        if self.n_rounds is None:
+            bar, end = f"{rounds:,} rounds", "\r"
+        else:
+            filled = round(30 * rounds / self.n_rounds)
+            bar, end = f"|{'#' * filled:<30}| {rounds:,}/{self.n_rounds:,} rounds", "\r"
+            end = "\n" if rounds == self.n_rounds else end
+        print(f"[kernelkin] {bar}  mistakes {rate:6.2%}", end=end, file=sys.stderr, flush=True)

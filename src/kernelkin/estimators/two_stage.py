@@ -1,0 +1,406 @@
+"""Two-stage online MK-MTRL: kernel weights from pairs of rows, then one machine for each task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import _fit_context, is_classifier
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..data import Form, Queries, TaskData, encode_tasks, listing, read_piece, task_fault
+from ..grams import KernelBank, task_functions
+from ..grams.rows import RowKernels
+from ..kernels import Scaling, resolve_kernels
+from ..parallel import Workers
+from ..penalties import effective_rank
+from ..solvers.online import Online, OnlineRun, OnlineState, Relationship
+from .base import MultiKernelClassifier, MultiKernelEstimator, MultiKernelRegressor
+from .pairs import PairCenter, PairSource
+from .second_stage import SecondStage
+from .stream import Stream
+
+# Above this many tasks a T x T matrix is refused: 20,000 tasks are 3.2 GB.
+DENSE_TASKS = 20_000
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _TwoStage(MultiKernelEstimator):
+    """What the two two-stage estimators share."""
+
+    mu: float = 1.0
+    shrinkage: float = 0.1
+    min_rank: float = 1.0
+    n_rounds: int = 100_000
+    update: str = "perceptron"
+    refresh: int | None = None
+    average: bool = True
+    center_pairs: bool = True
+    reservoir: int = 500
+    max_exact: int = 2000
+    random_state: Any = None
+    verbose: int = 0
+
+    _online_constraints: ClassVar[dict[str, Any]] = {
+        "mu": [Interval(Real, 0, None, closed="neither")],
+        "shrinkage": [Interval(Real, 0, 1, closed="both")],
+        "min_rank": [Interval(Real, 1, None, closed="left")],
+        "n_rounds": [Interval(Integral, 1, None, closed="left")],
+        "update": [StrOptions({"perceptron", "hinge"})],
+        "refresh": [Interval(Integral, 1, None, closed="left"), None],
+        "average": ["boolean"],
+        "center_pairs": ["boolean"],
+        "reservoir": [Interval(Integral, 2, None, closed="left")],
+        "max_exact": [Interval(Integral, 2, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> _TwoStage:
+        """Learn kernel weights and task relationship from `n_rounds` pairs of rows, then the machines.
+
+        Parameters
+        ----------
+        X : array or DataFrame (n, d); (n, n, K) with ``kernels="precomputed"``
+            The rows of all tasks.
+        y : array (n,), or (n, T) with NaN for missing labels
+            Targets. With two dimensions every column is a task on the same rows.
+        tasks : array (n,), optional
+            The task of each row; any labels. Not needed with `task_column`, with wide y, or for one task.
+        sample_weight : array (n,), optional
+            Weights of rows: how often they are drawn, and what they cost their machine.
+        """
+        data = self._read(X, y, tasks, sample_weight)
+        if self.min_rank > data.n_tasks:
+            raise ValueError(f"min_rank={self.min_rank:g} is above the number of tasks, which is {data.n_tasks}")
+        machines = self._machines(data)
+        values = RowKernels.of(data.X, self._fit_kernels(data), self.normalize)
+        values.check_present(np.flatnonzero(data.sample_weight > 0))
+        rng = self._start()
+        source = PairSource(data, values, machines, self.normalize, classes=is_classifier(self))
+        run = OnlineRun(self._online(), OnlineState.start(values.n_kernels, data.n_tasks), self.n_rounds, self.verbose)
+        mean = PairCenter(values.n_kernels)
+        for tasks_drawn, signs, z in source.draw(rng, self.n_rounds):
+            if self.center_pairs:
+                mean(tasks_drawn, z)
+            run.play(tasks_drawn, signs, z)
+        self._stream, self._fitted = None, (data, run, mean, rng)
+        self._store_weights(data.labels, data.form, values, run)
+        self.n_skipped_ = 0
+        self._store_machines(data, values)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None) -> _TwoStage:
+        """Go on with the next rows of a stream; the machines are fitted when they are first needed.
+
+        Every row plays one round, with a partner drawn from the rows of its task in a reservoir of `reservoir` rows, which
+        are also the rows that its machine is fitted on. The first row of a task has no partner: it is skipped, and
+        counted in `n_skipped_`. The kernels are fitted on the first 1000 rows of the stream, or by `fit` before. A stream
+        leads to the same state in one piece or in many.
+
+        A task that was not seen before joins with weights of zero and the identity's row of the relationship, until it
+        has learned something from rows of its own to know its relatives by.
+
+        Parameters
+        ----------
+        X, y, tasks
+            As for `fit`; `y` of the same form in every call.
+        classes : array, optional
+            All classes there will be; a classifier then refuses others.
+        """
+        if self._precomputed:
+            raise ValueError("a stream has no precomputed kernels: every new row would need its values at all others")
+        if self.normalize == "center":
+            raise ValueError("normalize='center' needs all rows of a task at once; a stream cannot give them")
+        first = not hasattr(self, "data_form_")
+        piece = read_piece(self, X, y, tasks, classification=is_classifier(self), first=first)
+        if not first and piece.form != self.data_form_:
+            raise ValueError(f"this model has seen {self.data_form_} data, and these are {piece.form}")
+        if classes is not None and is_classifier(self):
+            _check_classes(np.concatenate(piece.y), classes)
+        if first or self._stream is None:
+            self._stream = self._open_stream(first)
+        self._stream.feed(piece)
+        self._store_stream(piece.form)
+        return self
+
+    def relationship_row(self, task: Any) -> np.ndarray:
+        """The row of the task relationship (T,) that belongs to a task."""
+        check_is_fitted(self)
+        return self.relationship_.row(self._code(task))
+
+    def related_tasks(self, task: Any, n: int = 5) -> list[tuple[Any, float]]:
+        """The n tasks most strongly related to a task, with their correlations, strongest first."""
+        t = self._code(task)
+        diagonal = np.maximum(self.relationship_.diagonal(), np.finfo(float).tiny)
+        correlation = self.relationship_row(task) / np.sqrt(diagonal * diagonal[t])
+        order = np.argsort(-correlation, kind="stable")
+        return [(self.tasks_[s].item(), float(correlation[s])) for s in order[order != t][:n]]
+
+    @property
+    def task_relationship_(self) -> np.ndarray:
+        """Omega (T, T), made when it is asked for."""
+        self._check_dense()
+        return self.relationship_.dense()
+
+    @property
+    def task_correlation_(self) -> np.ndarray:
+        """Omega (T, T) scaled to unit diagonal, made when it is asked for."""
+        Omega = self.task_relationship_
+        root = np.sqrt(np.maximum(np.diag(Omega), np.finfo(float).tiny))
+        return Omega / np.outer(root, root)
+
+    def _check_dense(self) -> None:
+        if not hasattr(self, "relationship_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        n = len(self.tasks_)
+        if n > DENSE_TASKS:
+            raise ValueError(
+                f"the relationship of {n} tasks is a {n} x {n} matrix of {8e-9 * n * n:.3g} GB: ask for "
+                "relationship_row(task) or related_tasks(task)"
+            )
+
+    def _code(self, task: Any) -> int:
+        return int(encode_tasks(np.array([task]), self.tasks_)[0])
+
+    def _start(self) -> np.random.Generator:
+        """The generator of all draws; its seed also places the landmarks."""
+        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return np.random.default_rng(self._seed)
+
+    def _online(self) -> Online:
+        return Online(self.mu, self.update, self.shrinkage, self.min_rank, self.refresh)
+
+    def _open_stream(self, first: bool) -> Stream:
+        rng = self._start() if first else self._fitted[-1]
+        stream = Stream(
+            resolve_kernels(self.kernels),
+            self._online(),
+            self.normalize,
+            self.reservoir,
+            rng,
+            center=self.center_pairs,
+            classification=is_classifier(self),
+            verbose=self.verbose,
+        )
+        if not first:
+            data, run, mean, _ = self._fitted
+            stream.follow(data, self.kernels_, replace(run, solver=self._online(), n_rounds=None), mean)
+            self._fitted = None
+        return stream
+
+    def _store_stream(self, form: Form) -> None:
+        """What the stream says of kernels and tasks so far; the machines it had no longer hold."""
+        stream = self._stream.settled()
+        reservoirs = stream.reservoirs
+        self._settled = stream
+        values = RowKernels.of(reservoirs.X, list(reservoirs.kernels), self.normalize)
+        self._store_weights(stream.tasks.labels, form, values, stream.run)
+        self.n_skipped_ = reservoirs.n_skipped
+        if stream.classes is not None:
+            self.classes_ = np.sort(stream.classes.labels)
+        for name in ("functions_", "dual_coef_", "intercept_", "task_classes_", "nystroem_tasks_"):
+            self.__dict__.pop(name, None)
+
+    def _store_weights(self, labels: np.ndarray, form: Form, values: RowKernels, run: OnlineRun) -> None:
+        self.tasks_ = labels
+        self.data_form_ = form
+        self.kernels_ = values.names if values.kernels is None else values.kernels
+        self.kernel_names_ = np.array(values.names)
+        weights = run.state.weights(self.average)
+        B = np.zeros((len(weights), len(labels)))
+        B[:, : weights.shape[1]] = np.maximum(weights, 0.0)
+        self.relationship_ = Relationship.of(B, self.shrinkage, self.min_rank)
+        self.effective_rank_ = effective_rank(B)
+        # Signs tell a direction and no length: every task's combined Gram is given a mean diagonal of one, as every
+        # kernel has, and C means what it means for one kernel. A task that has learned nothing averages the kernels.
+        B[:, ~B.any(axis=0)] = 1.0
+        self.kernel_weights_ = (B / B.sum(axis=0)).T
+        self.history_ = run.history
+        self.n_iter_ = run.state.rounds
+
+    def _store_machines(self, data: TaskData, values: RowKernels) -> None:
+        """Fit the machines, one task at a time; tasks that are not fit for one are noted, and refused when asked for."""
+        faults = [self._fault(label, y) for label, y in zip(data.labels.tolist(), data.y, strict=True)]
+        sound = [t for t, fault in enumerate(faults) if fault is None]
+        if not sound:
+            raise ValueError(faults[0])
+        machines = dict(zip(sound, self._machines(_only(data, sound)), strict=True))
+        stage = SecondStage(self._learner(), self.max_exact, self.tol, self._seed)
+        every = np.arange(len(data.X))
+        shared = values.scaling(every, data.sample_weight, self.normalize) if data.form == "wide" else None
+
+        def one(t: int) -> tuple[Scaling, np.ndarray, np.ndarray]:
+            rows = data.rows[t]
+            if faults[t] is not None:
+                return Scaling(np.ones(values.n_kernels)), np.zeros((len(rows), 1)), np.zeros(1)
+            values.check(rows)
+            b = self.kernel_weights_[t]
+            if shared is not None:
+                return shared, *stage.solve(values, shared, every, rows, b, machines[t])
+            scaling = values.scaling(rows, data.sample_weight[rows], self.normalize)
+            return scaling, *stage.solve(values, scaling, rows, np.arange(len(rows)), b, machines[t])
+
+        with Workers(self.n_jobs) as workers:
+            scalings, a, intercepts = zip(*workers.map(one, range(data.n_tasks)), strict=True)
+        bank = KernelBank(values.names, values.kernels, scalings if shared is None else (shared,))
+        self.functions_ = task_functions(data, bank, self.kernel_weights_.T, a, intercepts)
+        self.dual_coef_ = list(a)
+        self.intercept_ = np.array([c[0] for c in intercepts]) if max(map(len, intercepts)) == 1 else list(intercepts)
+        self._faults = {t: fault for t, fault in enumerate(faults) if fault is not None}
+        self._spread_classes(sound)
+        self._note_nystroem(data)
+
+    def _spread_classes(self, sound: list[int]) -> None:
+        """Give `task_classes_`, which has the tasks with a machine, a place for every task."""
+        if is_classifier(self) and self._faults:
+            mine = dict(zip(sound, self.task_classes_, strict=True))
+            self.task_classes_ = [mine.get(t, self.classes_) for t in range(len(self.tasks_))]
+
+    def _note_nystroem(self, data: TaskData) -> None:
+        large = [t for t, rows in enumerate(data.rows) if len(rows) > self.max_exact]
+        self.nystroem_tasks_ = data.labels[large]
+        if self.verbose and large:
+            print(f"[kernelkin] Nystroem features for {listing(self.nystroem_tasks_)}", flush=True)
+
+    def _fault(self, label: Any, y: np.ndarray) -> str | None:
+        name = "the data" if self.data_form_ == "single" else f"task {label!r}"
+        return task_fault(name, y, classification=is_classifier(self))
+
+    def _read_queries(self, X: Any, tasks: Any) -> Queries:
+        queries = super()._read_queries(X, tasks)
+        if not hasattr(self, "functions_"):
+            reservoirs = self._settled.reservoirs
+            classes = None if self._settled.classes is None else self._settled.classes.labels
+            data = reservoirs.data(self.tasks_, classes)
+            self._store_machines(data, RowKernels.of(data.X, list(reservoirs.kernels), self.normalize))
+        asked = range(len(self.tasks_)) if queries.codes is None else np.unique(queries.codes).tolist()
+        for t in asked:
+            if t in self._faults:
+                raise ValueError(self._faults[t])
+        return queries
+
+
+def _only(data: TaskData, tasks: list[int]) -> TaskData:
+    """The same data with some of its tasks."""
+    rows, y = tuple(data.rows[t] for t in tasks), tuple(data.y[t] for t in tasks)
+    return replace(data, rows=rows, y=y, labels=data.labels[tasks])
+
+
+def _check_classes(y: np.ndarray, classes: Any) -> None:
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(f"y has classes {listing(unknown)}, which are not among classes={listing(list(classes))}")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class TwoStageMKMTRLClassifier(_TwoStage, MultiKernelClassifier):
+    """Two-stage online MK-MTRL for classification: for data whose Gram matrices do not fit into memory, and for streams.
+
+    Stage 1 learns kernel weights and task relationship from pairs of rows: whether two rows are of one class should show
+    in the sign of the combined kernel (the paper's Algorithm 2). It holds no Gram matrix and nothing of size T x T. Stage 2
+    fits one kernel machine for each task, one task at a time. There is no duality gap: `MKMTRLClassifier` has one.
+
+    Parameters
+    ----------
+    kernels, C, normalize, loss, class_weight, task_column, n_jobs
+        As for `MKMTRLClassifier`.
+    mu : float
+        What steps are divided by. With ``update="perceptron"`` it scales all weights alike, and so changes nothing.
+    shrinkage, min_rank : float
+        The limits of the relationship, as for `MKMTRLClassifier`.
+    n_rounds : int
+        Pairs that `fit` draws. `partial_fit` plays one for each row.
+    update : {"perceptron", "hinge"}
+        Learn from pairs with the wrong sign, or from all whose margin is below one, which mostly finds better weights.
+    refresh : int, optional
+        Mistakes between refreshes of the relationship. None: as many as there are tasks, and at least 100. A refresh
+        costs as much as many rounds, and one before most tasks have learned anything shuts the others out.
+    average : bool
+        Whether the result is the average of the weights over rounds, or the last ones.
+    center_pairs : bool
+        Whether the mean of a task's pairs is subtracted from their kernel values, as an intercept would do. Without it
+        nothing can be learned from kernels that are never negative. The paper's algorithm as printed has none.
+    reservoir : int
+        Rows of each task that `partial_fit` keeps.
+    max_exact : int
+        Tasks of more rows have a linear machine on Nystroem features; `nystroem_tasks_` names them.
+    tol : float
+        The relative duality gap of the machines.
+    random_state : int, RandomState or None
+        Seed of the pairs, the reservoirs and the landmarks.
+    verbose : int
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    tasks_, classes_, task_classes_, kernels_, kernel_names_, dual_coef_, intercept_, effective_rank_
+        As for `MKMTRLClassifier`. In a stream, tasks are in the order in which they came.
+    kernel_weights_ : array (T, K)
+        Every task's sum to one: signs tell a direction and no length.
+    relationship_ : Relationship
+        Omega as factors; see `relationship_row`, `related_tasks`. `task_relationship_` and `task_correlation_` are dense,
+        made when asked for, and refused above 20,000 tasks.
+    history_ : dict of arrays
+        `round`, `mistake_rate` in all rounds up to it, `recent_mistake_rate`.
+    n_iter_ : int, rounds played.
+    n_skipped_ : int, rows of the stream that had no partner.
+    nystroem_tasks_ : array, tasks with Nystroem features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import TwoStageMKMTRLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = TwoStageMKMTRLClassifier(n_rounds=2000, random_state=0).fit(X, y, tasks=tasks)
+    >>> model.kernel_weights_.shape
+    (3, 6)
+    >>> len(model.related_tasks("a"))
+    2
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **MultiKernelClassifier._parameter_constraints,
+        **_TwoStage._online_constraints,
+    }
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class TwoStageMKMTRLRegressor(_TwoStage, MultiKernelRegressor):
+    """Two-stage online MK-MTRL for regression.
+
+    A pair of rows belongs together where their targets are on the same side of the task's mean, and counts by how far they
+    are from it: the round's weight is the product of the two distances, in standard deviations.
+
+    Parameters
+    ----------
+    loss, epsilon, fit_intercept
+        As for `MKMTRLRegressor`.
+    kernels, C, mu, shrinkage, min_rank, normalize, n_rounds, update, refresh, average, center_pairs, reservoir, \
+max_exact, task_column, tol, n_jobs, random_state, verbose
+        As for `TwoStageMKMTRLClassifier`, which also lists the fitted attributes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import TwoStageMKMTRLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])  # wide: two tasks on the same rows
+    >>> model = TwoStageMKMTRLRegressor(C=10, n_rounds=2000, random_state=0).fit(X, Y)
+    >>> model.predict(X).shape
+    (40, 2)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **MultiKernelRegressor._parameter_constraints,
+        **_TwoStage._online_constraints,
+    }

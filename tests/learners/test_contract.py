@@ -126,7 +126,7 @@ def test_an_optimal_warm_start_is_returned_as_it_is(learner, n_groups):
 @groupings
 def test_a_start_that_is_almost_feasible_is_made_feasible(learner, n_groups):
     gram, machine = random_machine(learner, seed=6, n_groups=n_groups)
-    a = learner.solve(gram, machine, tol=1e-3).a
+    a = learner.solve(gram, machine, tol=5e-12).a
     start = a * (1 + 1e-13 * np.random.default_rng(6).random(a.shape))
     near = learner.solve(gram, machine, a0=start, tol=2e-3).a
     np.testing.assert_allclose(near, a, atol=1e-9)

@@ -1,0 +1,93 @@
+"""MK-MTFL and MKL-SA: values of their saddle points, certified bounds, reductions."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from baselines.convex import KERNELS, long_data, mixed_norm, stacks, worst_task
+from kernelkin import IKLRegressor, MKLSAClassifier, MKMTFLClassifier, MKMTFLRegressor
+from kernelkin.baselines.mkmtfl import MixedNorm
+
+
+def split(y, tasks):
+    return [y[tasks == t] for t in np.unique(tasks)]
+
+
+@pytest.mark.parametrize("p", [2, 3, 6, np.inf])
+@pytest.mark.parametrize("kind", ["hinge", "squared"])
+def test_the_value_is_that_of_the_conic_optimum(p, kind):
+    X, y, labels, tasks = long_data(0)
+    target, estimator = (labels, MKMTFLClassifier) if kind == "hinge" else (y, MKMTFLRegressor)
+    model = estimator(KERNELS, p=p, C=2.0, tol=1e-5, max_iter=2000).fit(X, target, tasks=tasks)
+    value = mixed_norm(stacks(X, tasks), split(target, tasks), 2.0, p, kind)
+    assert model.objective_ == pytest.approx(value, rel=2e-5)
+    assert model.objective_ - model.duality_gap_ <= value * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("p", [2, 4])
+def test_bounds_close_in_and_the_gap_never_grows(p):
+    X, y, _, tasks = long_data(1)
+    history = MKMTFLRegressor(KERNELS, p=p, C=5.0, tol=1e-7, max_iter=500).fit(X, y, tasks=tasks).history_
+    assert (np.diff(history["primal"]) <= 0).all()
+    assert (np.diff(history["bound"]) >= 0).all()
+    assert (np.diff(history["relative_gap"]) <= 0).all()
+    assert history["relative_gap"][-1] <= 1e-7
+
+
+def test_p_two_is_the_shared_one_norm():
+    """IKL with p=1 has the penalty (mu/2) |b|_1^2, MK-MTFL the bound |gamma|_1 = 1: one mix at the mu that fits."""
+    X, y, _, tasks = long_data(2)
+    ikl = IKLRegressor(KERNELS, p=1, C=2.0, mu=0.3, tol=1e-9, max_iter=2000).fit(X, y, tasks=tasks)
+    total = ikl.kernel_weights_[0].sum()
+    # On Grams `total` times as large, the weights of sum one are those of sum `total`: C scales the same way.
+    model = MKMTFLRegressor(KERNELS, p=2, C=2.0 * total, tol=1e-9, max_iter=2000).fit(X, y, tasks=tasks)
+    np.testing.assert_allclose(model.kernel_weights_, ikl.kernel_weights_ / total, atol=1e-4)
+    np.testing.assert_allclose(model.predict(X, tasks=tasks), ikl.predict(X, tasks=tasks), atol=1e-4)
+
+
+@pytest.mark.parametrize("p", [3.0, 6.0, np.inf])
+def test_the_shares_are_best_on_their_sphere(p):
+    """lambda minimises sum_t Q_t / lambda_t at a norm of one; the value is N, and no other lambda is below."""
+    rng = np.random.default_rng(3)
+    Q, penalty = rng.uniform(size=(4, 5)), MixedNorm(p)
+    conjugate = 1.0 if np.isinf(p) else p / (p - 2)
+    best = penalty.shares(Q)
+    np.testing.assert_allclose((best**conjugate).sum(axis=1), 1)
+    np.testing.assert_allclose((Q / best).sum(axis=1), penalty.dual_norms(Q))
+    for _ in range(20):
+        other = best * np.exp(0.1 * rng.normal(size=Q.shape))
+        other /= (other**conjugate).sum(axis=1, keepdims=True) ** (1 / conjugate)
+        assert ((Q / other).sum(axis=1) >= penalty.dual_norms(Q) - 1e-12).all()
+
+
+def test_few_kernels_are_selected():
+    X, y, _, tasks = long_data(4, n=25)
+    weights = MKMTFLRegressor(KERNELS, C=5.0, tol=1e-6, max_iter=500).fit(X, y, tasks=tasks).kernel_weights_
+    np.testing.assert_allclose(weights.sum(axis=1), 1)
+    assert (weights < 1e-3).any()
+
+
+def test_stochastic_approximation_comes_to_the_saddle_value():
+    X, _, labels, tasks = long_data(5)
+    value = worst_task(stacks(X, tasks), split(labels, tasks), 2.0)
+    above = []
+    for passes in (4, 32, 256):
+        model = MKLSAClassifier(KERNELS, C=2.0, tol=1e-9, max_iter=passes, random_state=0)
+        with pytest.warns(ConvergenceWarning, match="max_iter"):
+            model.fit(X, labels, tasks=tasks)
+        above.append(model.objective_ / value - 1)
+        assert model.objective_ - model.duality_gap_ <= value * (1 + 1e-6)
+        assert (np.diff(model.history_["relative_gap"]) <= 0).all()
+    assert above[0] > above[2] >= -1e-6
+    assert above[2] < 2e-3
+
+
+def test_the_worst_task_counts():
+    """One task is hard and one is easy: the objective is the hard one's value alone."""
+    X, _, labels, tasks = long_data(6, T=2, n=30)
+    rng = np.random.default_rng(6)
+    labels = np.where(tasks == 0, np.where(X[:, 0] > 0, 1, -1), rng.choice([-1, 1], size=len(X)))
+    both = MKLSAClassifier(KERNELS, tol=1e-3, max_iter=500, random_state=0).fit(X, labels, tasks=tasks)
+    hard = MKLSAClassifier(KERNELS, tol=1e-3, max_iter=500, random_state=0).fit(X[tasks == 1], labels[tasks == 1])
+    # Each has its own Gaussian widths, from its own rows.
+    assert both.objective_ == pytest.approx(hard.objective_, rel=0.05)

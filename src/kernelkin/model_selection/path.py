@@ -1,0 +1,148 @@
+"""Solving the problems of a line on the training rows of a fold, and what they say of the held-out rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils.metaestimators import _safe_split
+
+from ..data import TaskData
+from ..estimators.base import MultiKernelEstimator
+from ..estimators.targets import tasks_of_machines
+from ..grams.build import RawGrams, scale_grams
+from ..grams.heldout import held_out
+from ..objective import Evaluation, Objective
+from ..parallel import Each, serially
+from ..solvers import Solution, Status
+from .folds import Fold
+from .grid import Line
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one problem says of a fold: values (q_t, m) at each task's held-out rows."""
+
+    values: list[np.ndarray]
+    converged: bool
+    seconds: float
+
+
+# The problems of a line, solved on one fold.
+Follow = Callable[[Line], Iterator[Outcome]]
+
+
+def shares_grams(estimator: BaseEstimator) -> bool:
+    """Whether an estimator is fitted as the shell does it, on Grams that folds can share."""
+    return isinstance(estimator, MultiKernelEstimator) and type(estimator).fit is MultiKernelEstimator.fit
+
+
+@dataclass(frozen=True)
+class WarmObjective(Objective):
+    """An objective whose machines start from given dual variables."""
+
+    start: Sequence[np.ndarray] = ()
+
+    @classmethod
+    def of(cls, objective: Objective, start: Sequence[np.ndarray]) -> WarmObjective:
+        return cls(**{part.name: getattr(objective, part.name) for part in fields(Objective)}, start=start)
+
+    def evaluate(
+        self, B: np.ndarray, *, warm: Sequence[np.ndarray] | None = None, tol: float = 1e-3, each: Each = serially
+    ) -> Evaluation:
+        return super().evaluate(B, warm=self.start if warm is None else warm, tol=tol, each=each)
+
+
+class GramFold:
+    """A fold on slices of Grams that exist already, for all lines with the same kernels, scaling and couplings."""
+
+    def __init__(self, raw: RawGrams, data: TaskData, fold: Fold, estimator: MultiKernelEstimator) -> None:
+        self.couplings = estimator._couplings(data.labels)
+        if not self.couplings:
+            raw = replace(raw, linked=None)
+        self.train = data.take(fold.kept)
+        kept = raw.restrict(data, fold.kept)
+        self.grams, bank = scale_grams(kept, self.train, estimator.normalize, self.couplings, overwrite=True)
+        self.held = held_out(raw, bank, data, fold.kept, fold.held)
+
+    def __call__(self, line: Line) -> Iterator[Outcome]:
+        last: tuple[float, Solution] | None = None
+        for step in line.steps:
+            began = time.perf_counter()
+            # A fit leaves marks on its estimator, and other folds have the same one.
+            estimator: Any = copy(step.estimator)
+            objective = estimator._pose(self.train, self.couplings)(self.grams)
+            if last is not None:
+                objective = self._go_on(estimator, objective, *last)
+            solution = estimator._solve(objective)
+            last = (estimator.C, solution) if line.warm else None
+            yield Outcome(self._values(solution), _converged(solution), time.perf_counter() - began)
+
+    @staticmethod
+    def _go_on(estimator: Any, objective: Objective, C: float, solution: Solution) -> Objective:
+        """Start from the last solution, in the units of this C: `B C` and `a / C` are what changes slowly."""
+        ratio = estimator.C / C
+        estimator.init = solution.B.T / ratio
+        return WarmObjective.of(objective, [ratio * dual.a for dual in solution.duals])
+
+    def _values(self, solution: Solution) -> list[np.ndarray]:
+        a, intercepts = tasks_of_machines(solution.duals, self.train, self.couplings)
+        return self.held.values(solution.B, a, intercepts, self.couplings)
+
+
+def _converged(solution: Solution) -> bool:
+    return solution.status not in (Status.MAX_ITER, Status.STALLED)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a user passed to `fit`."""
+
+    X: Any
+    y: Any
+    tasks: Any
+    sample_weight: Any
+
+
+class PlainFold:
+    """A fold for an estimator that is fitted in its own way: `fit` on the training rows, predict the others."""
+
+    def __init__(self, inputs: Inputs, data: TaskData, fold: Fold) -> None:
+        self.inputs, self.data, self.fold = inputs, data, fold
+        self.train, self.test = fold.rows(data)
+
+    def __call__(self, line: Line) -> Iterator[Outcome]:
+        for step in line.steps:
+            began = time.perf_counter()
+            estimator = clone(step.estimator)
+            X, y = _safe_split(estimator, self.inputs.X, self.inputs.y, self.train)
+            queries, _ = _safe_split(estimator, self.inputs.X, None, self.test, self.train)
+            fit_options = {name: _take(getattr(self.inputs, name), self.train) for name in ("tasks", "sample_weight")}
+            estimator.fit(X, y, **{name: value for name, value in fit_options.items() if value is not None})
+            tasks = {} if self.inputs.tasks is None else {"tasks": _take(self.inputs.tasks, self.test)}
+            values = self._values(estimator, queries, tasks)
+            yield Outcome(values, True, time.perf_counter() - began)
+
+    def _values(self, estimator: Any, queries: Any, tasks: dict[str, Any]) -> list[np.ndarray]:
+        classification = is_classifier(estimator)
+        said = (estimator.decision_function if classification else estimator.predict)(queries, **tasks)
+        out = []
+        for t, (rows, held, kept) in enumerate(zip(self.data.rows, self.fold.held, self.fold.kept, strict=True)):
+            mine = said[np.searchsorted(self.test, rows[held])]
+            if self.data.form == "wide":
+                mine = mine[:, t]
+            if classification and mine.ndim == 2:
+                classes = np.unique(self.data.y[t][kept])
+                mine = mine[:, np.searchsorted(estimator.classes_, classes)]
+                mine = mine[:, 1:] if len(classes) == 2 else mine
+            out.append(mine.reshape(len(mine), -1))
+        return out
+
+
+def _take(values: Any, rows: np.ndarray) -> Any:
+    return None if values is None else np.asarray(values)[rows]

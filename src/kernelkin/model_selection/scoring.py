@@ -1,0 +1,159 @@
+"""Scores of held-out values: of each task, then averaged over tasks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import get_scorer
+
+from ..data import TaskData
+from .folds import Fold
+
+Answer = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def accuracy(y: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:
+    return float(weight @ (y == prediction) / weight.sum())
+
+
+def r2(y: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:
+    """R^2; NaN for a single row, and where the targets are all the same."""
+    spread = weight @ (y - weight @ y / weight.sum()) ** 2
+    return float(1.0 - weight @ (y - prediction) ** 2 / spread) if spread > 0 else float("nan")
+
+
+def neg_mean_squared_error(y: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:
+    return -float(weight @ (y - prediction) ** 2 / weight.sum())
+
+
+def roc_auc(y: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
+    """The share of pairs of a positive and a negative that are in order, ties counting half; NaN without pairs."""
+    _, place = np.unique(values, return_inverse=True)
+    positive = np.bincount(place, weight * y)
+    negative = np.bincount(place, weight * ~y)
+    pairs = positive.sum() * negative.sum()
+    return float(positive @ (np.cumsum(negative) - 0.5 * negative) / pairs) if pairs > 0 else float("nan")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score of one task: function(y, prediction or values, weight), the larger the better.
+
+    Attributes
+    ----------
+    function : the score.
+    ranks : whether it scores decision values; of a task of two classes it then sees y as True for the second class.
+    """
+
+    function: Callable[[np.ndarray, np.ndarray, np.ndarray], float]
+    ranks: bool = False
+
+
+# What the paper's experiments use, without the cost of checks made thousands of times; scikit-learn has the others.
+METRICS = {
+    "accuracy": Metric(accuracy),
+    "r2": Metric(r2),
+    "neg_mean_squared_error": Metric(neg_mean_squared_error),
+    "roc_auc": Metric(roc_auc, ranks=True),
+}
+
+
+def read_scoring(scoring: Any, *, classification: bool) -> Metric:
+    """What a user passes as `scoring` -> a metric."""
+    if scoring is None:
+        return METRICS["accuracy" if classification else "r2"]
+    if isinstance(scoring, str):
+        return METRICS[scoring] if scoring in METRICS else _from_scorer(scoring)
+    if not callable(scoring):
+        raise ValueError(f"scoring must be None, a name or a callable, got {type(scoring).__name__}")
+    return Metric(lambda y, values, weight: float(scoring(y, values)), ranks=classification)
+
+
+def _from_scorer(name: str) -> Metric:
+    scorer = get_scorer(name)
+    method = scorer._response_method
+    ranks = "decision_function" in method if isinstance(method, tuple | list) else method == "decision_function"
+    if not ranks and method != "predict":
+        raise ValueError(f"scoring={name!r} needs {method}, which kernel machines do not have")
+    weighted = "sample_weight" in inspect.signature(scorer._score_func).parameters
+
+    def function(y: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
+        extra = {"sample_weight": weight} if weighted else {}
+        return float(scorer._sign * scorer._score_func(y, values, **extra, **scorer._kwargs))
+
+    return Metric(function, ranks=ranks)
+
+
+class Judge:
+    """Scores candidates from what they say of the held-out rows of each fold.
+
+    A task's held-out values are pooled over the folds before they are scored: a fold may hold a handful of its rows,
+    and no positive ones, so that a score of the fold alone would be undefined (AUC) or wild (R^2).
+    """
+
+    def __init__(self, data: TaskData, folds: Sequence[Fold], metric: Metric, *, classification: bool) -> None:
+        self.metric = metric
+        self.n_folds = len(folds)
+        self._asked = [
+            [_Asked.of(y, weight, fold.kept[t], fold.held[t], classification) for fold in folds]
+            for t, (y, weight) in enumerate(zip(data.y, (data.sample_weight[rows] for rows in data.rows), strict=True))
+        ]
+
+    def score(self, outputs: Sequence[Sequence[np.ndarray]]) -> tuple[float, float, np.ndarray]:
+        """outputs: for each fold and task, values (q_t, m) -> the score, its standard error, the score of each fold.
+
+        The score is the mean over tasks where it is defined; the standard error is the jackknife's over folds, which
+        is the usual one of a mean of equal folds where the score is a mean over rows.
+        """
+        parts = [
+            [asked.answer(fold[t], self.metric.ranks) for asked, fold in zip(task, outputs, strict=True)]
+            for t, task in enumerate(self._asked)
+        ]
+        k, every = self.n_folds, range(self.n_folds)
+        without = np.array([self._mean(parts, [j for j in every if j != i]) for i in every])
+        error = float(np.sqrt((k - 1) / k * ((without - without.mean()) ** 2).sum()))
+        return self._mean(parts, every), error, np.array([self._mean(parts, [i]) for i in every])
+
+    def _mean(self, parts: Sequence[Sequence[Answer]], folds: Sequence[int]) -> float:
+        scores = np.array([self._score_task([task[i] for i in folds]) for task in parts])
+        defined = np.isfinite(scores)
+        return float(scores[defined].mean()) if defined.any() else float("nan")
+
+    def _score_task(self, parts: Sequence[Answer]) -> float:
+        y, values, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+        if not len(y):
+            return float("nan")
+        try:
+            return self.metric.function(y, values, weight)
+        except ValueError:
+            # Scores of scikit-learn refuse a single class.
+            if len(np.unique(y)) > 1:
+                raise
+            return float("nan")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Held-out rows of one task in one fold: labels, weights, and the classes that training knew."""
+
+    y: np.ndarray
+    weight: np.ndarray
+    classes: np.ndarray | None
+
+    @classmethod
+    def of(cls, y: np.ndarray, weight: np.ndarray, kept: np.ndarray, held: np.ndarray, classification: bool) -> _Asked:
+        return cls(y[held], weight[held], np.unique(y[kept]) if classification else None)
+
+    def answer(self, values: np.ndarray, ranks: bool) -> Answer:
+        """values (q, m) -> labels, what is said of them (predictions or decision values), weights."""
+        if self.classes is None:
+            return self.y, values[:, 0], self.weight
+        binary = len(self.classes) == 2
+        if ranks:
+            return (self.y == self.classes[1], values[:, 0], self.weight) if binary else (self.y, values, self.weight)
+        best = (values[:, 0] > 0).astype(np.intp) if binary else values.argmax(axis=1)
+        return self.y, self.classes[best], self.weight

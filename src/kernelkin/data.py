@@ -103,6 +103,8 @@ def read_piece(
 def read_queries(estimator: Any, X: Any, tasks: Any, allow_unknown: bool = False) -> Queries:
     """Validate what `predict` was given against what `fit` has seen; unknown tasks, where allowed, have code -1."""
     _check_dimensions(X)
+    if estimator.__sklearn_tags__().input_tags.pairwise:
+        _check_precomputed_queries(estimator, X)
     validate_data(estimator, X, skip_check_array=True, reset=False)
     X, tasks, _ = _split_task_column(estimator, X, tasks)
     X = _check_rows(estimator, X, fitting=False)
@@ -116,6 +118,8 @@ def read_queries(estimator: Any, X: Any, tasks: Any, allow_unknown: bool = False
         every_task = estimator.data_form_ == "wide"
         return Queries(X, None if every_task else np.zeros(len(X), dtype=np.intp))
     check_lengths(X, tasks=tasks)
+    if estimator.data_form_ == "single":
+        raise ValueError("this model was fitted on one task, without tasks: leave them out here too")
     return Queries(X, encode_tasks(tasks, known, allow_unknown))
 
 
@@ -214,6 +218,17 @@ def _check_rows(estimator: Any, X: Any, *, fitting: bool) -> np.ndarray:
     if fitting and X.shape[0] != X.shape[1]:
         raise ValueError(f"precomputed training Grams must be square, but X has shape {X.shape}")
     return X
+
+
+def _check_precomputed_queries(estimator: Any, X: Any) -> None:
+    """Refuse kernel values that are not between some rows and the training rows, for each kernel of the fit."""
+    rows, kernels = estimator.n_features_in_, len(estimator.kernel_names_)
+    shape = np.shape(X)
+    if shape[1:] != (rows, kernels) and not (kernels == 1 and shape[1:] == (rows,)):
+        raise ValueError(
+            f"precomputed X must have shape (n_query, {rows}, {kernels}): {rows} training rows, {kernels} kernels; "
+            f"got {shape}"
+        )
 
 
 def _check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndarray:

@@ -264,8 +264,10 @@ class PenalisedEstimator(WatchedEstimator):
             return None
         shape = (objective.grams.n_components, objective.grams.n_kernels)
         weights = np.asarray(self.init, dtype=np.float64)
-        if weights.shape != shape or not (np.isfinite(weights) & (weights >= 0)).all():
-            raise ValueError(f"init must be non-negative kernel weights of shape {shape}, not {weights.shape}")
+        if weights.shape != shape:
+            raise ValueError(f"init must be kernel weights of shape {shape}, got {weights.shape}")
+        if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
+            raise ValueError("init must be kernel weights that are finite, not negative, and not all zero")
         return np.ascontiguousarray(weights.T)
 
 

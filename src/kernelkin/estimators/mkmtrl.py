@@ -48,6 +48,8 @@ class _Relationship(PenalisedEstimator):
     def _penalty(self, n_tasks: int, n_couplings: int) -> RelationPenalty:
         if self.min_rank > n_tasks:
             raise ValueError(f"min_rank={self.min_rank:g} is above the number of tasks, which is {n_tasks}")
+        if self.prior is not None and np.shape(self.prior) != (n_tasks, n_tasks):
+            raise ValueError(f"prior has shape {np.shape(self.prior)}; {n_tasks} tasks need ({n_tasks}, {n_tasks})")
         own = RelationPenalty(n_tasks, self.prior, self.shrinkage, self.min_rank)
         if not n_couplings:
             return own

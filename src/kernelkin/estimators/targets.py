@@ -27,6 +27,8 @@ def class_machines(
         cost = C * weight * _class_weights(class_weight, classes, codes, weight)[codes]
         machines.append(_machine(np.where(positive, 1.0, -1.0), cost, fit_intercept=True))
         task_classes.append(classes)
+    if isinstance(class_weight, Mapping):
+        _check_labels(class_weight, {label for classes in task_classes for label in classes.tolist()})
     return machines, task_classes
 
 
@@ -57,9 +59,18 @@ def _class_weights(
         totals = np.bincount(codes, weights=weight)
         return totals.sum() / (len(classes) * totals)
     weights = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
-    if not (np.isfinite(weights) & (weights > 0)).all():
-        raise ValueError(f"class_weight must be positive, and is {listing(weights.tolist())} for {listing(classes)}")
+    for label, value in zip(classes.tolist(), weights, strict=True):
+        if not 0 < value < np.inf:
+            raise ValueError(f"class_weight must be positive, but that of class {label!r} is {value:g}")
     return weights
+
+
+def _check_labels(class_weight: Mapping, classes: set) -> None:
+    """Refuse weights of labels that no task has while other labels have no weight: they were likely misspelt."""
+    unknown = [label for label in class_weight if label not in classes]
+    if unknown and not classes <= set(class_weight):
+        known = listing(sorted(classes))
+        raise ValueError(f"class_weight has {listing(unknown)}, which no task has; the classes are {known}")
 
 
 def link_machines(machines: Sequence[Machine], linked: Sequence[np.ndarray], tasks: np.ndarray) -> list[Machine]:

@@ -1,0 +1,254 @@
+"""Bad input to the estimators: refused before any work, by name of the culprit."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from estimators.problems import long_data, wide_data
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, linear_kernels
+from kernelkin.exceptions import GramMemoryError
+
+X, Y, LABELS, TASKS = long_data(0)
+N = len(X)
+
+
+def never(A, B):
+    raise AssertionError("a kernel was evaluated before the input was checked")
+
+
+def fit(X=X, y=Y, tasks=TASKS, **params):
+    return MKMTRLRegressor(**params).fit(X, y, tasks=tasks)
+
+
+def fit_classes(X=X, y=LABELS, tasks=TASKS, **params):
+    return MKMTRLClassifier(**params).fit(X, y, tasks=tasks)
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("C", 0, r"'C' parameter of MKMTRLRegressor must be a float in the range \(0.0, inf\). Got 0"),
+        ("C", -1.0, r"'C' parameter .* Got -1.0"),
+        ("C", np.nan, r"'C' parameter .* Got nan"),
+        ("mu", 0.0, r"'mu' parameter .* Got 0.0"),
+        ("mu", np.inf, r"'mu' parameter .* Got inf"),
+        ("shrinkage", -0.1, r"'shrinkage' parameter .* in the range \[0.0, 1.0\]. Got -0.1"),
+        ("shrinkage", 1.1, r"'shrinkage' parameter .* Got 1.1"),
+        ("min_rank", 0.5, r"'min_rank' parameter .* in the range \[1.0, inf\). Got 0.5"),
+        ("min_rank", 3.5, r"min_rank=3.5 is above the number of tasks, which is 3"),
+        ("tol", 0, r"'tol' parameter .* Got 0"),
+        ("max_iter", 0, r"'max_iter' parameter .* Got 0"),
+        ("normalize", "mean", r"'normalize' parameter .* Got 'mean'"),
+        ("loss", "hinge", r"'loss' parameter .* Got 'hinge'"),
+        ("epsilon", -0.1, r"'epsilon' parameter .* Got -0.1"),
+        ("solver", "newton", r"'solver' parameter .* Got 'newton'"),
+        ("callback", 3, r"'callback' parameter .* Got 3"),
+        ("prior", np.eye(2), r"prior has shape \(2, 2\); 3 tasks need \(3, 3\)"),
+        ("prior", np.eye(3)[:2], r"prior has shape \(2, 3\); 3 tasks need \(3, 3\)"),
+        ("prior", np.eye(3) + np.eye(3, k=1), r"prior is not symmetric: .* by up to 1"),
+        ("prior", -np.eye(3), r"prior is not positive definite: its smallest eigenvalue is -1"),
+        ("prior", np.ones((3, 3)), r"prior is not positive definite: its smallest eigenvalue"),
+        ("prior", np.diag([1, 1, np.nan]), r"prior has entries that are not finite"),
+        ("task_column", 0, r"the task of each row is given twice"),
+        ("kernels", [], r"kernels is an empty list"),
+        ("kernels", "gauss", r"no kernel is named 'gauss'; there are"),
+        ("kernels", linear_kernels(columns=5), r"kernel 'linear\[5\]': column 5 is out of range, X has 3 columns"),
+        (
+            "kernels",
+            linear_kernels(columns="age"),
+            r"kernel 'linear\[age\]': column 'age' is given by name, but X has no",
+        ),
+    ],
+)
+def test_a_bad_parameter_is_refused_by_name_before_any_kernel_is_evaluated(name, value, message):
+    with pytest.raises(ValueError, match=message):
+        fit(**{"kernels": never, name: value})
+
+
+def test_bad_data_are_refused_before_any_kernel_is_evaluated():
+    """The door is tested in test_data.py; here, that it comes first, and what a user reads."""
+    alone = np.where(np.arange(N) == 0, "eve", TASKS)
+    with pytest.raises(ValueError, match=r"task 'eve' has one sample only .*; a task needs two or more"):
+        fit(tasks=alone, kernels=never)
+    with pytest.raises(ValueError, match=r"task 'bea' has one class only \(0\); a classifier needs two or more"):
+        fit_classes(y=np.where(TASKS == "bea", 0, LABELS), kernels=never)
+    with pytest.raises(ValueError, match=r"Input X contains NaN"):
+        fit(X=np.where(np.arange(N)[:, None] == 3, np.nan, X), kernels=never)
+    with pytest.raises(ValueError, match=r"Input y contains infinity"):
+        fit(y=np.where(np.arange(N) == 3, np.inf, Y), kernels=never)
+    with pytest.raises(ValueError, match=r"X has 42 rows, but tasks has 41"):
+        fit(tasks=TASKS[:-1], kernels=never)
+    with pytest.raises(ValueError, match=r"Unknown label type: continuous"):
+        fit_classes(y=Y, kernels=never)
+    with pytest.raises(ValueError, match=r"Unknown label type.*regressor"):
+        fit(y=np.where(LABELS, "yes", "no"), kernels=never)
+
+
+@pytest.mark.parametrize("classes", [{1: -1.0}, {1: 0.0}, {1: np.inf}])
+def test_class_weights_must_be_positive(classes):
+    with pytest.raises(ValueError, match=r"class_weight must be positive, but that of class 1 is"):
+        fit_classes(class_weight=classes, kernels=never)
+
+
+def test_class_weights_of_no_class_are_misspelt():
+    with pytest.raises(ValueError, match=r"class_weight has 'yes', which no task has; the classes are 0, 1"):
+        fit_classes(class_weight={"yes": 2.0, 0: 1.0}, kernels=never)
+    fit_classes(class_weight={0: 1.0, 1: 2.0, 2: 3.0})
+
+
+@pytest.mark.parametrize(
+    ("init", "message"),
+    [
+        (np.ones((6, 3)), r"init must be kernel weights of shape \(3, 6\), got \(6, 3\)"),
+        (-np.ones((3, 6)), r"finite, not negative, and not all zero"),
+        (np.full((3, 6), np.nan), r"finite, not negative, and not all zero"),
+        (np.zeros((3, 6)), r"finite, not negative, and not all zero"),
+    ],
+)
+def test_a_bad_start_is_refused(init, message):
+    with pytest.raises(ValueError, match=message):
+        fit(init=init)
+
+
+# Kernels
+
+
+def wrong_shape(A, B):
+    return np.ones((len(A), 3))
+
+
+def not_finite(A, B):
+    return np.where(np.arange(len(B)) == 2, np.nan, A @ B.T)
+
+
+def lopsided(A, B):
+    return 5 + A[:, :1] + np.zeros((1, len(B)))
+
+
+def indefinite(A, B):
+    return A[:, :1] @ B[:, :1].T - A[:, 1:2] @ B[:, 1:2].T
+
+
+def nothing(A, B):
+    return np.zeros((len(A), len(B)))
+
+
+BAD_KERNELS = [
+    (wrong_shape, r"kernel 'wrong_shape' gave values of shape \(\d+, 3\), expected"),
+    (not_finite, r"kernel 'not_finite' has NaN or infinite values"),
+    (lopsided, r"kernel 'lopsided' is not symmetric"),
+    (indefinite, r"kernel 'indefinite' is not positive semi-definite .*: smallest eigenvalue -\d"),
+    (nothing, r"kernel 'nothing' is zero on all training rows"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "message"), BAD_KERNELS)
+@pytest.mark.parametrize("form", ["long", "wide"])
+def test_a_bad_kernel_is_refused_by_name(kernel, message, form):
+    data = {} if form == "long" else dict(zip(("X", "y"), wide_data(), strict=True)) | {"tasks": None}
+    with pytest.raises(ValueError, match=message):
+        fit(kernels=["rbf", kernel], **data)
+
+
+def test_the_smallest_eigenvalue_is_the_true_one():
+    with pytest.raises(ValueError, match="smallest eigenvalue") as caught:
+        MKMTRLRegressor(indefinite).fit(X, Y)
+    told = float(str(caught.value).split("smallest eigenvalue ")[1].split(",")[0])
+    assert told == pytest.approx(np.linalg.eigvalsh(indefinite(X, X))[0], rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda G: G + np.triu(np.ones((N, N)), 1), r"kernel 'kernel 1' is not symmetric"),
+        (lambda G: G - 100 * np.eye(N), r"kernel 'kernel 1' is not positive semi-definite .*: smallest eigenvalue -\d"),
+        (lambda G: 0 * G, r"kernel 'kernel 1' is zero on all training rows"),
+        (lambda G: G * np.nan, r"Input X contains NaN"),
+    ],
+)
+def test_a_bad_precomputed_gram_is_refused_by_name(spoil, message):
+    grams = np.stack([np.eye(N), spoil(X @ X.T)], axis=2)
+    with pytest.raises(ValueError, match=message):
+        fit(X=grams, kernels="precomputed")
+
+
+def test_a_kernel_may_be_zero_on_the_rows_of_one_task():
+    silent = np.where((TASKS == "ada")[:, None], 0.0, X)
+    model = fit(X=silent, kernels=["linear"])
+    np.testing.assert_allclose(model.predict(silent, tasks=["ada"] * N), Y[TASKS == "ada"].mean())
+
+
+# Memory
+
+
+@pytest.mark.parametrize("form", ["long", "wide"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_grams_that_do_not_fit_are_refused_with_their_size(monkeypatch, form, dtype):
+    if form == "long":
+        rows, y, tasks, entries = X, Y, TASKS, 3 * 14**2
+    else:
+        (rows, y), tasks, entries = wide_data(), None, 20**2
+    size = 6 * entries * np.dtype(dtype).itemsize
+    kernels = gaussian_kernels() + linear_kernels()
+    monkeypatch.setattr("kernelkin.grams.build.available_memory", lambda: size - 1)
+    with pytest.raises(GramMemoryError, match=rf"need {size / 2**30:.3g} GiB .*fewer kernels or rows.*float32"):
+        fit(X=rows.astype(dtype), y=y, tasks=tasks, kernels=kernels)
+    monkeypatch.setattr("kernelkin.grams.build.available_memory", lambda: size)
+    fit(X=rows.astype(dtype), y=y, tasks=tasks, kernels=kernels)
+
+
+def test_memory_is_asked_for_before_any_kernel_is_evaluated(monkeypatch):
+    monkeypatch.setattr("kernelkin.grams.build.available_memory", lambda: 0)
+    with pytest.raises(GramMemoryError):
+        fit(kernels=never)
+
+
+def test_there_is_memory():
+    from kernelkin.grams.build import available_memory
+
+    assert available_memory() > 2**20
+
+
+# Queries
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fit()
+
+
+def test_an_unknown_task_is_named_beside_the_known_ones(model):
+    with pytest.raises(ValueError, match=r"unknown task 'eve'; this model knows 'ada', 'bea', 'cyd'"):
+        model.predict(X, tasks=np.where(np.arange(N) == 5, "eve", TASKS))
+    with pytest.raises(ValueError, match=r"unknown task 'eve'; this model knows 'ada', 'bea', 'cyd'"):
+        model.score(X, Y, tasks=["eve"] * N)
+
+
+def test_bad_queries_are_refused(model):
+    with pytest.raises(ValueError, match=r"fitted on 3 tasks \('ada', 'bea', 'cyd'\) and needs the task of each row"):
+        model.predict(X)
+    with pytest.raises(ValueError, match=r"X has 42 rows, but tasks has 3"):
+        model.predict(X, tasks=TASKS[:3])
+    with pytest.raises(ValueError, match=r"X has 2 features, but MKMTRLRegressor is expecting 3"):
+        model.predict(X[:, :2], tasks=TASKS)
+    with pytest.raises(ValueError, match=r"Input X contains NaN"):
+        model.predict(X * np.nan, tasks=TASKS)
+    with pytest.raises(ValueError, match=r"fitted on one task, without tasks: leave them out"):
+        fit(tasks=None).predict(X, tasks=TASKS)
+    with pytest.raises(NotFittedError):
+        MKMTRLRegressor().predict(X, tasks=TASKS)
+
+
+@pytest.mark.parametrize("shape", [(3, N, 1), (3, N, 3), (3, N - 1, 2), (3, N)])
+def test_precomputed_queries_must_fit_the_training_rows_and_kernels(shape):
+    given = fit(X=np.stack([X @ X.T, np.eye(N)], axis=2), kernels="precomputed")
+    message = r"must have shape \(n_query, 42, 2\): 42 training rows, 2 kernels; got \(" + ", ".join(map(str, shape))
+    with pytest.raises(ValueError, match=message):
+        given.predict(np.ones(shape), tasks=TASKS[:3])
+    alone = fit(X=X @ X.T, kernels="precomputed")
+    np.testing.assert_array_equal(
+        alone.predict(X @ X.T, tasks=TASKS), alone.predict((X @ X.T)[:, :, None], tasks=TASKS)
+    )

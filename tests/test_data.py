@@ -204,7 +204,7 @@ def test_queries_of_each_form():
 def test_an_unknown_task_is_named_beside_the_known_ones():
     with pytest.raises(ValueError, match=r"unknown tasks 7, 'x'; this model knows 10, 20, 30"):
         encode_tasks(np.array([10, 7, 7, "x"], dtype=object), np.array([10, 20, 30]))
-    with pytest.raises(ValueError, match=r"unknown task 'c'; this model knows 'a', 'b'$"):
+    with pytest.raises(ValueError, match=r"unknown task 'c'; this model knows 'a', 'b'\."):
         read_queries(fitted(tasks=["a"] * 6 + ["b"] * 6), X[:2], ["a", "c"])
     with pytest.raises(ValueError, match=r"unknown task 1; this model knows 0, 2, .*, \.\.\. \(20 in all\)"):
         encode_tasks(np.array([1]), np.arange(0, 40, 2))

@@ -1,6 +1,7 @@
 """What every model promises: the same data forms, errors and fitted attributes, whichever it is."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,6 +69,15 @@ def test_every_model_is_described_once():
 def test_every_model_of_the_paper_is_there():
     paper = {"STL", "AVG", "IMKL", "IKL", "MK-MTFL", "MKL-SA", "MTFL", "MTRL", "MRCE", "FES", "Lasso", "OLS", "MK-MTRL"}
     assert paper <= {model.name for model in models()}
+
+
+def test_the_docs_name_every_model_and_its_source():
+    page = (Path(__file__).parents[1] / "docs" / "models.md").read_text(encoding="utf-8").replace("\n", " ")
+    for model in models():
+        row = f"| {model.name} | {'yes' if model.classifier else 'no'} | {'yes' if model.regressor else 'no'} |"
+        assert row in page
+        assert ("wide, all labels" in page.split(row)[1].split("|")[0]) == model.needs_wide
+        assert model.reference.startswith("scikit-learn") or model.reference in page
 
 
 def test_every_estimator_is_public_and_of_its_kind():

@@ -12,7 +12,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..data import TaskData
 from ..estimators.base import MultiKernelClassifier, WatchedEstimator
-from ..grams.expansion import Share, TaskFunctions, make_expansion
+from ..grams.expansion import make_expansion
+from ..grams.functions import Share, TaskFunctions
 from ..objective import Objective
 from ..penalties import effective_rank
 from ..solvers import Solution

@@ -3,7 +3,7 @@
 from .build import KernelBank, build_grams
 from .collections import Grams, SharedGrams, TaskGrams
 from .coupled import CoupledGrams
-from .expansion import TaskFunctions, task_functions
+from .functions import TaskFunctions, task_functions
 from .stack import GramStack
 
 __all__ = [

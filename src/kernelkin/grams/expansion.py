@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..couplings import Coupling
-from ..data import TaskData
 from ..kernels import FittedKernel, Scaling, diagonals, evaluate
-from .build import KernelBank
 
 # Kernel values held at one time while predicting, in bytes.
 _BLOCK_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
-class Expansion:
-    """f_o(x) = sum_k b_ko sum_i a_io k_k(x, x_i) + c_o, for O outputs over one set of support rows.
+class Bundle:
+    """Kernels with the support rows they are evaluated at, and the coefficients there.
 
     Attributes
     ----------
-    kernels : the kernels with a weight above zero for some output; None where Grams are precomputed.
+    kernels : the A kernels; None where Grams are precomputed.
     active : (A,) their positions among all K kernels.
     scaling : theirs.
     support : (s,) the training rows with a coefficient that is not zero.
     rows : (s, d) those rows of X; None where Grams are precomputed.
     a : (s, O) coefficients.
-    b : (A, O) kernel weights.
-    intercept : (O,)
     """
 
     kernels: tuple[FittedKernel, ...] | None
@@ -38,29 +33,9 @@ class Expansion:
     support: np.ndarray
     rows: np.ndarray | None
     a: np.ndarray
-    b: np.ndarray
-    intercept: np.ndarray
 
-    def values(self, X: np.ndarray) -> np.ndarray:
-        """X (q, d), or precomputed (q, n_train, K) -> (q, O)."""
-        out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
-        for part, cross in self._blocks(X):
-            for gram, weights in zip(cross, self.b, strict=True):
-                out[part] += gram @ (self.a * weights)
-        return out
-
-    def parts(self, X: np.ndarray, n_kernels: int) -> np.ndarray:
-        """X (q, d) -> (q, K, O): what each kernel adds; with the intercept they sum to `values`."""
-        out = np.zeros((len(X), n_kernels, self.a.shape[1]))
-        for part, cross in self._blocks(X):
-            for k, gram, weights in zip(self.active, cross, self.b, strict=True):
-                out[part, k] = gram @ (self.a * weights)
-        return out
-
-    def _blocks(self, X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Blocks of queries with their scaled kernel values (A, q, s); kernels of weight zero are never evaluated."""
-        if not len(self.active) or not len(self.support):
-            return
+    def blocks(self, X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Blocks of queries with their scaled kernel values (A, q, s)."""
         size = max(1, _BLOCK_BYTES // (8 * len(self.active) * len(self.support)))
         for start in range(0, len(X), size):
             part = slice(start, start + size)
@@ -74,6 +49,43 @@ class Expansion:
         return self.scaling.apply(cross, diagonals(self.kernels, X), overwrite=True)
 
 
+@dataclass(frozen=True)
+class Expansion:
+    """f_o(x) = sum_k b_ko sum_i a_io k_k(x, x_i) + c_o, for O outputs over one set of support rows.
+
+    Attributes
+    ----------
+    bundles : the kernels with a weight above zero for some output; others are never evaluated.
+    b : (K, O) kernel weights.
+    intercept : (O,)
+    """
+
+    bundles: tuple[Bundle, ...]
+    b: np.ndarray
+    intercept: np.ndarray
+
+    def values(self, X: np.ndarray) -> np.ndarray:
+        """X (q, d), or precomputed (q, n_train, K) -> (q, O)."""
+        out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
+        for part, _, added in self._terms(X):
+            out[part] += added
+        return out
+
+    def parts(self, X: np.ndarray) -> np.ndarray:
+        """X (q, d) -> (q, K, O): what each kernel adds; with the intercept they sum to `values`."""
+        out = np.zeros((len(X), *self.b.shape))
+        for part, k, added in self._terms(X):
+            out[part, k] = added
+        return out
+
+    def _terms(self, X: np.ndarray) -> Iterator[tuple[slice, int, np.ndarray]]:
+        """For blocks of queries and each kernel of some weight, what it adds (q, O)."""
+        for bundle in self.bundles:
+            for part, cross in bundle.blocks(X):
+                for k, gram in zip(bundle.active, cross, strict=True):
+                    yield part, k, gram @ (bundle.a * self.b[k])
+
+
 def make_expansion(
     X: np.ndarray,
     rows: np.ndarray,
@@ -84,186 +96,43 @@ def make_expansion(
     intercept: np.ndarray,
 ) -> Expansion:
     """Keep what counts of a (n, O) over the training rows X[rows], and of the kernel weights b (K, O)."""
-    active = np.flatnonzero(b.any(axis=1))
     support = np.arange(len(rows)) if scaling.needs_all_rows else np.flatnonzero(a.any(axis=1))
-    return Expansion(
+    active = np.flatnonzero(b.any(axis=1))
+    if not len(support) or not len(active):
+        return Expansion((), b, intercept)
+    whole = Bundle(
         kernels=None if kernels is None else tuple(kernels[k] for k in active),
         active=active,
         scaling=scaling.select(active).take(support),
         support=rows[support],
         rows=None if kernels is None else X[rows[support]],
         a=a[support],
-        b=b[active],
-        intercept=intercept,
     )
+    return Expansion(tuple(_condense(whole)), b, intercept)
 
 
-@dataclass(frozen=True)
-class Share:
-    """What one expansion gives a task: `sum_r weights[r] f_r`, each f_r a run of the expansion's outputs."""
-
-    expansion: int
-    outputs: slice
-    weights: np.ndarray
-
-    @property
-    def n_outputs(self) -> int:
-        return (self.outputs.stop - self.outputs.start) // len(self.weights)
-
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        """values (..., O) of the expansion -> (..., m) of the task."""
-        mine = values[..., self.outputs]
-        return np.einsum("r,...rm->...m", self.weights, mine.reshape(*mine.shape[:-1], len(self.weights), -1))
-
-
-@dataclass(frozen=True)
-class TaskFunctions:
-    """The fitted function of every task: its own part and, for coupled tasks, its share of what tasks have in common.
-
-    Attributes
-    ----------
-    expansions : the expansions, which tasks may share.
-    shares : for each task, its own share and then that of each coupling.
-    n_kernels : K.
-    unknown : the shares of a task that was never seen (code -1): what all tasks have in common, and the mean of their
-        intercepts. Empty where tasks have nothing in common.
-    """
-
-    expansions: tuple[Expansion, ...]
-    shares: tuple[tuple[Share, ...], ...]
-    n_kernels: int
-    unknown: tuple[Share, ...] = ()
-
-    def values(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
-        """X (q, d), the task of each row (q,) -> (q, M); without codes, every task on every row -> (q, T, M).
-
-        M is the largest number of outputs of a task; a task with fewer leaves the last ones NaN. `only` picks one part:
-        0 the tasks' own, j the j-th coupling's.
-        """
-        return self._gather(X, codes, (), lambda expansion, rows: expansion.values(rows), only)
-
-    def parts(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
-        """What each kernel adds, (q, K, M) or (q, T, K, M); with the intercepts they sum to `values`."""
-        shape = (self.n_kernels,)
-        return self._gather(X, codes, shape, lambda expansion, rows: expansion.parts(rows, self.n_kernels), only)
-
-    def intercepts(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
-        """The intercept of each row's task, (q, M) or (q, T, M)."""
-        return self._gather(X, codes, (), lambda e, rows: np.repeat(e.intercept[np.newaxis], len(rows), axis=0), None)
-
-    def _gather(
-        self,
-        X: np.ndarray,
-        codes: np.ndarray | None,
-        inner: tuple[int, ...],
-        evaluate: Callable[[Expansion, np.ndarray], np.ndarray],
-        only: int | None,
-    ) -> np.ndarray:
-        """Add up the tasks' shares; an expansion is evaluated once on all rows of the tasks that have a share in it."""
-        shares = [*self.shares, self.unknown]
-        rows_of = self._rows(len(X), codes)
-        width = max(share.n_outputs for mine in shares for share in mine[:1])
-        lead = (len(X), len(self.shares)) if codes is None else (len(X),)
-        out = np.full((*lead, *inner, width), np.nan)
-        users: dict[int, list[tuple[int, Share]]] = {}
-        for task, rows in rows_of.items():
-            for share in shares[task] if only is None else shares[task][only : only + 1]:
-                users.setdefault(share.expansion, []).append((task, share))
-            where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
-            out[(*where, ..., slice(0, shares[task][0].n_outputs))] = 0.0
-        for e, mine in users.items():
-            needed = np.unique(np.concatenate([rows_of[task] for task, _ in mine]))
-            values = evaluate(self.expansions[e], X[needed])
-            for task, share in mine:
-                rows = rows_of[task]
-                where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
-                out[(*where, ..., slice(0, share.n_outputs))] += share(values[np.searchsorted(needed, rows)])
-        return out
-
-    def _rows(self, n: int, codes: np.ndarray | None) -> dict[int, np.ndarray]:
-        """The rows that each task predicts, where there are any; one past the last task stands for unseen ones."""
-        T = len(self.shares)
-        if codes is None:
-            return dict.fromkeys(range(T), np.arange(n)) if n else {}
-        codes = np.where(codes < 0, T, codes)
-        order = np.argsort(codes, kind="stable")
-        present, starts = np.unique(codes[order], return_index=True)
-        return dict(zip(present.tolist(), np.split(order, starts[1:]), strict=True)) if n else {}
+def _condense(bundle: Bundle) -> Iterator[Bundle]:
+    """Kernels on columns in which support rows repeat get their distinct rows only, coefficients added up."""
+    if bundle.kernels is None or bundle.rows is None or not bundle.scaling.factor_only:
+        yield bundle
+        return
+    by_columns: dict[tuple[int, ...], list[int]] = {}
+    for position, kernel in enumerate(bundle.kernels):
+        by_columns.setdefault(kernel.columns, []).append(position)
+    left: list[int] = []
+    for columns, positions in by_columns.items():
+        _, first, place = np.unique(bundle.rows[:, columns], axis=0, return_index=True, return_inverse=True)
+        if len(first) > len(bundle.rows) // 2:
+            left += positions
+            continue
+        a = np.zeros((len(first), bundle.a.shape[1]))
+        np.add.at(a, place.ravel(), bundle.a)
+        yield _pick(bundle, positions, bundle.support[first], bundle.rows[first], a)
+    if left:
+        yield _pick(bundle, sorted(left), bundle.support, bundle.rows, bundle.a)
 
 
-def task_functions(
-    data: TaskData,
-    bank: KernelBank,
-    B: np.ndarray,
-    a: Sequence[np.ndarray],
-    intercepts: Sequence[np.ndarray],
-    couplings: Sequence[Coupling] = (),
-) -> TaskFunctions:
-    """The functions of all tasks from kernel weights B (K, J), and the dual variables and intercepts of each task."""
-    own = _wide_expansions if data.form == "wide" else _long_expansions
-    expansions, shares = own(data, bank, B, a, intercepts)
-    for j, coupling in enumerate(couplings):
-        expansions.append(_link_expansion(data, bank, B[:, data.n_tasks + j], a, coupling))
-        whole = slice(0, expansions[-1].a.shape[1])
-        for task, mine in enumerate(shares):
-            mine.append(Share(len(expansions) - 1, whole, coupling.factor[task]))
-    unknown: tuple[Share, ...] = ()
-    common = [j for j, coupling in enumerate(couplings) if coupling.is_common]
-    if common:
-        mean = np.mean(intercepts, axis=0)
-        expansions.append(_constant(bank, mean))
-        shared = [shares[0][1 + j] for j in common]
-        unknown = (Share(len(expansions) - 1, slice(0, len(mean)), np.ones(1)), *shared)
-    return TaskFunctions(tuple(expansions), tuple(map(tuple, shares)), len(B), unknown)
-
-
-def _constant(bank: KernelBank, value: np.ndarray) -> Expansion:
-    """The function that is `value` (O,) everywhere."""
-    none = np.zeros(0, dtype=np.intp)
-    zero = np.zeros((0, len(value)))
-    return Expansion(() if bank.kernels else None, none, bank.scalings[0].select(none), none, None, zero, zero, value)
-
-
-def _long_expansions(data, bank, B, a, intercepts) -> tuple[list[Expansion], list[list[Share]]]:
-    """One expansion for each task, over its own rows."""
-    expansions = [
-        make_expansion(data.X, rows, bank.kernels, scaling, part, _repeat(B[:, t], part.shape[1]), c)
-        for t, (rows, scaling, part, c) in enumerate(zip(data.rows, bank.scalings, a, intercepts, strict=True))
-    ]
-    return expansions, [[Share(t, slice(0, part.shape[1]), np.ones(1))] for t, part in enumerate(a)]
-
-
-def _wide_expansions(data, bank, B, a, intercepts) -> tuple[list[Expansion], list[list[Share]]]:
-    """One expansion for all tasks, over the rows they share."""
-    ends = np.cumsum([part.shape[1] for part in a]).tolist()
-    outputs = [slice(end - part.shape[1], end) for end, part in zip(ends, a, strict=True)]
-    spread = np.zeros((len(data.X), ends[-1]))
-    for rows, where, part in zip(data.rows, outputs, a, strict=True):
-        spread[rows, where] = part
-    weights = np.hstack([_repeat(B[:, t], part.shape[1]) for t, part in enumerate(a)])
-    every = np.arange(len(data.X))
-    shared = make_expansion(data.X, every, bank.kernels, bank.scalings[0], spread, weights, np.concatenate(intercepts))
-    return [shared], [[Share(0, where, np.ones(1))] for where in outputs]
-
-
-def _link_expansion(
-    data: TaskData, bank: KernelBank, b: np.ndarray, a: Sequence[np.ndarray], coupling: Coupling
-) -> Expansion:
-    """The functions f_r that a coupling's tasks mix: f_r(x) = sum over tasks t, rows i of L[t, r] a_ti k(x, x_ti)."""
-    assert bank.link_scaling is not None
-    weighted = [
-        (coupling.factor[t][np.newaxis, :, np.newaxis] * part[:, np.newaxis, :]).reshape(len(part), -1)
-        for t, part in enumerate(a)
-    ]
-    rows = np.concatenate(data.rows)
-    stacked = np.vstack(weighted)
-    if data.form == "wide":
-        at_rows = np.zeros((len(data.X), stacked.shape[1]))
-        np.add.at(at_rows, rows, stacked)
-        rows, stacked = np.arange(len(data.X)), at_rows
-    width = stacked.shape[1]
-    return make_expansion(data.X, rows, bank.kernels, bank.link_scaling, stacked, _repeat(b, width), np.zeros(width))
-
-
-def _repeat(b: np.ndarray, width: int) -> np.ndarray:
-    return np.repeat(b[:, np.newaxis], width, axis=1)
+def _pick(bundle: Bundle, positions: list[int], support: np.ndarray, rows: np.ndarray, a: np.ndarray) -> Bundle:
+    assert bundle.kernels is not None
+    kernels = tuple(bundle.kernels[p] for p in positions)
+    return Bundle(kernels, bundle.active[positions], bundle.scaling.select(positions), support, rows, a)

@@ -30,6 +30,8 @@ class Scaling:
     name: ClassVar[str | None] = None
     # Whether `apply` needs the values at every training row, or can do with those that carry a coefficient.
     needs_all_rows: ClassVar[bool] = False
+    # Whether it is `factor` and nothing that depends on the rows.
+    factor_only: ClassVar[bool] = True
 
     @classmethod
     def fit(cls, diagonal: np.ndarray, gram: np.ndarray | None, weight: np.ndarray) -> Scaling:
@@ -83,6 +85,7 @@ class CosineScaling(Scaling):
 
     inverse_root: np.ndarray
     name = "cosine"
+    factor_only = False
 
     @classmethod
     def fit(cls, diagonal: np.ndarray, gram: np.ndarray | None, weight: np.ndarray) -> CosineScaling:
@@ -113,6 +116,7 @@ class CenterScaling(Scaling):
     weight: np.ndarray
     name = "center"
     needs_all_rows = True
+    factor_only = False
 
     @classmethod
     def fit(cls, diagonal: np.ndarray, gram: np.ndarray | None, weight: np.ndarray) -> CenterScaling:

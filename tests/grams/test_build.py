@@ -7,6 +7,7 @@ from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.data import read_training
 from kernelkin.grams import SharedGrams, TaskGrams, build_grams, task_functions
 from kernelkin.grams.build import check_memory, gram_bytes, raw_grams, scale_grams
+from kernelkin.grams.expansion import make_expansion
 from kernelkin.kernels import SCALINGS, evaluate, fit_kernels
 
 RNG = np.random.default_rng(0)
@@ -150,10 +151,22 @@ def test_what_does_not_count_is_not_kept():
     a = [np.ones((len(rows), 1)) for rows in data.rows]
     a[0][:5] = 0.0
     functions = task_functions(data, bank, B, a, [np.zeros(1)] * 3)
-    first = functions.expansions[0]
+    (first,) = functions.expansions[0].bundles
     assert [kernel.name for kernel in first.kernels] == ["linear"]
     np.testing.assert_array_equal(first.support, data.rows[0][5:])
     np.testing.assert_array_equal(first.rows, X[data.rows[0][5:]])
+
+
+def test_repeated_support_rows_are_evaluated_once():
+    rng = np.random.default_rng(8)
+    rows = np.column_stack([rng.integers(3, size=40), rng.normal(size=40)])
+    kernels = tuple(fit_kernels([*gaussian_kernels((1.0,), columns=0), *gaussian_kernels((1.0,), columns=1)], rows))
+    a, b = rng.normal(size=(40, 2)), rng.uniform(size=(2, 2))
+    scaling = SCALINGS["trace"](np.array([2.0, 3.0]))
+    expansion = make_expansion(rows, np.arange(40), kernels, scaling, a, b, np.ones(2))
+    assert [len(bundle.rows) for bundle in expansion.bundles] == [3, 40]
+    expected = 1 + sum(scaling.factor[k] * kernels[k](rows) @ (a * b[k]) for k in range(2))
+    np.testing.assert_allclose(expansion.values(rows), expected, atol=1e-12)
 
 
 def test_queries_in_blocks_are_the_same(monkeypatch):

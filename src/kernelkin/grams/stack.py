@@ -11,6 +11,8 @@ from ..parallel import Each, serially
 # Work on a stack is cut into pieces of a fixed size, not of a size that depends on the number of threads, so that every
 # sum is added up in the same order whatever `n_jobs` is.
 _PIECE = 1 << 16
+# A stack of fewer values is not worth a call for each kernel.
+_SMALL = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class GramStack:
             image = (gram if whole else gram[np.ix_(used, used)]) @ coefficients
             return np.einsum("ij,ij->j", coefficients, image, dtype=np.float64)
 
-        if self.values.size <= _PIECE:
+        if self.values.size <= _SMALL:
             image = self.values.reshape(-1, self.n_rows) @ np.ascontiguousarray(a, dtype=self.values.dtype)
             forms = np.einsum("im,kim->km", a, image.reshape(self.n_kernels, self.n_rows, -1))
         else:

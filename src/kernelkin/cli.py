@@ -1,0 +1,183 @@
+"""The command line: one parser, one small function for each command, errors in one line."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from . import __version__
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+
+class Terminal:
+    """What commands write to: rich tables and progress bars on a terminal, plain text elsewhere or without rich."""
+
+    def __init__(self) -> None:
+        self._rich = _rich_console()
+
+    def say(self, text: str = "") -> None:
+        print(text, flush=True)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """The first column to the left, the others to the right; an empty row becomes a line."""
+        if self._rich is None:
+            self.say(plain_table(columns, rows))
+        else:
+            self._rich.print(_rich_table(columns, rows))
+
+    @contextmanager
+    def progress(self, total: int) -> Iterator[Callable[[str], None]]:
+        """Gives a function to call, `total` times, with what is being done next."""
+        if self._rich is None:
+            yield _plain_progress(total)
+            return
+        from rich.progress import Progress
+
+        with Progress(console=self._rich, transient=True) as bar:
+            task, begun = bar.add_task("", total=total), iter(range(total))
+            yield lambda text: bar.update(task, description=text, completed=next(begun))
+
+
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """
+    >>> print(plain_table(["task", "score"], [["a", "0.9"], [], ["mean", "0.9"]]))
+    task  score
+    -----------
+    a       0.9
+    -----------
+    mean    0.9
+    """
+    widths = [max(map(len, column)) for column in zip(columns, *filter(None, rows), strict=True)]
+    line = "-" * (sum(widths) + 2 * (len(widths) - 1))
+
+    def row(cells: Sequence[str]) -> str:
+        if not cells:
+            return line
+        return "  ".join([cells[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True))])
+
+    return "\n".join([row(columns), line, *map(row, rows)])
+
+
+def _plain_progress(total: int) -> Callable[[str], None]:
+    begun = iter(range(1, total + 1))
+    return lambda text: print(f"[{next(begun):{len(str(total))}d}/{total}] {text}", file=sys.stderr, flush=True)
+
+
+def _rich_console() -> Any:
+    """A rich console, where rich is installed and somebody is looking."""
+    if not sys.stdout.isatty():
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(highlight=False)
+
+
+def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", padding=(0, 1))
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right")
+    for row in rows:
+        if row:
+            table.add_row(*row)
+        else:
+            table.add_section()
+    return table
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand: what its help says, its arguments, and the function that does it."""
+
+    name: str
+    help: str
+    examples: str
+    arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace, Terminal], None]
+
+
+def _demo_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("-o", "--out", default="demo", metavar="DIR", help="folder for the pictures (default: demo)")
+    parser.add_argument("--rows", type=int, default=200, help="training images (default: 200)")
+    parser.add_argument("--splits", type=int, default=3, help="random splits into training and test (default: 3)")
+
+
+def _demo(arguments: Namespace, terminal: Terminal) -> None:
+    from .demo import run_demo
+
+    run_demo(terminal, arguments.out, n_rows=arguments.rows, n_splits=arguments.splits)
+
+
+COMMANDS = (
+    Command(
+        "demo",
+        "learn to read ten digits, each a task, from few images; compare; draw",
+        "  kernelkin demo\n  kernelkin demo --rows 100 --splits 5 -o pictures",
+        _demo_arguments,
+        _demo,
+    ),
+)
+
+
+def build_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="kernelkin",
+        description="Multi-task multiple kernel learning: which kernels each task should use, and how tasks relate.",
+    )
+    parser.add_argument("--version", action="version", version=f"kernelkin {__version__}")
+    # The same option before and after the command; suppressed, so that the second does not undo the first.
+    debug = ArgumentParser(add_help=False)
+    debug.add_argument("--debug", action="store_true", default=SUPPRESS, help="show a traceback when something fails")
+    parser.add_argument("--debug", action="store_true", help="show a traceback when something fails")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        sub = subparsers.add_parser(
+            command.name,
+            help=command.help,
+            description=command.help,
+            epilog=f"examples:\n{command.examples}",
+            formatter_class=RawDescriptionHelpFormatter,
+            parents=[debug],
+        )
+        command.arguments(sub)
+        sub.set_defaults(run=command.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; 0 where it went well, 1 where it failed, 2 where it was called wrongly, 130 interrupted."""
+    arguments = build_parser().parse_args(argv)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            arguments.run(arguments, Terminal())
+        except KeyboardInterrupt:
+            print("kernelkin: interrupted", file=sys.stderr)
+            return INTERRUPTED
+        except Exception as error:
+            if arguments.debug:
+                raise
+            print(f"kernelkin: error: {_one_line(error)} (--debug shows where)", file=sys.stderr)
+            return FAILED
+    return 0
+
+
+def _one_line(error: BaseException | str) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    print(f"kernelkin: warning: {_one_line(str(message))}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,6 +7,13 @@ import pytest
 from conic import _feature_map, _loss
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.couplings import connected_tasks, read_couplings
+from kernelkin.data import read_training
+from kernelkin.estimators.targets import link_machines, regression_machines, tasks_of_machines
+from kernelkin.grams import build_grams
+from kernelkin.kernels import fit_kernels
+from kernelkin.learners import SVM, SVR, Ridge
+from kernelkin.objective import Objective
+from kernelkin.penalties import LpPenalty
 
 KERNELS = [*gaussian_kernels((0.5, 2.0)), *linear_kernels()]
 TASKS = np.array(["a", "b", "c", "d"])
@@ -132,15 +139,38 @@ def test_wide_equals_long(loss):
     np.testing.assert_allclose(wide.predict(X)[seen], long.predict(X[rows], tasks=columns), atol=2e-3)
 
 
-def test_one_task_and_weightless_couplings_change_nothing():
+@pytest.mark.parametrize("learner", [SVM(), Ridge(), SVR(0.1)], ids=lambda learner: learner.name)
+def test_couplings_of_weight_zero_change_nothing(learner):
+    rng = np.random.default_rng(7)
+    X, y, tasks = make_tasks(rng, classification=learner.name == "svm")
+    data = read_training(MKMTRLRegressor(), X, y, tasks, None, classification=False)
+    kernels = fit_kernels(KERNELS, X)
+    machines = regression_machines(data, 2.0, fit_intercept=True)
+    alone, _ = build_grams(data, kernels, "trace")
+    couplings = read_couplings({"common": "common", **GROUPS}, data.labels)
+    linked, _ = build_grams(data, kernels, "trace", couplings)
+    joined = link_machines(machines, connected_tasks(couplings, 4), data.labels)
+    B = rng.uniform(size=(3, 4))
+    expected = Objective(alone, machines, learner, LpPenalty(2), 1.0).evaluate(B, tol=1e-10)
+    padded = np.column_stack([B, np.zeros((3, 2))])
+    coupled = Objective(linked, joined, learner, LpPenalty(2), 1.0).evaluate(padded, tol=1e-10)
+    assert coupled.primal == pytest.approx(expected.primal, rel=1e-9)
+    a, intercepts = tasks_of_machines(coupled.duals, data, couplings)
+    for t in range(4):
+        np.testing.assert_allclose(a[t], expected.duals[t].a, atol=1e-4)
+        np.testing.assert_allclose(intercepts[t], expected.duals[t].intercept[0], atol=1e-4)
+    np.testing.assert_allclose(coupled.Q[:, :4], expected.Q, atol=1e-5)
+
+
+def test_one_task_and_couplings_of_one_task():
     rng = np.random.default_rng(5)
     X, y, tasks = make_tasks(rng)
     alone = MKMTRLRegressor(KERNELS, tol=1e-7, max_iter=500).fit(X, y, tasks=tasks)
-    # A coupling that touches no task has no kernel to weigh.
-    empty = MKMTRLRegressor(KERNELS, couplings={"none": np.diag([1.0, 0, 0, 0])}, tol=1e-7, max_iter=500)
-    empty.fit(X, y, tasks=tasks)
-    assert len(empty.couplings_) == 1 and len(empty.coupling_weights_) == 1
-    assert empty.objective_ <= alone.objective_ * (1 + 1e-6)
+    # A coupling that touches one task links none: four machines as before, one of them with a component more.
+    extra = MKMTRLRegressor(KERNELS, couplings={"a": np.diag([1.0, 0, 0, 0])}, tol=1e-7, max_iter=500)
+    extra.fit(X, y, tasks=tasks)
+    assert extra.coupling_weights_.shape == (1, 3)
+    assert extra.objective_ != pytest.approx(alone.objective_, rel=1e-3)
     first = tasks == "a"
     single = MKMTRLRegressor(KERNELS, shrinkage=1.0, C=2.0, tol=1e-8, max_iter=500).fit(X[first], y[first])
     # With one task, own and common part see the same kernel: two columns of weight b/2 cost half as much as one of b.

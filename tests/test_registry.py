@@ -13,6 +13,7 @@ from kernelkin.registry import find_model, models
 
 CASES = {estimator.__name__: (model, estimator) for model in models() for estimator in model.estimators}
 LONG = {name: case for name, case in CASES.items() if not case[0].needs_wide}
+KERNEL = {name: case for name, case in LONG.items() if "kernels" in case[1]().get_params()}
 QUICK = {"n_rounds": 200, "max_iter": 1000, "random_state": 0}
 # Trained to a gap, so that fits of the same problem posed twice agree to that gap and not to rounding.
 GAP = {"check_sample_weight_equivalence_on_dense_data": "equal to the tolerance of the machines, not to 1e-7"}
@@ -51,6 +52,11 @@ def estimator(request):
 @pytest.fixture(params=LONG)
 def long_estimator(request):
     return LONG[request.param][1]
+
+
+@pytest.fixture(params=KERNEL)
+def kernel_estimator(request):
+    return KERNEL[request.param][1]
 
 
 def test_every_model_is_described_once():
@@ -157,11 +163,9 @@ def test_clone_and_pickle(estimator):
     np.testing.assert_array_equal(values(pickle.loads(pickle.dumps(model)), X), values(model, X))
 
 
-def test_the_number_of_threads_changes_nothing(long_estimator):
-    if "n_jobs" not in long_estimator().get_params():
-        pytest.skip("no n_jobs")
-    X, y, tasks = long_data(long_estimator)
-    one, two = (make(long_estimator, n_jobs=n_jobs).fit(X, y, tasks=tasks) for n_jobs in (1, 2))
+def test_the_number_of_threads_changes_nothing(kernel_estimator):
+    X, y, tasks = long_data(kernel_estimator)
+    one, two = (make(kernel_estimator, n_jobs=n_jobs).fit(X, y, tasks=tasks) for n_jobs in (1, 2))
     np.testing.assert_array_equal(values(one, X, tasks=tasks), values(two, X, tasks=tasks))
 
 
@@ -185,23 +189,19 @@ def test_fitted_attributes(long_estimator):
         assert model.n_iter_ == len(model.history_["iteration"])
 
 
-def test_what_each_kernel_adds_sums_to_the_prediction(long_estimator):
-    if not hasattr(long_estimator(), "kernels"):
-        pytest.skip("no kernels")
-    X, y, tasks = long_data(long_estimator)
-    model = make(long_estimator).fit(X, y, tasks=tasks)
+def test_what_each_kernel_adds_sums_to_the_prediction(kernel_estimator):
+    X, y, tasks = long_data(kernel_estimator)
+    model = make(kernel_estimator).fit(X, y, tasks=tasks)
     split = model.predict(X, tasks=tasks, split=True)
     np.testing.assert_allclose(split.parts.sum(axis=1) + split.intercept, values(model, X, tasks=tasks), atol=1e-8)
 
 
-def test_precomputed_kernels(long_estimator):
-    if not hasattr(long_estimator(), "kernels"):
-        pytest.skip("no kernels")
-    X, y, tasks = long_data(long_estimator)
+def test_precomputed_kernels(kernel_estimator):
+    X, y, tasks = long_data(kernel_estimator)
     stack = np.stack([X @ X.T, np.exp(-((X[:, None] - X) ** 2).sum(axis=-1))], axis=2)
-    model = make(long_estimator, kernels="precomputed", tol=1e-6).fit(stack, y, tasks=tasks)
-    there = make(long_estimator, kernels=["linear", gaussian], tol=1e-6).fit(X, y, tasks=tasks)
-    if "STL" in long_estimator.__name__:
+    model = make(kernel_estimator, kernels="precomputed", tol=1e-6).fit(stack, y, tasks=tasks)
+    there = make(kernel_estimator, kernels=["linear", gaussian], tol=1e-6).fit(X, y, tasks=tasks)
+    if "STL" in kernel_estimator.__name__:
         assert model.kernel_weights_.tolist() == [[1.0, 0.0]] * 3
     np.testing.assert_allclose(values(model, stack, tasks=tasks), values(there, X, tasks=tasks), atol=1e-3)
 

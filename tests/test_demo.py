@@ -85,6 +85,14 @@ def test_the_table_tells_when_another_model_is_better():
     assert error == ["", *["±0.0100 "] * 6]
 
 
+@pytest.mark.parametrize(("sign", "verdict"), [(1, "better"), (-1, "worse")])
+def test_a_gain_counts_when_it_is_two_standard_errors(sign, verdict):
+    gains = np.array([0.9, 1.0, 1.1])
+    assert demo.describe_gain(sign * gains).endswith(f", {verdict}")
+    assert demo.describe_gain(sign * (gains - 0.9)).endswith(", within the noise")
+    assert demo.describe_gain(sign * gains[:1]).endswith(", within the noise")
+
+
 def test_the_command_passes_its_arguments_on(monkeypatch):
     seen = {}
     monkeypatch.setattr(demo, "run_demo", lambda terminal, folder, **sizes: seen.update(sizes, folder=folder))

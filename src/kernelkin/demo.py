@@ -151,16 +151,27 @@ def standard_error(values: np.ndarray) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
+def describe_gain(gains: np.ndarray) -> str:
+    """The mean of the gains (n_splits,), with its standard error, and whether it can be told from none.
+
+    >>> describe_gain(np.array([0.01, 0.02, 0.03])), describe_gain(np.array([0.01, -0.01]))
+    ('+0.0200 ± 0.0058, better', '+0.0000 ± 0.0100, within the noise')
+    """
+    mean, error = gains.mean(), standard_error(gains)
+    verdict = "better" if mean > 2 * error else "worse" if mean < -2 * error else "within the noise"
+    return f"{mean:+.4f} ± {error:.4f}, {verdict}"
+
+
 def _tell(terminal: Terminal, result: DemoResult) -> None:
     terminal.say("\n* best of the three, on test images; ± standard error over splits\n")
     for other in (AVERAGE, SINGLE):
         gain = np.mean(result.auc[OURS], axis=1) - np.mean(result.auc[other], axis=1)
-        terminal.say(f"{OURS} against the {other} kernel: mean AUC {gain.mean():+.4f} ± {standard_error(gain):.4f}")
+        terminal.say(f"{OURS} against the {other} kernel, mean AUC: {describe_gain(gain)}")
     digit = ", ".join(f"{np.mean(share):.1%} by {name}" for name, share in result.digit.items())
     terminal.say(f"Digits read rightly, by the largest of ten values: {digit}")
     model, single = result.models[OURS], result.models[SINGLE]
     terminal.say(
-        f"First split: after {model.n_iter_} iterations the objective, {model.objective_:.5g}, is certified to be within "
+        f"First split: after {model.n_iter_} iterations the objective {model.objective_:.5g} is certified to be within "
         f"{model.duality_gap_:.2g} of the optimum\n(relative duality gap {model.duality_gap_ / model.objective_:.1e}); "
         f"effective rank of the kernel weights {model.effective_rank_:.2f}; single kernel: {single.kernel_names_[0]}"
     )

@@ -10,6 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._axes import COLORS, new_axes
 
+# The objective is drawn to the scale it has from where the relative gap is below this.
+NEAR = 0.5
+
 
 class ConvergenceDisplay:
     """The objective, its lower bound, and the relative gap between them, per iteration.
@@ -65,10 +68,10 @@ class ConvergenceDisplay:
         self.primal_line_.set_label("objective")
         self.bound_line_.set_label("lower bound")
         ax.fill_between(iterations, self.bound, self.primal, color="0.85", linewidth=0, label="where the optimum is")
-        # The first bounds can be thousands of times below the objective: leave room for as much as the objective fell.
-        fall = max(self.primal[0] - self.primal[-1], self.primal[-1] - self.bound[-1])
-        lowest = max(self.bound.min(), self.primal[-1] - 2 * fall)
-        ax.set(ylabel="objective", ylim=(lowest - 0.1 * fall, self.primal[0] + 0.1 * fall) if fall > 0 else None)
+        # The first iterates can be thousands of times off, and would hide all that comes after.
+        near = np.argmax(self.relative_gap <= NEAR)
+        low, high = self.bound[near:].min(), self.primal[near:].max()
+        ax.set(ylabel="objective", ylim=(low - 0.1 * (high - low), high + 0.1 * (high - low)) if high > low else None)
         ax.tick_params(labelbottom=False)
         ax.legend(frameon=False)
 
@@ -81,6 +84,6 @@ class ConvergenceDisplay:
         (self.gap_line_,) = ax.semilogy(iterations, gap, color="black", marker="s", markersize=3)
         if self.tol is not None:
             ax.axhline(self.tol, color="0.5", linestyle=":")
-            ax.text(1.0, self.tol, f"tol = {self.tol:g}", transform=ax.get_yaxis_transform(), ha="right", va="bottom")
+            ax.text(0.01, self.tol, f"tol = {self.tol:g}", transform=ax.get_yaxis_transform(), va="bottom")
         ax.set(xlabel="iteration", ylabel="relative gap")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))

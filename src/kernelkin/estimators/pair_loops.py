@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 # How many pairs the mean of all tasks counts for beside a task's own.
@@ -11,7 +10,7 @@ PRIOR = 10.0
 
 @njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
 def center_pairs(tasks, z, sums, counts):
-    """Subtract from z (n, K) the mean of its task's values so far. Row 0 of `sums` and `counts` is all tasks, t + 1 one."""
+    """Subtract from z (n, K) the mean of its task so far. Row 0 of `sums`, `counts` is all tasks, t + 1 one."""
     for r in range(len(tasks)):
         t = tasks[r] + 1
         counts[0] += 1.0
@@ -56,8 +55,9 @@ def plan_pairs(codes, u, slots, sizes, seen, used, source, partner, held):
 def scale_stream(codes, y, other, rounds, diagonal, z, signs, classes, trace, sums, counts, moments):
     """Signs and scaled values of the rounds of a block, by what their tasks have shown up to each row.
 
-    codes (n,), y (n,) targets, other (n,) those of the partners, rounds (n,) the round a row plays or -1, diagonal (n, K)
-    k(x, x) of the rows. sums (T, K) of the diagonal, counts (T,), moments (T, 2): mean, and sum of squares about it.
+    codes (n,), y (n,) targets, other (n,) those of the partners, rounds (n,) the round a row plays or -1, diagonal (n,
+    K) k(x, x) of the rows. sums (T, K) of the diagonal, counts (T,), moments (T, 2): mean, and sum of squares about
+    it.
     """
     for e in range(len(codes)):
         t, r = codes[e], rounds[e]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -39,12 +40,15 @@ class PairSource:
         self.cost = np.concatenate([machine.C[:, 0] for machine in machines])
         self.ends = np.cumsum(self.cost)
         self.last = np.cumsum(self.sizes) - 1
-        self.targets = np.concatenate([_class_codes(y) if classes else _standard(y) for y in data.y])
+        costs = np.split(self.cost, self.last[:-1] + 1)
+        self.targets = np.concatenate(
+            [_class_codes(y) if classes else _standard(y, cost) for y, cost in zip(data.y, costs, strict=True)]
+        )
         self.classes = classes
         # Tasks on the same rows share one scaling.
         self.one_scaling = data.form == "wide"
         sets = [np.arange(len(data.X))] if self.one_scaling else data.rows
-        self.scalings = self._fit_scalings(sets, data.sample_weight)
+        self.scalings: Any = self._fit_scalings(sets, data.sample_weight)
 
     def draw(self, rng: np.random.Generator, n_rounds: int) -> Iterator[Rounds]:
         """Blocks of rounds: tasks (n,), signs (n,) and scaled values z (n, K)."""
@@ -87,7 +91,6 @@ class PairSource:
             where = np.arange(len(tasks))
             return fit_diagonal_scaling("cosine", diagonal).apply_pairs(z, where, where + len(tasks))
         if self.normalize == "trace":
-            assert isinstance(self.scalings, np.ndarray)
             return z * self.scalings[np.zeros_like(tasks) if self.one_scaling else tasks].T
         if self.one_scaling:
             return self.scalings[0].apply_pairs(z, row_i, row_j)
@@ -102,18 +105,18 @@ def _class_codes(y: np.ndarray) -> np.ndarray:
     return np.unique(y, return_inverse=True)[1].astype(np.float64)
 
 
-def _standard(y: np.ndarray) -> np.ndarray:
-    """Targets with mean 0 and mean square 1; all 0 where they are constant."""
-    centred = y - y.mean()
-    size = np.sqrt(np.mean(centred**2))
+def _standard(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Targets with weighted mean 0 and mean square 1; all 0 where they are constant."""
+    centred = y - np.average(y, weights=weight)
+    size = np.sqrt(np.average(centred**2, weights=weight))
     return centred / size if size > 0 else centred
 
 
 class PairCenter:
     """Subtracts from the values of a task's pairs their mean so far, which gives the pairs' classifier an intercept.
 
-    Without it nothing can be learned from kernels that are never negative: b'z has one sign then, whatever b >= 0 is. The
-    mean of few pairs is held to that of all tasks, as if `PRIOR` more of its pairs had that mean.
+    Without it b'z of kernels that are never negative has one sign for every b >= 0, and is wrong about every pair of
+    the other. The mean of few pairs is held to that of all tasks, as if `PRIOR` more of its pairs had that mean.
     """
 
     def __init__(self, n_kernels: int) -> None:

@@ -72,7 +72,7 @@ class SecondStage:
 def _linear_svc(stage: SecondStage, Z: np.ndarray, y: np.ndarray, C: np.ndarray, intercept: bool) -> tuple:
     from sklearn.svm import LinearSVC
 
-    fit = LinearSVC(loss="hinge", tol=stage.tol, max_iter=10_000, intercept_scaling=10.0, random_state=stage.seed)
+    fit = LinearSVC(loss="hinge", tol=stage.tol, max_iter=10_000, random_state=stage.seed)
     fit.set_params(fit_intercept=intercept).fit(Z, y, sample_weight=C)
     return fit.coef_[0], float(np.ravel(fit.intercept_)[0]) if intercept else 0.0
 
@@ -86,7 +86,6 @@ def _linear_svr(stage: SecondStage, Z: np.ndarray, y: np.ndarray, C: np.ndarray,
         tol=stage.tol,
         max_iter=10_000,
         fit_intercept=intercept,
-        intercept_scaling=10.0,
         random_state=stage.seed,
     )
     fit.fit(Z, y, sample_weight=C)

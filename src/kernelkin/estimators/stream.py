@@ -83,6 +83,7 @@ class Stream:
             self.tasks.index[label] = len(self.tasks.index)
         self._open(kernels, run, mean)
         self._take(data, play=False)
+        assert self.reservoirs is not None
         self.reservoirs.n_skipped = 0
 
     def settled(self) -> Stream:

@@ -85,11 +85,14 @@ class _TwoStage(MultiKernelEstimator):
         source = PairSource(data, values, machines, self.normalize, classes=is_classifier(self))
         run = OnlineRun(self._online(), OnlineState.start(values.n_kernels, data.n_tasks), self.n_rounds, self.verbose)
         mean = PairCenter(values.n_kernels)
-        for tasks_drawn, signs, z in source.draw(rng, self.n_rounds):
-            if self.center_pairs:
-                mean(tasks_drawn, z)
-            run.play(tasks_drawn, signs, z)
-        self._stream, self._fitted = None, (data, run, mean, rng)
+        with Workers(1):
+            for drawn, signs, z in source.draw(rng, self.n_rounds):
+                if self.center_pairs:
+                    mean(drawn, z)
+                run.play(drawn, signs, z)
+        # What a stream goes on from.
+        self._fitted: Any = (data, run, mean, rng)
+        self._stream: Any = None
         self._store_weights(data.labels, data.form, values, run)
         self.n_skipped_ = 0
         self._store_machines(data, values)
@@ -99,10 +102,10 @@ class _TwoStage(MultiKernelEstimator):
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None) -> _TwoStage:
         """Go on with the next rows of a stream; the machines are fitted when they are first needed.
 
-        Every row plays one round, with a partner drawn from the rows of its task in a reservoir of `reservoir` rows, which
-        are also the rows that its machine is fitted on. The first row of a task has no partner: it is skipped, and
-        counted in `n_skipped_`. The kernels are fitted on the first 1000 rows of the stream, or by `fit` before. A stream
-        leads to the same state in one piece or in many.
+        Every row plays one round, with a partner drawn from the rows of its task in a reservoir of `reservoir` rows,
+        which are also the rows that its machine is fitted on. The first row of a task has no partner: it is skipped,
+        and counted in `n_skipped_`. The kernels are fitted on the first 1000 rows of the stream, or by `fit` before. A
+        stream leads to the same state in one piece or in many.
 
         A task that was not seen before joins with weights of zero and the identity's row of the relationship, until it
         has learned something from rows of its own to know its relatives by.
@@ -126,7 +129,8 @@ class _TwoStage(MultiKernelEstimator):
             _check_classes(np.concatenate(piece.y), classes)
         if first or self._stream is None:
             self._stream = self._open_stream(first)
-        self._stream.feed(piece)
+        with Workers(1):
+            self._stream.feed(piece)
         self._store_stream(piece.form)
         return self
 
@@ -191,7 +195,8 @@ class _TwoStage(MultiKernelEstimator):
         )
         if not first:
             data, run, mean, _ = self._fitted
-            stream.follow(data, self.kernels_, replace(run, solver=self._online(), n_rounds=None), mean)
+            kernels: Any = self.kernels_
+            stream.follow(data, kernels, replace(run, solver=self._online(), n_rounds=None), mean)
             self._fitted = None
         return stream
 
@@ -226,7 +231,7 @@ class _TwoStage(MultiKernelEstimator):
         self.n_iter_ = run.state.rounds
 
     def _store_machines(self, data: TaskData, values: RowKernels) -> None:
-        """Fit the machines, one task at a time; tasks that are not fit for one are noted, and refused when asked for."""
+        """Fit the machines, one task at a time; tasks that are not fit for one are noted, refused when asked for."""
         faults = [self._fault(label, y) for label, y in zip(data.labels.tolist(), data.y, strict=True)]
         sound = [t for t, fault in enumerate(faults) if fault is None]
         if not sound:
@@ -260,8 +265,8 @@ class _TwoStage(MultiKernelEstimator):
     def _spread_classes(self, sound: list[int]) -> None:
         """Give `task_classes_`, which has the tasks with a machine, a place for every task."""
         if is_classifier(self) and self._faults:
-            mine = dict(zip(sound, self.task_classes_, strict=True))
-            self.task_classes_ = [mine.get(t, self.classes_) for t in range(len(self.tasks_))]
+            mine = dict(zip(sound, self.__dict__["task_classes_"], strict=True))
+            self.__dict__["task_classes_"] = [mine.get(t, self.classes_) for t in range(len(self.tasks_))]
 
     def _note_nystroem(self, data: TaskData) -> None:
         large = [t for t, rows in enumerate(data.rows) if len(rows) > self.max_exact]
@@ -273,8 +278,8 @@ class _TwoStage(MultiKernelEstimator):
         name = "the data" if self.data_form_ == "single" else f"task {label!r}"
         return task_fault(name, y, classification=is_classifier(self))
 
-    def _read_queries(self, X: Any, tasks: Any) -> Queries:
-        queries = super()._read_queries(X, tasks)
+    def _read_queries(self, X: Any, tasks: Any, allow_unknown: bool = False) -> Queries:
+        queries = super()._read_queries(X, tasks, allow_unknown)
         if not hasattr(self, "functions_"):
             reservoirs = self._settled.reservoirs
             classes = None if self._settled.classes is None else self._settled.classes.labels
@@ -301,11 +306,12 @@ def _check_classes(y: np.ndarray, classes: Any) -> None:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TwoStageMKMTRLClassifier(_TwoStage, MultiKernelClassifier):
-    """Two-stage online MK-MTRL for classification: for data whose Gram matrices do not fit into memory, and for streams.
+    """Two-stage online MK-MTRL for classification, for data whose Gram matrices do not fit in memory, and for streams.
 
-    Stage 1 learns kernel weights and task relationship from pairs of rows: whether two rows are of one class should show
-    in the sign of the combined kernel (the paper's Algorithm 2). It holds no Gram matrix and nothing of size T x T. Stage 2
-    fits one kernel machine for each task, one task at a time. There is no duality gap: `MKMTRLClassifier` has one.
+    Stage 1 learns kernel weights and task relationship from pairs of rows: whether two rows are of one class should
+    show in the sign of the combined kernel (the paper's Algorithm 2). It holds no Gram matrix and nothing of size T x
+    T. Stage 2 fits one kernel machine for each task, one task at a time. There is no duality gap: `MKMTRLClassifier`
+    has one.
 
     Parameters
     ----------
@@ -326,7 +332,8 @@ class TwoStageMKMTRLClassifier(_TwoStage, MultiKernelClassifier):
         Whether the result is the average of the weights over rounds, or the last ones.
     center_pairs : bool
         Whether the mean of a task's pairs is subtracted from their kernel values, as an intercept would do. Without it
-        nothing can be learned from kernels that are never negative. The paper's algorithm as printed has none.
+        the combination of kernels that are never negative has one sign, and is wrong about all pairs of the other. The
+        paper's algorithm as printed has none.
     reservoir : int
         Rows of each task that `partial_fit` keeps.
     max_exact : int
@@ -345,8 +352,8 @@ class TwoStageMKMTRLClassifier(_TwoStage, MultiKernelClassifier):
     kernel_weights_ : array (T, K)
         Every task's sum to one: signs tell a direction and no length.
     relationship_ : Relationship
-        Omega as factors; see `relationship_row`, `related_tasks`. `task_relationship_` and `task_correlation_` are dense,
-        made when asked for, and refused above 20,000 tasks.
+        Omega as factors; see `relationship_row`, `related_tasks`. `task_relationship_` and `task_correlation_` are
+        dense, made when asked for, and refused above 20,000 tasks.
     history_ : dict of arrays
         `round`, `mistake_rate` in all rounds up to it, `recent_mistake_rate`.
     n_iter_ : int, rounds played.
@@ -377,8 +384,8 @@ class TwoStageMKMTRLClassifier(_TwoStage, MultiKernelClassifier):
 class TwoStageMKMTRLRegressor(_TwoStage, MultiKernelRegressor):
     """Two-stage online MK-MTRL for regression.
 
-    A pair of rows belongs together where their targets are on the same side of the task's mean, and counts by how far they
-    are from it: the round's weight is the product of the two distances, in standard deviations.
+    A pair of rows belongs together where their targets are on the same side of the task's mean, and counts by how far
+    they are from it: the round's weight is the product of the two distances, in standard deviations.
 
     Parameters
     ----------

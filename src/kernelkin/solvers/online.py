@@ -1,23 +1,23 @@
 """The online solver: kernel weights from pairs of rows, one mistake at a time; no Gram and no T x T matrix.
 
-A round sees one task t, the kernels' values z (K,) at a pair of its rows, and a label l: whether the two belong together.
-On a mistake of the sign of b_t'z
+A round sees one task t, the kernels' values z (K,) at a pair of its rows, and a label l: whether the two belong
+together. On a mistake of the sign of b_t'z
 
     B += (l/mu) z Omega_t'        and, after some mistakes,        Omega = argmin tr(B inv(Omega) B')
 
-Omega has the right singular vectors of B, and its eigenvalues come from the penalty's water-filling, so that
-``Omega = rest I + B'PB`` for a K x K matrix P and the B of the last refresh, called `held`. Between two refreshes the
-update is a sum of ``(l/mu) z (P held_t)'``, one K x K matrix for all tasks, times `held`, and of moves of single columns:
+Omega has the right singular vectors of B, and its eigenvalues come from the penalty's water-filling, so that ``Omega =
+rest I + B'PB`` for a K x K matrix P and the B of the last refresh, called `held`. Between two refreshes the update is
+a sum of ``(l/mu) z (P held_t)'``, one K x K matrix for all tasks, times `held`, and of moves of single columns:
 
     b_t = L held_t + own_t,     on a mistake     L += (l/mu) z (P held_t)',     own_t += (l/mu) rest z
 
-A round costs O(K^2) whatever T is. A refresh costs O(K^2 T), and with one for every T mistakes that is O(K^2) for each. (L
-could also be multiplied up with the current b_t in place of held_t. Then Omega grows as the square of B between
-refreshes, and B without bound; here Omega is exactly held.)
+A round costs O(K^2) whatever T is. A refresh costs O(K^2 T), and with one for every T mistakes that is O(K^2) for
+each. (L could also be multiplied up with the current b_t in place of held_t. Then Omega grows as the square of B
+between refreshes, and B without bound; here Omega is exactly held.)
 
-The average of B over rounds is kept in the same way, from the sums of L and own_t over rounds. A change d that comes after
-n rounds is in n of them less than all: subtracting n d once, and adding (rounds) x (last value) when the average is read,
-is exact and needs no time stamps.
+The average of B over rounds is kept in the same way, from the sums of L and own_t over rounds. A change d that comes
+after n rounds is in n of them less than all: subtracting n d once, and adding (rounds) x (last value) when the average
+is read, is exact and needs no time stamps.
 
 Weights are not negative: a task's column is projected when the task is drawn, all of them when Omega is refreshed.
 """
@@ -158,8 +158,8 @@ class OnlineState:
 class Online:
     """The paper's Algorithm 2.
 
-    As printed (``refresh=1, shrinkage=0, project=False``) it stays with the task of the first mistake: Omega is then zero
-    for all others, and with it all that they could learn. Fewer refreshes or some shrinkage let them in.
+    As printed (``refresh=1, shrinkage=0, project=False``) it stays with the task of the first mistake: Omega is then
+    zero for all others, and with it all that they could learn. Fewer refreshes or some shrinkage let them in.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ class OnlineRun:
 
     @property
     def history(self) -> dict[str, np.ndarray]:
-        """At each record the round, the share of mistakes in all rounds up to it, and in those since the last record."""
+        """At each record the round, the share of mistakes in all up to it, and in those since the last record."""
         now = (self.state.rounds, self.state.mistakes)
         records = self.records if now[0] == 0 or now in self.records[-1:] else [*self.records, now]
         rounds, mistakes = np.array(records, dtype=np.int64).reshape(-1, 2).T

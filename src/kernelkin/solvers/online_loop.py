@@ -1,8 +1,9 @@
 """The compiled loop of the online solver; imported where it is used, since numba is slow to import.
 
-Task t's weights are ``L held[t] + own[t]``: `held` (T, K) as they were when Omega was last refreshed, `own` (T, K) what the
-task has gained alone since, and L (K, K) what its relatives have given it. ``n L - late`` is the sum of L over the n rounds
-since, and ``n own - late_own`` that of `own`: every change is put down with the rounds it came too late for.
+Task t's weights are ``L held[t] + own[t]``: `held` (T, K) as they were when Omega was last refreshed, `own` (T, K)
+what the task has gained alone since, and L (K, K) what its relatives have given it. ``n L - late`` is the sum of L
+over the n rounds since, and ``n own - late_own`` that of `own`: every change is put down with the rounds it came too
+late for.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from numba import njit
 
 # Places in `counts`.
 ROUNDS, MISTAKES, SINCE_ROUNDS, SINCE_MISTAKES, N_TASKS = 0, 1, 2, 3, 4
-# Mistakes between refreshes where nobody says how many, unless there are more tasks than that. An Omega refreshed before
-# most tasks have made a mistake belongs to those that have.
+# Mistakes between refreshes where nobody says how many, unless there are more tasks than that. An Omega refreshed
+# before most tasks have made a mistake belongs to those that have.
 REFRESH_AFTER = 100
 
 
@@ -21,10 +22,10 @@ REFRESH_AFTER = 100
 def run_rounds(
     tasks, signs, z, first, step, margin, project, refresh, held, own, late_own, fresh, L, late, P, rest, counts
 ):
-    """Play rounds `first` and on: tasks (n,), signs (n,) of size the weight of a round, z (n, K). Returns the next round.
+    """Play rounds from `first`: tasks (n,), signs (n,) of size the weight of a round, z (n, K). Returns the next round.
 
-    A round is a mistake where its sign times b'z is not positive, or below `margin`. `step` is 1/mu. The loop comes back
-    early when Omega is due for a refresh: after `refresh` mistakes, 0 standing for as many as there are tasks.
+    A round is a mistake where its sign times b'z is not positive, or below `margin`. `step` is 1/mu. The loop comes
+    back early when Omega is due for a refresh: after `refresh` mistakes, 0 standing for as many as there are tasks.
     """
     n_kernels = z.shape[1]
     b, p = np.empty(n_kernels), np.empty(n_kernels)

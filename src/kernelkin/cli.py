@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import __version__
+from .experiments import command as reproduction
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -124,6 +125,13 @@ COMMANDS = (
         "  kernelkin demo\n  kernelkin demo --rows 100 --splits 5 -o pictures",
         _demo_arguments,
         _demo,
+    ),
+    Command(
+        "reproduce",
+        reproduction.HELP,
+        reproduction.EXAMPLES,
+        reproduction.add_arguments,
+        reproduction.reproduce,
     ),
 )
 

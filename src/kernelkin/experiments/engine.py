@@ -1,0 +1,188 @@
+"""Runs an experiment: every (setting, run, model) is a unit of its own, stored as soon as it is done.
+
+Units are independent and seeded by their run, so the table is the same for any number of processes, and whether they
+ran in one go or were stopped and continued.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any
+
+import numpy as np
+
+from .metrics import predict, score_by_task
+from .protocol import Model, Protocol, Setting
+from .selection import fit_best
+from .store import Result, Store
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One model in one run of one setting."""
+
+    setting: Setting
+    model: Model
+    run: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with whatever defines the unit, so that no result of another definition is taken for its own."""
+        model = self.model
+        # scikit-learn shows the parameters that are not the default ones.
+        parts = (self.setting, model.estimator.__repr__(N_CHAR_MAX=1_000_000), model.grid, model.n_splits)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+Progress = Callable[[int, int, float, str], None]
+
+
+def list_units(protocol: Protocol, runs: int, models: Iterable[str] | None = None) -> list[Unit]:
+    """All units, run by run, so that an interrupted experiment has whole runs."""
+    wanted = None if models is None else set(models)
+    return [
+        Unit(setting, model, run)
+        for run in range(runs)
+        for setting in protocol.settings
+        for model in protocol.models(setting)
+        if wanted is None or model.name in wanted
+    ]
+
+
+def run_protocol(
+    protocol: Protocol,
+    store: Store,
+    runs: int,
+    models: Iterable[str] | None = None,
+    n_jobs: int = 1,
+    progress: Progress = lambda done, total, left, text: None,
+) -> list[Result]:
+    """Do what is not stored yet, and return the results of all units in their order."""
+    units = list_units(protocol, runs, models)
+    known = {i: store.load(u.setting.name, u.model.name, u.run, u.fingerprint) for i, u in enumerate(units)}
+    results = {i: result for i, result in known.items() if result is not None}
+    clock = _Clock(units, results)
+    missing = [i for i in range(len(units)) if i not in results]
+    for i, result in _perform(protocol, [(i, units[i]) for i in missing], n_jobs):
+        store.save(result)
+        results[i] = result
+        text = f"{result.setting}, run {result.run}, {result.model}: {result.score:.4f} in {result.seconds:.1f} s"
+        progress(len(results), len(units), clock.left(results), text)
+    return [results[i] for i in range(len(units))]
+
+
+def _perform(protocol: Protocol, work: list[tuple[int, Unit]], n_jobs: int) -> Iterator[tuple[int, Result]]:
+    if n_jobs == 1 or len(work) < 2:
+        for i, unit in work:
+            yield i, run_unit(protocol, unit)
+        return
+    import multiprocessing
+
+    # Fresh processes: those that are forked from a process with threads may hang. Definitions do not travel (they
+    # hold functions); a worker looks its own up by name.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_begin_worker, initargs=(os.getpid(),)) as pool:
+        waiting: dict[Future, int] = {pool.submit(_run_remotely, protocol.name, _address(u)): i for i, u in work}
+        try:
+            while waiting:
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    yield waiting.pop(future), future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _address(unit: Unit) -> tuple[str, str, int]:
+    return unit.setting.name, unit.model.name, unit.run
+
+
+def _run_remotely(protocol_name: str, address: tuple[str, str, int]) -> Result:
+    from . import find_protocol
+
+    protocol = find_protocol(protocol_name)
+    name, model, run = address
+    setting = next(setting for setting in protocol.settings if setting.name == name)
+    return run_unit(protocol, Unit(setting, protocol.model(setting, model), run))
+
+
+def _begin_worker(parent: int) -> None:
+    """One thread for each process, and none that outlives a parent that was killed."""
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+    Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+def run_unit(protocol: Protocol, unit: Unit) -> Result:
+    """Choose parameters on the training rows, fit, and look at the test rows once."""
+    split = protocol.split(unit.setting, unit.run)
+    with _counted_warnings() as counts:
+        # Processor time: what else the machine does is no part of the result.
+        began = time.process_time()
+        fitted, chosen = fit_best(unit.model, split, protocol.metric, seed=unit.run)
+        seconds = time.process_time() - began
+        guess = predict(fitted, protocol.metric, split.X_test, split.tasks_test)
+    return Result(
+        setting=unit.setting.name,
+        model=unit.model.name,
+        run=unit.run,
+        scores=score_by_task(protocol.metric, split.y_test, guess, split.tasks_test, split),
+        seconds=seconds,
+        chosen=chosen,
+        warnings=dict(counts),
+        effective_rank=_number(getattr(fitted, "effective_rank_", None)),
+        relative_gap=_relative_gap(fitted),
+        fingerprint=unit.fingerprint,
+    )
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _relative_gap(fitted: Any) -> float | None:
+    gap = getattr(fitted, "duality_gap_", None)
+    return None if gap is None else float(gap / max(abs(fitted.objective_), np.finfo(float).tiny))
+
+
+@contextmanager
+def _counted_warnings() -> Iterator[Counter[str]]:
+    """Warnings are part of the result (a collapse, a solver that stopped early), not of the terminal."""
+    counts: Counter[str] = Counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield counts
+    counts.update(warning.category.__name__ for warning in caught)
+
+
+class _Clock:
+    """Time left, from how long each model took so far and from the pace of this session."""
+
+    def __init__(self, units: list[Unit], stored: Iterable[int]) -> None:
+        self.units, self.stored = units, set(stored)
+        self._began = time.perf_counter()
+
+    def left(self, results: dict[int, Result]) -> float:
+        """Seconds."""
+        seen: dict[tuple[str, str], list[float]] = {}
+        for result in results.values():
+            seen.setdefault((result.setting, result.model), []).append(result.seconds)
+        typical = float(np.mean([result.seconds for result in results.values()]))
+        todo = [(u.setting.name, u.model.name) for i, u in enumerate(self.units) if i not in results]
+        work = sum(float(np.mean(seen[key])) if key in seen else typical for key in todo)
+        done = sum(result.seconds for i, result in results.items() if i not in self.stored)
+        return work * (time.perf_counter() - self._began) / max(done, 1e-3)

@@ -1,0 +1,29 @@
+"""The paper's figure: the score against the number of training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from .protocol import Protocol
+from .summary import Cell
+
+
+def draw_sizes(protocol: Protocol, cells: Mapping[tuple[str, str], Cell], path: Path) -> None:
+    """Draw one line for each model, with standard errors, into a PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for model in protocol.model_names():
+        points = [(s.size, cells[s.name, model]) for s in protocol.settings if (s.name, model) in cells]
+        if points:
+            sizes, shown = zip(*points, strict=True)
+            errors = [cell.error if cell.runs > 1 else 0.0 for cell in shown]
+            axes.errorbar(sizes, [c.mean for c in shown], yerr=errors, label=model, marker="o", markersize=3, capsize=2)
+    axes.set(xlabel="training rows", ylabel=protocol.metric.name, xscale="log", yscale="log", title=protocol.title)
+    axes.legend(fontsize=7, ncols=2)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)

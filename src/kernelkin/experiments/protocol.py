@@ -1,0 +1,104 @@
+"""What an experiment is: data and splits, models with their grids, a metric, and the figures to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and test rows of one run. `tasks` and `tasks_test` are None for wide targets (n, T)."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    tasks: np.ndarray | None = None
+    tasks_test: np.ndarray | None = None
+    task_names: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One column of the table: a training size, and a variant of the data where there are several."""
+
+    name: str
+    size: int = 0
+    variant: str = ""
+
+
+@dataclass(frozen=True)
+class Model:
+    """One row of the table: an unfitted estimator and the values that cross-validation tries.
+
+    `grid` is a dict of lists, or a list of such dicts; empty: nothing to choose. `n_splits` is the number of folds;
+    `role` is "ours" for the setting we recommend, "paper" for the paper's own model in any form, "baseline" otherwise.
+    """
+
+    name: str
+    estimator: Any
+    grid: Any = field(default_factory=dict)
+    role: str = "baseline"
+    n_splits: int = 5
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score of one task from its test targets and predictions (decision values where `decisions`).
+
+    `scoring` is what cross-validation goes by.
+    """
+
+    name: str
+    function: Callable[[np.ndarray, np.ndarray], float]
+    scoring: str
+    larger_is_better: bool
+    digits: int = 4
+    decisions: bool = False
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What our recommended setting is to reach in one setting: at least `value`, or at most where less is better."""
+
+    setting: str
+    value: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A whole experiment.
+
+    Attributes
+    ----------
+    split : (setting, run) -> Split, the same for all models, so that runs are paired.
+    models : setting -> the models to compare in it.
+    paper : (setting, model) -> what the paper prints; `paper_tasks` the same for (task, model) in `task_setting`, the
+        setting for which the table of each task is shown too.
+    remarks : what a reader of the table should know, one paragraph each.
+    """
+
+    name: str
+    title: str
+    metric: Metric
+    settings: tuple[Setting, ...]
+    split: Callable[[Setting, int], Split]
+    models: Callable[[Setting], Sequence[Model]]
+    runs: int = 10
+    paper: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    task_setting: str | None = None
+    paper_tasks: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    goals: tuple[Goal, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    def model_names(self) -> list[str]:
+        """All models of all settings, in the order of the table."""
+        return list(dict.fromkeys(model.name for setting in self.settings for model in self.models(setting)))
+
+    def model(self, setting: Setting, name: str) -> Model:
+        return next(model for model in self.models(setting) if model.name == name)

@@ -1,0 +1,117 @@
+"""The files an experiment leaves: a page in Markdown, CSV, JSON, and the figure where the paper has one."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from .. import __version__
+from .figures import draw_sizes
+from .protocol import Protocol
+from .store import Result, write_whole
+from .summary import Cell, summarise, summarise_tasks
+from .tables import main_table, show, task_table, time_table, to_csv
+
+
+def write_report(protocol: Protocol, results: Sequence[Result], folder: Path, command: str) -> None:
+    """Write all files of one experiment into a folder."""
+    cells = summarise(protocol, results)
+    write_whole(folder / "results.csv", to_csv(protocol, cells))
+    write_whole(folder / "results.json", json.dumps([asdict(result) for result in results], indent=0, default=str))
+    sizes = [setting.size for setting in protocol.settings]
+    drawn = not protocol.metric.larger_is_better and len(set(sizes)) > 2
+    if drawn:
+        draw_sizes(protocol, cells, folder / "figure.png")
+    write_whole(folder / "README.md", page(protocol, results, command, figure=drawn))
+
+
+def page(protocol: Protocol, results: Sequence[Result], command: str, figure: bool = False) -> str:
+    """The page in Markdown."""
+    cells = summarise(protocol, results)
+    kind = "the more the better" if protocol.metric.larger_is_better else "the less the better"
+    parts = [
+        f"# {protocol.title}",
+        f"{protocol.metric.name}, mean over tasks, {kind}; mean and standard error over runs. Bold: the best, and "
+        "those that a paired t-test (5%) does not tell from it. Beside them the paper's own figures.",
+        main_table(protocol, cells).markdown(),
+        *verdicts(protocol, cells),
+        *protocol.remarks,
+    ]
+    if figure:
+        parts.append(f"![{protocol.metric.name} against training rows](figure.png)")
+    if protocol.task_setting is not None and any(result.setting == protocol.task_setting for result in results):
+        tasks = task_table(protocol, summarise_tasks(protocol, results)).markdown()
+        parts += [f"## Each task ({protocol.task_setting})", tasks]
+    parts += ["## Run times", "Processor time of cross-validation and fit.", time_table(protocol, cells).markdown()]
+    parts += ["## How it was made", how(results, command), *_solver_notes(results)]
+    return "\n\n".join(parts) + "\n"
+
+
+def verdicts(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> list[str]:
+    """Whether the goals are met, and which models beat ours by more than a standard error."""
+    models = {model.name: model for setting in protocol.settings for model in protocol.models(setting)}
+    ours = next((name for name, model in models.items() if model.role == "ours"), None)
+    better = (lambda a, b: a >= b) if protocol.metric.larger_is_better else (lambda a, b: a <= b)
+    lines = []
+    for goal in protocol.goals:
+        cell = cells.get((goal.setting, ours or ""))
+        if cell is not None:
+            # As many digits as the goal has: the paper's figures are rounded.
+            digits = len(f"{goal.value}".split(".")[1])
+            met = better(round(cell.mean, digits), goal.value)
+            verdict = "met" if met else f"missed by {abs(cell.mean - goal.value):.4f}"
+            lines.append(f"- {goal.setting}: goal {goal.value:g} ({goal.source}), {ours} {cell.mean:.4f}: {verdict}.")
+    for setting in protocol.settings:
+        mine = cells.get((setting.name, ours or ""))
+        if mine is None or not protocol.goals:
+            continue
+        beaten_by = [
+            f"{name} ({show(cells[setting.name, name], protocol.metric)})"
+            for name, model in models.items()
+            if model.role != "ours" and (setting.name, name) in cells
+            if _ahead(cells[setting.name, name], mine, protocol.metric.larger_is_better)
+        ]
+        if beaten_by:
+            lines.append(f"- {setting.name}: more than a standard error better than {ours}: {', '.join(beaten_by)}.")
+    return ["\n".join(lines)] if lines else []
+
+
+def _ahead(other: Cell, mine: Cell, larger_is_better: bool) -> bool:
+    lead = other.mean - mine.mean if larger_is_better else mine.mean - other.mean
+    error = mine.error if mine.runs > 1 else 0.0
+    return lead > max(error, 1e-12)
+
+
+def how(results: Sequence[Result], command: str) -> str:
+    runs = Counter((result.setting, result.model) for result in results)
+    fewest, most = min(runs.values()), max(runs.values())
+    counted = f"{most} runs" if fewest == most else f"{fewest} to {most} runs"
+    seconds = sum(result.seconds for result in results)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"`{command}` with kernelkin {__version__} on {datetime.now(UTC):%Y-%m-%d}: {counted} of each model, "
+        f"{seconds / 60:.0f} minutes of processor time in all, on a machine with {os.cpu_count()} cores and "
+        f"{memory:.0f} GB of memory, Python {platform.python_version()}."
+    )
+
+
+def _solver_notes(results: Sequence[Result]) -> list[str]:
+    """Warnings and ranks, which are part of the result."""
+    counts: Counter[tuple[str, str]] = Counter()
+    units = Counter(result.model for result in results)
+    for result in results:
+        for name in result.warnings:
+            counts[result.model, name] += 1
+    lines = [f"- {model}: {name} in {n} of {units[model]} runs." for (model, name), n in sorted(counts.items())]
+    gaps: dict[str, float] = {}
+    for result in results:
+        if result.relative_gap is not None:
+            gaps[result.model] = max(gaps.get(result.model, 0.0), result.relative_gap)
+    lines += [f"- {model}: largest relative duality gap of a fit {gap:.1e}." for model, gap in gaps.items()]
+    return ["## Solvers", "\n".join(lines)] if lines else []

@@ -1,0 +1,87 @@
+"""From results to what a table says: means, standard errors, the best model and those that are as good."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .protocol import Protocol
+from .store import Result
+
+SIGNIFICANCE = 0.05
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model in one setting: mean and standard error over runs; `bold` if best, or not significantly worse."""
+
+    mean: float
+    error: float
+    runs: int
+    seconds: float
+    bold: bool = False
+
+
+Runs = Mapping[int, float]
+
+
+def summarise(protocol: Protocol, results: Sequence[Result]) -> dict[tuple[str, str], Cell]:
+    """(setting, model) -> its cell."""
+    cells: dict[tuple[str, str], Cell] = {}
+    for setting in protocol.settings:
+        here = [result for result in results if result.setting == setting.name]
+        scores: dict[str, dict[int, float]] = {}
+        seconds: dict[str, list[float]] = {}
+        for result in here:
+            scores.setdefault(result.model, {})[result.run] = result.score
+            seconds.setdefault(result.model, []).append(result.seconds)
+        good = comparable(scores, protocol.metric.larger_is_better)
+        for model, runs in scores.items():
+            cells[setting.name, model] = _cell(list(runs.values()), float(np.mean(seconds[model])), model in good)
+    return cells
+
+
+def summarise_tasks(protocol: Protocol, results: Sequence[Result]) -> dict[tuple[str, str], Cell]:
+    """(task, model) -> its cell, in the protocol's `task_setting`."""
+    here = [result for result in results if result.setting == protocol.task_setting]
+    cells: dict[tuple[str, str], Cell] = {}
+    for task in dict.fromkeys(task for result in here for task in result.scores):
+        scores: dict[str, dict[int, float]] = {}
+        for result in here:
+            if task in result.scores:
+                scores.setdefault(result.model, {})[result.run] = result.scores[task]
+        good = comparable(scores, protocol.metric.larger_is_better)
+        for model, runs in scores.items():
+            cells[task, model] = _cell(list(runs.values()), float("nan"), model in good)
+    return cells
+
+
+def _cell(values: Sequence[float], seconds: float, bold: bool) -> Cell:
+    return Cell(float(np.mean(values)), standard_error(values), len(values), seconds, bold)
+
+
+def standard_error(values: Sequence[float]) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def comparable(scores: Mapping[str, Runs], larger_is_better: bool) -> set[str]:
+    """The best model and those whose runs do not differ from its, by a paired t-test, at the 5% level."""
+    if not scores:
+        return set()
+    sign = 1.0 if larger_is_better else -1.0
+    best = max(scores, key=lambda model: sign * float(np.mean(list(scores[model].values()))))
+    return {model for model in scores if model == best or not differ(scores[best], scores[model])}
+
+
+def differ(first: Runs, second: Runs) -> bool:
+    """Whether the paired t-test tells the runs that both have apart. Without two such runs there is no test, and only
+    equal scores do not differ."""
+    shared = sorted(first.keys() & second.keys())
+    a, b = (np.array([runs[run] for run in shared]) for runs in (first, second))
+    if len(shared) < 2 or np.ptp(a - b) == 0:
+        return not np.allclose(a, b, rtol=1e-12, atol=0)
+    from scipy.stats import ttest_rel
+
+    return bool(ttest_rel(a, b).pvalue <= SIGNIFICANCE)

@@ -3,8 +3,8 @@
     python benchmarks/online_quality.py related    # 10 seeds of make_related_tasks
     python benchmarks/online_quality.py mfeat      # six views, ten one-vs-rest tasks, 20 rows a class
 
-Parameters are chosen for each model in the same way: by the score on half of the held-out rows, over the same C and, for
-models that have it, mu. Figures are from the other half. mfeat is read from the folder that KERNELKIN_DATA names.
+Parameters are chosen for each model in the same way: by the score on half of the held-out rows, over the same C and,
+for the joint solver, mu. Figures are from the other half. mfeat is read from the folder that KERNELKIN_DATA names.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import itertools
 import warnings
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelkin import (
@@ -28,11 +29,11 @@ from kernelkin.datasets import load_mfeat, make_related_tasks
 from kernelkin.kernels import view_kernels
 
 
-def best_score(make, grid, fit, validate, test):
+def best_score(estimator, grid, fit, validate, test):
     """The test score of the parameters that validate best."""
     scores = []
     for values in itertools.product(*grid.values()):
-        model = fit(make(**dict(zip(grid, values, strict=True))))
+        model = fit(clone(estimator).set_params(**dict(zip(grid, values, strict=True))))
         scores.append((validate(model), test(model)))
     return max(scores)[1]
 
@@ -60,14 +61,10 @@ def related(seeds, regression):
         ends = (fit, score(half), score(~half))
         rows.append(
             [
-                best_score(lambda C: average(kernels, C=C), {"C": C}, *ends),
-                best_score(lambda C, mu: joint(kernels, C=C, mu=mu, min_rank=3, tol=1e-2), {"C": C, "mu": mu}, *ends),
+                best_score(average(kernels), {"C": C}, *ends),
+                best_score(joint(kernels, min_rank=3, tol=1e-2), {"C": C, "mu": mu}, *ends),
                 *(
-                    best_score(
-                        lambda C, update=update: two(kernels, C=C, update=update, min_rank=3, random_state=seed),
-                        {"C": C},
-                        *ends,
-                    )
+                    best_score(two(kernels, update=update, min_rank=3, random_state=seed), {"C": C}, *ends)
                     for update in ("hinge", "perceptron")
                 ),
             ]
@@ -100,20 +97,12 @@ def mfeat(seeds):
 
         ends = (fit, score(rest[::2]), score(rest[1::2]))
         C, mu = [1.0, 10.0, 100.0], [0.1, 1.0]
+        two = TwoStageMKMTRLClassifier(kernels, class_weight="balanced", random_state=seed)
         rows.append(
             [
-                best_score(lambda C: AverageClassifier(kernels, C=C), {"C": C}, *ends),
-                best_score(lambda C, mu: MKMTRLClassifier(kernels, C=C, mu=mu, tol=1e-2), {"C": C, "mu": mu}, *ends),
-                *(
-                    best_score(
-                        lambda C, update=update: TwoStageMKMTRLClassifier(
-                            kernels, C=C, update=update, class_weight="balanced", random_state=seed
-                        ),
-                        {"C": C},
-                        *ends,
-                    )
-                    for update in ("hinge", "perceptron")
-                ),
+                best_score(AverageClassifier(kernels), {"C": C}, *ends),
+                best_score(MKMTRLClassifier(kernels, tol=1e-2), {"C": C, "mu": mu}, *ends),
+                *(best_score(two, {"C": C, "update": [update]}, *ends) for update in ("hinge", "perceptron")),
             ]
         )
         print(f"seed {seed}: " + "  ".join(f"{value:.4f}" for value in rows[-1]), flush=True)

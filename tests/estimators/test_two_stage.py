@@ -1,5 +1,6 @@
 """Two-stage online MK-MTRL: streams, machines, relationship factors, errors, and the quality of its weights."""
 
+import os
 import pickle
 import tracemalloc
 
@@ -10,17 +11,18 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import kernelkin.estimators.two_stage as module
 from kernelkin import (
     AverageRegressor,
+    MKMTRLClassifier,
     MKMTRLRegressor,
     TwoStageMKMTRLClassifier,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
 )
 from kernelkin.data import read_training
-from kernelkin.datasets import make_related_tasks
+from kernelkin.datasets import load_mfeat, make_related_tasks
 from kernelkin.estimators.pairs import PairCenter, PairSource
 from kernelkin.grams import build_grams
 from kernelkin.grams.rows import RowKernels
-from kernelkin.kernels import fit_kernels, linear_kernels, polynomial_kernels
+from kernelkin.kernels import fit_kernels, linear_kernels, polynomial_kernels, view_kernels
 
 BOTH = {"classification": TwoStageMKMTRLClassifier, "regression": TwoStageMKMTRLRegressor}
 
@@ -328,6 +330,26 @@ def test_weights_are_better_than_the_average_kernel():
         kept.append(two - average)
     assert np.mean(gains) > 0.05
     assert np.mean(kept) >= 0.8 * np.mean(gains)
+
+
+@pytest.mark.skipif("KERNELKIN_DATA" not in os.environ, reason="needs KERNELKIN_DATA")
+def test_mfeat_is_close_to_the_joint_solver():
+    """A short form of benchmarks/online_quality.py: one seed, half of the rows held out, fixed parameters."""
+    data = load_mfeat()
+    X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
+    Y = np.where(data.y[:, None] == np.arange(10), 1, -1)
+    order = np.random.default_rng(1).permutation(len(X))
+    train = np.concatenate([order[data.y[order] == digit][:20] for digit in range(10)])
+    rest = np.setdiff1d(order, train)[::2]
+    kernels = view_kernels(data.views)
+    joint, two = (
+        np.mean(model.fit(X[train], Y[train]).decision_function(X[rest]).argmax(axis=1) == data.y[rest])
+        for model in (
+            MKMTRLClassifier(kernels, C=10, tol=1e-2),
+            TwoStageMKMTRLClassifier(kernels, C=10, class_weight="balanced", n_rounds=30_000, random_state=0),
+        )
+    )
+    assert joint > 0.95 and two > joint - 0.01
 
 
 def test_without_centred_pairs_kernels_that_are_never_negative_are_wrong_about_every_other_pair():

@@ -119,6 +119,17 @@ class AverageClassifier(_Fixed, MultiKernelClassifier):
     Attributes
     ----------
     kernel_weights_ : array (T, K), 1/K throughout; the others as for `MKMTRLClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import AverageClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = AverageClassifier().fit(X, y, tasks=tasks)
+    >>> model.kernel_weights_[0].round(3)
+    array([0.167, 0.167, 0.167, 0.167, 0.167, 0.167])
     """
 
 
@@ -132,6 +143,17 @@ class AverageRegressor(_Fixed, MultiKernelRegressor):
         As for `MKMTRLRegressor`.
     tol : float
         The relative duality gap of the machines.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import AverageRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = AverageRegressor(C=10).fit(X, Y)
+    >>> model.predict(X).shape
+    (40, 2)
     """
 
 
@@ -148,6 +170,17 @@ class STLClassifier(_OneKernel, MultiKernelClassifier):
         distance, or the linear kernel, or the first. Precomputed kernels go by position; None is the first.
     tol : float
         The relative duality gap of the machines.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import STLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = STLClassifier(kernel="linear").fit(X, y, tasks=tasks)
+    >>> model.kernel_names_.tolist()
+    ['linear']
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -166,6 +199,17 @@ class STLRegressor(_OneKernel, MultiKernelRegressor):
         As for `MKMTRLRegressor`.
     kernel, tol
         As for `STLClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import STLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = STLRegressor(C=10).fit(X, Y)
+    >>> model.kernel_names_.tolist()
+    ['rbf(1 x median)']
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

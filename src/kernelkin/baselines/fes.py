@@ -45,6 +45,20 @@ class FESRegressor(MultivariateTasks):
     objective_, duality_gap_, n_iter_ : the objective, how far at most it is above the optimum, steps taken.
     history_ : dict of arrays `iteration`, `objective`, `bound`, `relative_gap`.
     effective_rank_ : exp of the entropy of the normalised singular values of the coefficients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import FESRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.outer(X[:, 0], [1.0, 2.0]) + 0.1 * rng.normal(size=(40, 2))
+    >>> model = FESRegressor().fit(X, Y)
+    >>> model.coef_.round(1)
+    array([[1. , 0. , 0. ],
+           [1.9, 0. , 0. ]])
+    >>> bool(model.effective_rank_ < 1.1)
+    True
     """
 
     alpha: float = 0.1

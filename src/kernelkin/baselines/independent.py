@@ -38,6 +38,19 @@ class IMKLClassifier(_Independent, MultiKernelClassifier):
     kernels, C, mu, normalize, loss, class_weight, solver, init, task_column, tol, max_iter, n_jobs, random_state, \
 verbose, callback
         As for `MKMTRLClassifier`, which also lists the fitted attributes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import IMKLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = IMKLClassifier(p=1.5).fit(X, y, tasks=tasks)
+    >>> model.kernel_weights_.shape
+    (3, 6)
+    >>> bool(model.duality_gap_ <= 1e-3 * model.objective_)
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -57,6 +70,17 @@ class IMKLRegressor(_Independent, MultiKernelRegressor):
     kernels, C, mu, normalize, loss, epsilon, fit_intercept, solver, init, task_column, tol, max_iter, n_jobs, \
 random_state, verbose, callback
         As for `MKMTRLRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import IMKLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = IMKLRegressor(C=10, p=1.5).fit(X, Y)
+    >>> model.predict(X).shape
+    (40, 2)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -53,6 +53,17 @@ class OLSRegressor(_SeparateTasks):
     ----------
     coef_ : array (T, d); intercept_ : array (T,); tasks_ : array (T,).
     models_ : scikit-learn's model of each task.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import OLSRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.outer(X[:, 0], [1.0, 2.0]) + 0.1 * rng.normal(size=(40, 2))
+    >>> model = OLSRegressor().fit(X, Y)
+    >>> model.coef_.round(1)[:, 0]
+    array([1., 2.])
     """
 
     def _model(self) -> Any:
@@ -73,6 +84,17 @@ class LassoRegressor(_SeparateTasks):
         As for scikit-learn's `Lasso`.
     fit_intercept, task_column
         As for `OLSRegressor`, which also lists the fitted attributes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import LassoRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.outer(X[:, 0], [1.0, 2.0]) + 0.1 * rng.normal(size=(40, 2))
+    >>> model = LassoRegressor(alpha=0.1).fit(X, Y)
+    >>> (model.coef_ != 0).tolist()
+    [[True, False, False], [True, False, False]]
     """
 
     alpha: float = 0.1
@@ -106,6 +128,15 @@ class MeanRegressor(LinearTasks):
     ----------
     task_column : int or str, optional
         The column of X that holds the task of each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MeanRegressor
+    >>> X, tasks = np.zeros((4, 1)), ["a", "a", "b", "b"]
+    >>> model = MeanRegressor().fit(X, [1.0, 3.0, 5.0, 7.0], tasks=tasks)
+    >>> model.predict([[0.0]], tasks=["b"])
+    array([6.])
     """
 
     def _fit_tasks(self, data: TaskData) -> tuple[np.ndarray, np.ndarray]:

@@ -187,6 +187,17 @@ class MKLSAClassifier(WatchedEstimator, MultiKernelClassifier):
     ----------
     kernel_weights_ : array (T, K), every row gamma; the others as for `MKMTRLClassifier`.
     objective_ : the value of the worst task's machine.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKLSAClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = MKLSAClassifier(random_state=0, tol=0.1).fit(X, y, tasks=tasks)
+    >>> float(model.kernel_weights_[0].sum().round(6))
+    1.0
     """
 
     random_state: Any = None

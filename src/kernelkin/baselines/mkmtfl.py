@@ -197,6 +197,17 @@ class MKMTFLClassifier(_MixedNormEstimator, MultiKernelClassifier):
     Attributes
     ----------
     kernel_weights_ : array (T, K), gamma_k / lambda_tk; the others as for `MKMTRLClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTFLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = MKMTFLClassifier(p=4).fit(X, y, tasks=tasks)
+    >>> model.kernel_weights_.shape
+    (3, 6)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -215,6 +226,17 @@ class MKMTFLRegressor(_MixedNormEstimator, MultiKernelRegressor):
         As for `MKMTFLClassifier`.
     kernels, C, normalize, loss, epsilon, fit_intercept, task_column, tol, n_jobs, verbose, callback
         As for `MKMTRLRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTFLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = MKMTFLRegressor(C=10, tol=1e-2).fit(X, Y)
+    >>> bool(model.duality_gap_ <= 1e-2 * model.objective_)
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

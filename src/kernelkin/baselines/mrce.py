@@ -53,6 +53,17 @@ class MRCERegressor(MultivariateTasks):
     task_relationship_ : array (T, T), the covariance of the errors, of trace one.
     objective_, n_iter_ : the objective, rounds taken.
     history_ : dict of arrays `iteration`, `objective`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MRCERegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.outer(X[:, 0], [1.0, 2.0]) + 0.1 * rng.normal(size=(40, 2))
+    >>> model = MRCERegressor().fit(X, Y)
+    >>> model.precision_.shape
+    (2, 2)
     """
 
     alpha: float = 0.1

@@ -37,6 +37,17 @@ class MTFLClassifier(_Feature, MultiKernelClassifier):
     task_relationship_ : array (T, T), ``(W'W)^(1/2) / tr``.
     effective_rank_ : exp of the entropy of the normalised singular values of W: how many features the tasks share.
     kernel_weights_ : array (T, K), 1/K throughout; the others as for `MKMTRLClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MTFLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = MTFLClassifier().fit(X, y, tasks=tasks)
+    >>> model.task_relationship_.shape
+    (3, 3)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -55,6 +66,17 @@ class MTFLRegressor(_Feature, MultiKernelRegressor):
         As for `MTFLClassifier`.
     C, normalize, loss, epsilon, fit_intercept, task_column, tol, max_iter, n_jobs, verbose, callback
         As for `MKMTRLRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MTFLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = MTFLRegressor(C=10).fit(X, Y)
+    >>> bool(model.effective_rank_ < 2)
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -50,6 +50,17 @@ class MTRLClassifier(_TaskCovariance, MultiKernelClassifier):
     task_relationship_ : array (T, T), Omega.
     effective_rank_ : exp of the entropy of the normalised singular values of W: how many features the tasks share.
     kernel_weights_ : array (T, K), 1/K throughout; the others as for `MKMTRLClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MTRLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = MTRLClassifier().fit(X, y, tasks=tasks)
+    >>> bool((model.task_correlation_ > 0.5).all())
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -68,6 +79,17 @@ class MTRLRegressor(_TaskCovariance, MultiKernelRegressor):
         As for `MTRLClassifier`.
     C, normalize, loss, epsilon, fit_intercept, task_column, tol, max_iter, n_jobs, verbose, callback
         As for `MKMTRLRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MTRLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = MTRLRegressor(C=10).fit(X, Y)
+    >>> bool(model.task_correlation_[0, 1] > 0.9)
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -38,6 +38,17 @@ class IKLClassifier(_Shared, MultiKernelClassifier):
     kernels, C, mu, normalize, loss, class_weight, solver, init, task_column, tol, max_iter, n_jobs, random_state, \
 verbose, callback
         As for `MKMTRLClassifier`, which also lists the fitted attributes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import IKLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = IKLClassifier(p=1.5).fit(X, y, tasks=tasks)
+    >>> bool((model.kernel_weights_ == model.kernel_weights_[0]).all())
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -57,6 +68,17 @@ class IKLRegressor(_Shared, MultiKernelRegressor):
     kernels, C, mu, normalize, loss, epsilon, fit_intercept, solver, init, task_column, tol, max_iter, n_jobs, \
 random_state, verbose, callback
         As for `MKMTRLRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import IKLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = IKLRegressor(C=10).fit(X, Y)
+    >>> bool((model.kernel_weights_[0] == model.kernel_weights_[1]).all())
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -56,6 +56,13 @@ def load_stock(*, data_home: DataHome = None) -> Bunch:
     Bunch
         ``X`` (25, 9) the returns of one week, ``y`` (25, 9) those of the next; ``X_test``, ``y_test`` the same for the
         second half of the year; ``feature_names``, ``target_names``, ``DESCR``, ``citation``.
+
+    Examples
+    --------
+    >>> from kernelkin.datasets import load_stock
+    >>> data = load_stock()
+    >>> data.X.shape, data.target_names[:3]
+    ((25, 9), ['Walmart', 'Exxon', 'GM'])
     """
     mat = _read_mat(fetch(_registry.STOCK, data_home))
     X, y, X_test, y_test = (np.ascontiguousarray(mat[key]) for key in ("X", "Y", "Xt", "Yt"))
@@ -86,6 +93,13 @@ def load_landmine(tasks: str = "usual", *, data_home: DataHome = None) -> Bunch:
     Bunch
         ``X`` (n, 9), ``y`` (n,) in {0, 1} with 1 a mine, ``tasks`` (n,) labels "field01" and on, ``task_names`` (T,),
         ``groups`` (T,) "foliated" or "desert", ``feature_names``, ``DESCR``, ``citation``.
+
+    Examples
+    --------
+    >>> from kernelkin.datasets import load_landmine
+    >>> data = load_landmine()
+    >>> data.X.shape, len(data.task_names)
+    ((9674, 9), 19)
     """
     if tasks not in LANDMINE_TASKS:
         raise ValueError(f"tasks is one of {sorted(LANDMINE_TASKS)}, got {tasks!r}")
@@ -118,6 +132,13 @@ def load_sarcos(*, data_home: DataHome = None) -> Bunch:
     Bunch
         ``X`` (4449, 21), ``y`` (4449, 7), both on their raw scale; ``feature_names``, ``target_names``, ``DESCR``,
         ``citation``.
+
+    Examples
+    --------
+    >>> from kernelkin.datasets import load_sarcos
+    >>> data = load_sarcos()
+    >>> data.X.shape, data.y.shape
+    ((4449, 21), (4449, 7))
     """
     table = _read_mat(fetch(_registry.SARCOS, data_home))["sarcos_inv_test"]
     joints = range(1, 8)
@@ -146,6 +167,13 @@ def load_school(split: int | None = None, *, data_home: DataHome = None) -> Bunc
         ``X`` (15362, 27) without the file's column of ones, ``y`` (15362,), ``tasks`` (15362,) labels "school001" and
         on, ``task_names`` (139,), ``feature_names``, ``DESCR``, ``citation``; with a split ``train`` and ``test``, row
         numbers from 0.
+
+    Examples
+    --------
+    >>> from kernelkin.datasets import load_school
+    >>> data = load_school()
+    >>> data.X.shape, len(data.task_names)
+    ((15362, 27), 139)
     """
     if split is not None and split not in _registry.SCHOOL_SPLITS:
         raise ValueError(f"split is None or a number from 1 to 10, got {split!r}")
@@ -182,6 +210,13 @@ def load_mfeat(*, data_home: DataHome = None) -> Bunch:
         ``X`` (2000, 649) the views side by side, ``y`` (2000,) the digits, ``views`` the columns (a slice) of each
         view by name, as `kernelkin.kernels.view_kernels` takes them; ``feature_names``, ``target_names``, ``DESCR``,
         ``citation``.
+
+    Examples
+    --------
+    >>> from kernelkin.datasets import load_mfeat
+    >>> data = load_mfeat()
+    >>> sorted(data.views)
+    ['fac', 'fou', 'kar', 'mor', 'pix', 'zer']
     """
     tables = {
         view: np.loadtxt(fetch(file, data_home), delimiter=",", skiprows=1) for view, file in _registry.MFEAT.items()

@@ -60,6 +60,15 @@ def make_related_tasks(
         ``X`` (T * n_samples, K * n_features_per_kernel), ``y``, ``tasks`` (labels "task00" and on), and ``X_test``,
         ``y_test``, ``tasks_test`` for the held-out rows; ``task_names`` (T,), ``groups`` (T,), ``kernel_weights``
         (T, K) with rows that sum to one, ``kernels`` (list of K), ``feature_names``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(4, 2, 6, n_samples=20, random_state=0)
+    >>> data.X.shape, data.groups.tolist()
+    ((80, 12), [0, 0, 1, 1])
+    >>> (data.kernel_weights > 0).sum(axis=1).tolist()
+    [2, 2, 2, 2]
     """
     _check_numbers(n_tasks, n_groups, n_kernels, n_samples, n_features_per_kernel, n_relevant, test_size)
     _check_ranges(noise, similarity, regression)

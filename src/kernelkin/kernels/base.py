@@ -26,6 +26,16 @@ class Kernel:
         The columns it looks at, by position or by name; None: all.
     per_feature : bool, default False
         Stand for one kernel per column, named "name[column]"; `fit_kernels` expands it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import gaussian_kernels
+    >>> kernel = gaussian_kernels(0.5)[0]
+    >>> kernel.name
+    'rbf(0.5 x median)'
+    >>> kernel.fit(np.array([[0.0], [1.0]]))(np.array([[0.0]]), np.array([[0.5]])).round(4)
+    array([[0.6065]])
     """
 
     name: str

@@ -37,6 +37,14 @@ def gaussian_kernels(
         One kernel per bandwidth and column, each with its own median distance.
     columns : int, str, slice or list, default None
         The columns to look at; None: all.
+
+    Examples
+    --------
+    >>> from kernelkin import gaussian_kernels
+    >>> [kernel.name for kernel in gaussian_kernels((0.5, 2))]
+    ['rbf(0.5 x median)', 'rbf(2 x median)']
+    >>> [kernel.name for kernel in gaussian_kernels(3.0, relative=False, columns=[0, 2])]
+    ['rbf(bandwidth=3)[0, 2]']
     """
     if bandwidths is None and not relative:
         raise ValueError("bandwidths must be given when relative=False: the default ones are relative to the median")
@@ -47,12 +55,26 @@ def gaussian_kernels(
 def polynomial_kernels(
     degrees: int | Sequence[int] = (1, 2, 3), coef0: float = 1.0, columns: Columns = None
 ) -> list[Kernel]:
-    """Polynomial kernels ``(x'z + coef0)^degree``, one per degree."""
+    """Polynomial kernels ``(x'z + coef0)^degree``, one per degree.
+
+    Examples
+    --------
+    >>> from kernelkin import polynomial_kernels
+    >>> [kernel.name for kernel in polynomial_kernels((1, 2, 3))]
+    ['poly1', 'poly2', 'poly3']
+    """
     return [_kernel(Polynomial(degree.item(), float(coef0)), columns) for degree in np.atleast_1d(degrees)]
 
 
 def linear_kernels(per_feature: bool = False, columns: Columns = None) -> list[Kernel]:
-    """The linear kernel ``x'z``, or one per column."""
+    """The linear kernel ``x'z``, or one per column.
+
+    Examples
+    --------
+    >>> from kernelkin import linear_kernels
+    >>> [kernel.name for kernel in linear_kernels()]
+    ['linear']
+    """
     return [_kernel(Linear(), columns, per_feature)]
 
 
@@ -65,6 +87,13 @@ def view_kernels(views: Mapping[str, Columns], kernel: Any = "rbf") -> list[Kern
         What each view is called, and its columns by position or name.
     kernel : str, Kernel, callable or list of them, default "rbf"
         Kernels without columns of their own; each view gets all of them, named "view: kernel".
+
+    Examples
+    --------
+    >>> from kernelkin import gaussian_kernels, view_kernels
+    >>> kernels = view_kernels({"shape": [0, 1], "colour": slice(2, 5)}, gaussian_kernels((1, 2)))
+    >>> [kernel.name for kernel in kernels]
+    ['shape: rbf(1 x median)', 'shape: rbf(2 x median)', 'colour: rbf(1 x median)', 'colour: rbf(2 x median)']
     """
     templates = resolve_kernels(kernel)
     if not views:

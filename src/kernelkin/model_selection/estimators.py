@@ -86,7 +86,7 @@ class MultiTaskCV(MetaEstimatorMixin, BaseEstimator):
     _: KW_ONLY
     cv: Any = 5
     scoring: Any = None
-    search_tol: float = 1e-2
+    search_tol: float = 1e-3
     cache: Any = None
     n_jobs: int | None = None
     random_state: Any = None
@@ -144,16 +144,16 @@ class MultiTaskCV(MetaEstimatorMixin, BaseEstimator):
         scores, converged = self.cv_results_["mean_test_score"], self.cv_results_["converged"]
         if np.isnan(scores).all():
             raise ValueError("no candidate has a score: no task has held-out rows on which it is defined")
-        if not converged.all():
-            warnings.warn(
-                f"{(~converged).sum()} of {len(converged)} candidates did not reach search_tol={self.search_tol:g} on "
-                "every fold; raise max_iter or loosen search_tol",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
         self.best_index_ = int(np.nanargmax(scores))
         self.best_params_ = dict(candidates[self.best_index_])
         self.best_score_ = float(scores[self.best_index_])
+        if not converged[self.best_index_]:
+            warnings.warn(
+                f"the best candidate, {self.best_params_}, did not reach search_tol={self.search_tol:g} on every fold; "
+                "raise max_iter or loosen search_tol",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     def __getattr__(self, name: str) -> Any:
         """Fitted attributes of the best estimator."""

@@ -99,9 +99,9 @@ def _follows_path(model: BaseEstimator) -> bool:
 
 def _line(members: list[tuple[float, int, BaseEstimator]], params: Params) -> Line:
     steps: list[Step] = []
-    last = -np.inf
-    for place, index, model in sorted(members, key=lambda member: (member[0], member[1])):
-        if steps and place - last <= _SAME:
+    last = np.inf
+    for place, index, model in sorted(members, key=lambda member: (-member[0], member[1])):
+        if last - place <= _SAME:
             steps[-1] = Step(steps[-1].estimator, (*steps[-1].candidates, index))
         else:
             steps.append(Step(model, (index,)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -33,6 +33,9 @@ class Outcome:
     seconds: float
 
 
+# From a solution this far away in the logarithm of mu/C^3 (three decades) a solver does no better than from its own.
+_FAR = np.log(1e3) + 1e-6
+
 # The problems of a line, solved on one fold.
 Follow = Callable[[Line], Iterator[Outcome]]
 
@@ -58,6 +61,47 @@ class WarmObjective(Objective):
         return super().evaluate(B, warm=self.start if warm is None else warm, tol=tol, each=each)
 
 
+class Trail:
+    """The solutions along a line, in units that do not depend on C: `B C` and `a / C` at `mu / C^3`.
+
+    The next problem starts from the last solution, its sizes carried on along a power of `mu / C^3`. For B that power
+    is -1 where all machines are at their bounds and -1/3 where the functions no longer change; for a, 0 and 1/3.
+    """
+
+    def __init__(self) -> None:
+        self._past: list[tuple[float, np.ndarray, list[np.ndarray]]] = []
+
+    def add(self, estimator: Any, solution: Solution) -> None:
+        duals = [dual.a / estimator.C for dual in solution.duals]
+        self._past = [*self._past[-1:], (_place(estimator), solution.B * estimator.C, duals)]
+
+    def lead(self, estimator: Any, objective: Objective) -> Objective:
+        """Where to start, set on both."""
+        place, B, a = self._past[-1] if self._past else (np.inf, np.zeros(0), [])
+        distance = _place(estimator) - place
+        if abs(distance) > _FAR or not B.any():
+            return objective
+        by_B, by_a = (np.exp(power * distance) for power in self._powers())
+        estimator.init = (B * by_B / estimator.C).T
+        return WarmObjective.of(objective, [part * by_a * estimator.C for part in a])
+
+    def _powers(self) -> tuple[float, float]:
+        """Those of B and of a, between the last two solutions."""
+        if len(self._past) < 2:
+            return 0.0, 0.0
+        (far, far_B, far_a), (near, near_B, near_a) = self._past
+        of_B, of_a = (np.log(_size(b) / _size(a)) / (near - far) for a, b in ((far_B, near_B), (far_a, near_a)))
+        return float(np.clip(of_B, -1.0, 0.0)), float(np.clip(of_a, 0.0, 1.0 / 3.0))
+
+
+def _size(parts: Iterable[np.ndarray]) -> float:
+    return max(sum(float(np.abs(part).sum()) for part in parts), np.finfo(float).tiny)
+
+
+def _place(estimator: Any) -> float:
+    return float(np.log(estimator.mu) - 3.0 * np.log(estimator.C))
+
+
 class GramFold:
     """A fold on slices of Grams that exist already, for all lines with the same kernels, scaling and couplings."""
 
@@ -71,24 +115,18 @@ class GramFold:
         self.held = held_out(raw, bank, data, fold.kept, fold.held)
 
     def __call__(self, line: Line) -> Iterator[Outcome]:
-        last: tuple[float, Solution] | None = None
+        trail = Trail()
         for step in line.steps:
             began = time.perf_counter()
             # A fit leaves marks on its estimator, and other folds have the same one.
             estimator: Any = copy(step.estimator)
             objective = estimator._pose(self.train, self.couplings)(self.grams)
-            if last is not None:
-                objective = self._go_on(estimator, objective, *last)
+            if line.warm:
+                objective = trail.lead(estimator, objective)
             solution = estimator._solve(objective)
-            last = (estimator.C, solution) if line.warm else None
+            if line.warm:
+                trail.add(estimator, solution)
             yield Outcome(self._values(solution), _converged(solution), time.perf_counter() - began)
-
-    @staticmethod
-    def _go_on(estimator: Any, objective: Objective, C: float, solution: Solution) -> Objective:
-        """Start from the last solution, in the units of this C: `B C` and `a / C` are what changes slowly."""
-        ratio = estimator.C / C
-        estimator.init = solution.B.T / ratio
-        return WarmObjective.of(objective, [ratio * dual.a for dual in solution.duals])
 
     def _values(self, solution: Solution) -> list[np.ndarray]:
         a, intercepts = tasks_of_machines(solution.duals, self.train, self.couplings)

@@ -22,7 +22,7 @@ class _Searched(MultiKernelEstimator):
     grid: Any = None
     cv: Any = 5
     scoring: Any = None
-    search_tol: float = 1e-2
+    search_tol: float = 1e-3
     cache: Any = None
 
     _model: ClassVar[type[MultiKernelEstimator]]
@@ -101,6 +101,17 @@ class MKMTRLRegressorCV(_Searched, MKMTRLRegressor):
     kernels, C, mu, couplings, prior, shrinkage, min_rank, holdout_tasks, normalize, loss, epsilon, fit_intercept, \
 solver, init, task_column, tol, max_iter, n_jobs, random_state, verbose, callback
         As for `MKMTRLRegressor`, where the grid does not name them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.model_selection import MKMTRLRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = MKMTRLRegressorCV(grid={"mu": [1e-3, 1e3]}, cv=3, random_state=0).fit(X, Y)
+    >>> model.best_params_
+    {'mu': 0.001}
     """
 
     _model: ClassVar[type[MultiKernelEstimator]] = MKMTRLRegressor

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
 from ..data import TaskData
@@ -114,9 +116,13 @@ class Judge:
             for t, task in enumerate(self._asked)
         ]
         k, every = self.n_folds, range(self.n_folds)
-        without = np.array([self._mean(parts, [j for j in every if j != i]) for i in every])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UndefinedMetricWarning)
+            whole = self._mean(parts, every)
+            alone = np.array([self._mean(parts, [i]) for i in every])
+            without = np.array([self._mean(parts, [j for j in every if j != i]) for i in every])
         error = float(np.sqrt((k - 1) / k * ((without - without.mean()) ** 2).sum()))
-        return self._mean(parts, every), error, np.array([self._mean(parts, [i]) for i in every])
+        return whole, error, alone
 
     def _mean(self, parts: Sequence[Sequence[Answer]], folds: Sequence[int]) -> float:
         scores = np.array([self._score_task([task[i] for i in folds]) for task in parts])
@@ -125,14 +131,11 @@ class Judge:
 
     def _score_task(self, parts: Sequence[Answer]) -> float:
         y, values, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
-        if not len(y):
+        if not len(y) or (self.metric.ranks and (y == y[0]).all()):
             return float("nan")
         try:
             return self.metric.function(y, values, weight)
-        except ValueError:
-            # Scores of scikit-learn refuse a single class.
-            if len(np.unique(y)) > 1:
-                raise
+        except UndefinedMetricWarning:
             return float("nan")
 
 

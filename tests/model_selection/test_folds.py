@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor
+from kernelkin.data import read_training
+from kernelkin.model_selection.folds import make_folds
+
+
+def read(X, y, tasks=None, classification=True):
+    model = MKMTRLClassifier() if classification else MKMTRLRegressor()
+    return read_training(model, X, y, tasks, None, classification=classification)
+
+
+def rare(seed, positives=2, n=30, T=4):
+    """Tasks with a few positives each."""
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([rng.permutation(np.arange(n) < positives) for _ in range(T)]).astype(int)
+    return read(rng.normal(size=(T * n, 2)), y, np.repeat(np.arange(T), n))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("positives", [1, 2, 3, 7])
+def test_every_training_part_keeps_both_classes(seed, positives):
+    data = rare(seed, positives)
+    folds = make_folds(data, 5, classification=True, random_state=seed)
+    for t, y in enumerate(data.y):
+        held = np.concatenate([fold.held[t] for fold in folds])
+        alone = np.flatnonzero(y == 1) if positives == 1 else []
+        np.testing.assert_array_equal(np.sort(held), np.setdiff1d(np.arange(len(y)), alone))
+        counts = [(y[fold.held[t]] == 1).sum() for fold in folds]
+        assert max(counts) - min(counts) <= 1
+        sizes = [len(fold.held[t]) for fold in folds]
+        assert max(sizes) - min(sizes) <= 1
+        for fold in folds:
+            assert set(y[fold.kept[t]]) == {0, 1}
+            assert not set(fold.kept[t]) & set(fold.held[t])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_wide_rows_are_held_out_for_all_tasks_and_no_class_is_lost(seed):
+    rng = np.random.default_rng(seed)
+    Y = (rng.random((40, 3)) < [0.06, 0.3, 0.5]).astype(float)
+    Y[:2, 0], Y[2:4, 0] = 1.0, 0.0
+    Y[10:20, 1] = np.nan
+    data = read(rng.normal(size=(40, 2)), Y)
+    folds = make_folds(data, 5, classification=True, random_state=seed)
+    for fold in folds:
+        kept, held = fold.rows(data)
+        assert not set(kept) & set(held)
+        for t, y in enumerate(data.y):
+            assert set(y[fold.kept[t]]) == {0.0, 1.0}
+    sizes = [len(fold.rows(data)[1]) for fold in folds]
+    assert sum(sizes) >= 38 and max(sizes) <= 12
+
+
+def test_a_class_of_one_row_on_wide_data_stays_in_training():
+    Y = np.column_stack([np.arange(12) == 3, np.arange(12) % 2])
+    data = read(np.random.default_rng(0).normal(size=(12, 2)), Y)
+    folds = make_folds(data, 4, classification=True, random_state=0)
+    assert all(3 not in fold.rows(data)[1] for fold in folds)
+    assert sum(len(fold.rows(data)[1]) for fold in folds) == 11
+
+
+def test_regression_folds_are_even_and_seeded():
+    X, y, tasks = np.zeros((23, 1)), np.arange(23.0), np.repeat(["a", "b"], [13, 10])
+    data = read(X, y, tasks, classification=False)
+    one, same, other = (make_folds(data, 5, classification=False, random_state=s) for s in (0, 0, 1))
+    assert [len(fold.held[0]) for fold in one].count(3) == 3
+    for fold, twin in zip(one, same, strict=True):
+        np.testing.assert_array_equal(fold.held[0], twin.held[0])
+    assert any(list(a.held[0]) != list(b.held[0]) for a, b in zip(one, other, strict=True))
+
+
+def test_given_splits_are_rows_of_x():
+    data = read(np.zeros((6, 1)), np.arange(6.0), np.array(list("abbaab")), classification=False)
+    folds = make_folds(data, [([0, 1, 2], [3, 4, 5]), ([3, 4, 5], [0, 1, 2])], classification=False)
+    np.testing.assert_array_equal(data.rows[0][folds[0].held[0]], [3, 4])
+    np.testing.assert_array_equal(data.rows[1][folds[0].held[1]], [5])
+
+
+def test_splits_that_lose_a_class_are_refused():
+    data = rare(0)
+    positive = data.rows[2][data.y[2] == 1]
+    rest = np.setdiff1d(np.arange(120), positive)
+    with pytest.raises(ValueError, match=r"fold 0 leaves task 2 one class only in training \(0\)"):
+        make_folds(data, [(rest, positive), (positive, rest)], classification=True)

@@ -8,26 +8,24 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import Bunch
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
-from ..couplings import COMMON, Coupling, read_couplings
+from ..couplings import Coupling
 from ..data import Queries, TaskData, encode_tasks
 from ..exceptions import CollapseWarning, warn_user
 from ..grams import CoupledGrams, KernelBank
 from ..objective import Objective
 from ..penalties import RelationPenalty
 from ..solvers import Solution
-from .base import MultiKernelClassifier, MultiKernelRegressor, PenalisedEstimator, squeeze
+from .base import MultiKernelClassifier, MultiKernelRegressor, PenalisedEstimator
+from .coupled import CoupledClassifier, CoupledEstimator
 from .scores import task_score
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _Relationship(PenalisedEstimator):
-    """What the two MK-MTRL estimators share: the relationship penalty and its three numbers, and couplings."""
+class _Relationship(CoupledEstimator, PenalisedEstimator):
+    """What the two MK-MTRL estimators share: the relationship penalty and its three numbers, and tasks to hold out."""
 
-    couplings: Any = None
     prior: Any = None
     shrinkage: float = 0.1
     min_rank: float = 1.0
@@ -35,15 +33,12 @@ class _Relationship(PenalisedEstimator):
 
     _relation_constraints: ClassVar[dict[str, Any]] = {
         **PenalisedEstimator._penalised_constraints,
-        "couplings": "no_validation",
+        **CoupledEstimator._coupled_constraints,
         "prior": ["array-like", None],
         "shrinkage": [Interval(Real, 0, 1, closed="both")],
         "min_rank": [Interval(Real, 1, None, closed="left")],
         "holdout_tasks": ["array-like", None],
     }
-
-    def _couplings(self, tasks: np.ndarray) -> tuple[Coupling, ...]:
-        return read_couplings(self.couplings, tasks)
 
     def _penalty(self, n_tasks: int, n_couplings: int) -> RelationPenalty:
         if self.min_rank > n_tasks:
@@ -85,8 +80,7 @@ class _Relationship(PenalisedEstimator):
 
     def _store(self, data: TaskData, bank: KernelBank, couplings: Sequence[Coupling], solution: Solution) -> None:
         super()._store(data, bank, couplings, solution)
-        self.couplings_ = tuple(couplings)
-        self.coupling_weights_ = solution.B[:, data.n_tasks :].T.copy()
+        self._store_couplings(couplings, solution.B[:, data.n_tasks :])
         free = self.shrinkage == 0 and self.min_rank == 1
         if free and min(self.kernel_weights_.shape) > 1 and self.effective_rank_ < 1 + 1e-3:
             warn_user(
@@ -96,51 +90,9 @@ class _Relationship(PenalisedEstimator):
                 CollapseWarning,
             )
 
-    def predict(
-        self, X: Any, tasks: Any = None, split: bool = False, unknown_tasks: str = "error"
-    ) -> np.ndarray | Bunch:
-        """Predicted targets or class labels, (q,) or on wide data (q, T).
-
-        With ``split=True``, a Bunch: `prediction`; `parts` (q, K), or (q, T, K) on wide data, what each kernel adds to
-        the value behind the prediction (one axis more where a task has more than two classes); `own`, and `shared` by
-        the name of each coupling, the same for the tasks' own parts and the parts they share; `intercept`; `kernels`,
-        their names. Parts and intercept sum to the value of a regressor, or of the `decision_function`.
-
-        With ``unknown_tasks="common"``, tasks that were not in training are predicted by what all tasks have in common
-        (the coupling "common") and the mean of the tasks' intercepts.
-        """
-        queries = self._read_queries(X, tasks, self._allow(unknown_tasks))
-        return self._split(queries) if split else self._predict(queries)
-
-    def _allow(self, unknown_tasks: str) -> bool:
-        """Whether tasks never seen may be predicted."""
-        if unknown_tasks not in ("error", COMMON):
-            raise ValueError(f"unknown_tasks must be 'error' or 'common', got {unknown_tasks!r}")
-        if unknown_tasks == COMMON:
-            check_is_fitted(self)
-            self._check_common()
-        return unknown_tasks == COMMON
-
-    def _check_common(self) -> None:
-        if not self.functions_.unknown:
-            raise ValueError(
-                "unknown tasks are predicted by what all tasks have in common: fit with couplings='common'"
-            )
-
-    def _split(self, queries: Queries) -> Bunch:
-        bunch = super()._split(queries)
-        if self.couplings_:
-            parts = [
-                squeeze(self.functions_.parts(queries.X, queries.codes, only=j))
-                for j in range(1 + len(self.couplings_))
-            ]
-            bunch.own = parts[0]
-            bunch.shared = {coupling.name: part for coupling, part in zip(self.couplings_, parts[1:], strict=True)}
-        return bunch
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MKMTRLClassifier(_Relationship, MultiKernelClassifier):
+class MKMTRLClassifier(CoupledClassifier, _Relationship, MultiKernelClassifier):
     """Multi-task multiple kernel relationship learning for classification.
 
     Learns for each task how much of each kernel to use, together with a task relationship that ties the tasks' weights,
@@ -228,13 +180,6 @@ class MKMTRLClassifier(_Relationship, MultiKernelClassifier):
         **MultiKernelClassifier._parameter_constraints,
         **_Relationship._relation_constraints,
     }
-
-    def decision_function(self, X: Any, tasks: Any = None, unknown_tasks: str = "error") -> np.ndarray:
-        """How far each row is on the side of each class; see `MultiKernelClassifier.decision_function`.
-
-        ``unknown_tasks="common"`` as for `predict`.
-        """
-        return self._decide(self._read_queries(X, tasks, self._allow(unknown_tasks)))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

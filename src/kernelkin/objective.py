@@ -65,7 +65,7 @@ class Objective:
         Q = np.zeros_like(B)
         duals: list[DualSolution] = []
         for batch in self.grams.batches():
-            solved = self._solve(B, batch, warm, tol, each)
+            solved = solve_batch(self.grams, self.machines, self.learner, B, batch, warm=warm, tol=tol, each=each)
             Q += self.grams.quadratic_forms([dual.a for dual in solved], batch, each)
             duals += solved
         lin = sum(dual.lin for dual in duals)
@@ -80,13 +80,23 @@ class Objective:
             bound=lin + self.penalty.bound(Q, B, self.mu),
         )
 
-    def _solve(
-        self, B: np.ndarray, batch: range, warm: Sequence[np.ndarray] | None, tol: float, each: Each
-    ) -> list[DualSolution]:
-        combined = self.grams.combine(B, batch, each)
 
-        def solve(i: int) -> DualSolution:
-            m = batch[i]
-            return self.learner.solve(combined[i], self.machines[m], None if warm is None else warm[m], tol)
+def solve_batch(
+    grams: Grams,
+    machines: Sequence[Machine],
+    learner: Learner,
+    B: np.ndarray,
+    batch: range,
+    *,
+    warm: Sequence[np.ndarray] | None = None,
+    tol: float = 1e-3,
+    each: Each = serially,
+) -> list[DualSolution]:
+    """Solve the machines of one batch at kernel weights B (K, J)."""
+    combined = grams.combine(B, batch, each)
 
-        return each(solve, range(len(batch)))
+    def solve(i: int) -> DualSolution:
+        m = batch[i]
+        return learner.solve(combined[i], machines[m], None if warm is None else warm[m], tol)
+
+    return each(solve, range(len(batch)))

@@ -82,7 +82,7 @@ def test_predicting_in_the_middle_does_not_change_the_stream():
     for part in np.split(order, [200, 900]):
         model.partial_fit(data.X[part], data.y[part], data.tasks[part])
         model.predict(data.X_test, data.tasks_test)
-    whole = stream("regression", data, [], update="perceptron")
+    whole = stream("regression", data, [], update="hinge")
     assert np.array_equal(model.predict(data.X, data.tasks), whole.predict(data.X, data.tasks))
 
 
@@ -355,7 +355,7 @@ def test_mfeat_is_close_to_the_joint_solver():
 def test_without_centred_pairs_kernels_that_are_never_negative_are_wrong_about_every_other_pair():
     data = problem("classification", n_kernels=6, n_groups=3, n_relevant=2)
     rates = [
-        TwoStageMKMTRLClassifier(data.kernels, n_rounds=5000, center_pairs=center, random_state=0)
+        TwoStageMKMTRLClassifier(data.kernels, n_rounds=5000, update="perceptron", center_pairs=center, random_state=0)
         .fit(data.X, data.y, tasks=data.tasks)
         .history_["mistake_rate"][-1]
         for center in (True, False)

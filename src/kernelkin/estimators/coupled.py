@@ -52,12 +52,12 @@ class CoupledEstimator(MultiKernelEstimator):
         if unknown_tasks not in ("error", COMMON):
             raise ValueError(f"unknown_tasks must be 'error' or 'common', got {unknown_tasks!r}")
         if unknown_tasks == COMMON:
-            check_is_fitted(self)
             self._check_common()
         return unknown_tasks == COMMON
 
     def _check_common(self) -> None:
-        if not self.functions_.unknown:
+        check_is_fitted(self)
+        if not any(coupling.is_common for coupling in self._couplings(self.tasks_)):
             raise ValueError(
                 "unknown tasks are predicted by what all tasks have in common: fit with couplings='common'"
             )

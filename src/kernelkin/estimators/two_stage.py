@@ -12,31 +12,35 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..couplings import Coupling, connected_tasks
 from ..data import Form, Queries, TaskData, encode_tasks, listing, read_piece, task_fault
-from ..grams import KernelBank, task_functions
+from ..grams import CoupledGrams, KernelBank, build_grams, task_functions
 from ..grams.rows import RowKernels
 from ..kernels import Scaling, resolve_kernels
+from ..objective import solve_batch
 from ..parallel import Workers
 from ..penalties import effective_rank
 from ..solvers.online import Online, OnlineRun, OnlineState, Relationship
-from .base import MultiKernelClassifier, MultiKernelEstimator, MultiKernelRegressor
+from .base import MultiKernelClassifier, MultiKernelRegressor
+from .coupled import CoupledClassifier, CoupledEstimator
 from .pairs import PairCenter, PairSource
 from .second_stage import SecondStage
 from .stream import Stream
+from .targets import link_machines, tasks_of_machines
 
 # Above this many tasks a T x T matrix is refused: 20,000 tasks are 3.2 GB.
 DENSE_TASKS = 20_000
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _TwoStage(MultiKernelEstimator):
+class _TwoStage(CoupledEstimator):
     """What the two two-stage estimators share."""
 
     mu: float = 1.0
     shrinkage: float = 0.1
     min_rank: float = 1.0
     n_rounds: int = 100_000
-    update: str = "perceptron"
+    update: str = "hinge"
     refresh: int | None = None
     average: bool = True
     center_pairs: bool = True
@@ -46,6 +50,7 @@ class _TwoStage(MultiKernelEstimator):
     verbose: int = 0
 
     _online_constraints: ClassVar[dict[str, Any]] = {
+        **CoupledEstimator._coupled_constraints,
         "mu": [Interval(Real, 0, None, closed="neither")],
         "shrinkage": [Interval(Real, 0, 1, closed="both")],
         "min_rank": [Interval(Real, 1, None, closed="left")],
@@ -236,6 +241,12 @@ class _TwoStage(MultiKernelEstimator):
         sound = [t for t, fault in enumerate(faults) if fault is None]
         if not sound:
             raise ValueError(faults[0])
+        couplings = self._couplings(data.labels)
+        self._faults = {t: fault for t, fault in enumerate(faults) if fault is not None}
+        if couplings:
+            self._store_coupled_machines(data, values, couplings)
+            return
+        self._store_couplings((), np.zeros((values.n_kernels, 0)))
         machines = dict(zip(sound, self._machines(_only(data, sound)), strict=True))
         stage = SecondStage(self._learner(), self.max_exact, self.tol, self._seed)
         every = np.arange(len(data.X))
@@ -258,9 +269,35 @@ class _TwoStage(MultiKernelEstimator):
         self.functions_ = task_functions(data, bank, self.kernel_weights_.T, a, intercepts)
         self.dual_coef_ = list(a)
         self.intercept_ = np.array([c[0] for c in intercepts]) if max(map(len, intercepts)) == 1 else list(intercepts)
-        self._faults = {t: fault for t, fault in enumerate(faults) if fault is not None}
         self._spread_classes(sound)
         self._note_nystroem(data)
+
+    def _store_coupled_machines(self, data: TaskData, values: RowKernels, couplings: tuple[Coupling, ...]) -> None:
+        """Fit linked tasks as one machine. A coupling's kernel weights are the mean of its tasks' own.
+
+        Own part and couplings are equally strong, and together have a mean diagonal of one, as a single kernel has.
+        """
+        for fault in self._faults.values():
+            raise ValueError(fault)
+        own = self.kernel_weights_.T
+        touched = [np.square(coupling.factor).sum(axis=1) for coupling in couplings]
+        shared = np.column_stack([own @ weight / weight.sum() for weight in touched])
+        B = np.hstack([own, shared]) / (1 + len(couplings))
+        grams, bank = build_grams(data, values.kernels, self.normalize, couplings)
+        machines = link_machines(self._machines(data), connected_tasks(couplings, data.n_tasks), data.labels)
+        with Workers(self.n_jobs) as workers:
+            duals = [
+                dual
+                for batch in grams.batches()
+                for dual in solve_batch(grams, machines, self._learner(), B, batch, tol=self.tol, each=workers.map)
+            ]
+        assert isinstance(grams, CoupledGrams)
+        self.part_shares_ = grams.part_shares(B, [dual.a for dual in duals])
+        self.dual_coef_, intercepts = tasks_of_machines(duals, data, couplings)
+        self.intercept_ = np.array([c[0] for c in intercepts]) if max(map(len, intercepts)) == 1 else intercepts
+        self.functions_ = task_functions(data, bank, B, self.dual_coef_, intercepts, couplings)
+        self._store_couplings(couplings, B[:, data.n_tasks :])
+        self.nystroem_tasks_ = data.labels[:0]
 
     def _spread_classes(self, sound: list[int]) -> None:
         """Give `task_classes_`, which has the tasks with a machine, a place for every task."""
@@ -305,7 +342,7 @@ def _check_classes(y: np.ndarray, classes: Any) -> None:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class TwoStageMKMTRLClassifier(_TwoStage, MultiKernelClassifier):
+class TwoStageMKMTRLClassifier(CoupledClassifier, _TwoStage, MultiKernelClassifier):
     """Two-stage online MK-MTRL for classification, for data whose Gram matrices do not fit in memory, and for streams.
 
     Stage 1 learns kernel weights and task relationship from pairs of rows: whether two rows are of one class should
@@ -317,6 +354,9 @@ class TwoStageMKMTRLClassifier(_TwoStage, MultiKernelClassifier):
     ----------
     kernels, C, normalize, loss, class_weight, task_column, n_jobs
         As for `MKMTRLClassifier`.
+    couplings : None, "common" or dict
+        As for `MKMTRLClassifier`: stage 1 is the same, and stage 2 fits linked tasks as one exact machine. A coupling
+        has the mean of its tasks' kernel weights, and is as strong as the tasks' own parts.
     mu : float
         What steps are divided by. With ``update="perceptron"`` it scales all weights alike, and so changes nothing.
     shrinkage, min_rank : float
@@ -324,7 +364,8 @@ class TwoStageMKMTRLClassifier(_TwoStage, MultiKernelClassifier):
     n_rounds : int
         Pairs that `fit` draws. `partial_fit` plays one for each row.
     update : {"perceptron", "hinge"}
-        Learn from pairs with the wrong sign, or from all whose margin is below one, which mostly finds better weights.
+        Learn from pairs with the wrong sign, as the paper does, or from all whose margin is below one, which mostly
+        finds better weights (``benchmarks/online_quality.py``).
     refresh : int, optional
         Mistakes between refreshes of the relationship. None: as many as there are tasks, and at least 100. A refresh
         costs as much as many rounds, and one before most tasks have learned anything shuts the others out.
@@ -347,7 +388,8 @@ class TwoStageMKMTRLClassifier(_TwoStage, MultiKernelClassifier):
 
     Attributes
     ----------
-    tasks_, classes_, task_classes_, kernels_, kernel_names_, dual_coef_, intercept_, effective_rank_
+    tasks_, classes_, task_classes_, kernels_, kernel_names_, dual_coef_, intercept_, effective_rank_, \
+couplings_, coupling_weights_, part_shares_
         As for `MKMTRLClassifier`. In a stream, tasks are in the order in which they came.
     kernel_weights_ : array (T, K)
         Every task's sum to one: signs tell a direction and no length.
@@ -391,8 +433,8 @@ class TwoStageMKMTRLRegressor(_TwoStage, MultiKernelRegressor):
     ----------
     loss, epsilon, fit_intercept
         As for `MKMTRLRegressor`.
-    kernels, C, mu, shrinkage, min_rank, normalize, n_rounds, update, refresh, average, center_pairs, reservoir, \
-max_exact, task_column, tol, n_jobs, random_state, verbose
+    kernels, C, couplings, mu, shrinkage, min_rank, normalize, n_rounds, update, refresh, average, center_pairs, \
+reservoir, max_exact, task_column, tol, n_jobs, random_state, verbose
         As for `TwoStageMKMTRLClassifier`, which also lists the fitted attributes.
 
     Examples

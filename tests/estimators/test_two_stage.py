@@ -376,3 +376,24 @@ def test_pairs_are_centred_by_the_mean_so_far():
         mine = z[: r + 1][tasks[: r + 1] == tasks[r]]
         mean = (mine.sum(axis=0) + 10 * z[: r + 1].mean(axis=0)) / (len(mine) + 10)
         np.testing.assert_allclose(got[r], z[r] - mean, atol=1e-12)
+
+
+@pytest.mark.parametrize("couplings", [None, "common"])
+def test_the_machines_are_certified(couplings):
+    data = problem("classification")
+    model = TwoStageMKMTRLClassifier(
+        data.kernels, n_rounds=2000, couplings=couplings, class_weight="balanced", tol=1e-4, random_state=0
+    )
+    model.fit(data.X, data.y, tasks=data.tasks)
+    assert 0 <= model.duality_gap_ <= 1e-4 * model.objective_
+    # The hinge losses are the objective less the norms of the functions, which are sums of a f.
+    values = model.decision_function(data.X, data.tasks)
+    sign = np.where(data.y == model.classes_[1], 1.0, -1.0)
+    expected = 0.0
+    for t, task in enumerate(model.tasks_):
+        mine = data.tasks == task
+        a, y = model.dual_coef_[t][:, 0], sign[mine]
+        share = np.where(y > 0, (y > 0).sum(), (y < 0).sum())
+        cost = len(y) / (2 * share)
+        expected += 0.5 * a @ (values[mine] - model.intercept_[t]) + cost @ np.maximum(0, 1 - y * values[mine])
+    assert model.objective_ == pytest.approx(expected, rel=1e-8)

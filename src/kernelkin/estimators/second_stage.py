@@ -16,7 +16,8 @@ from ..learners import SVR, Learner, Machine
 LANDMARKS = 500
 NEGLIGIBLE = 1e-12
 
-Function = tuple[np.ndarray, np.ndarray]
+# Coefficients (n, m), intercepts (m,), the machine's objective and its duality gap.
+Fitted = tuple[np.ndarray, np.ndarray, float, float]
 
 
 @dataclass(frozen=True)
@@ -38,21 +39,22 @@ class SecondStage:
 
     def solve(
         self, values: RowKernels, scaling: Scaling, base: np.ndarray, at: np.ndarray, b: np.ndarray, machine: Machine
-    ) -> Function:
-        """Coefficients (n, m) over the task's rows and intercepts (m,) at kernel weights b (K,).
+    ) -> Fitted:
+        """Coefficients over the task's rows, intercepts, objective and gap at kernel weights b (K,).
 
-        The task has the rows base[at] of those that its scaling was fitted on.
+        A machine on Nystroem features has neither objective nor gap (NaN). The task has the rows base[at] of those that
+        its scaling was fitted on.
         """
         if len(at) > self.max_exact:
             return self._approximate(values, scaling, base, at, b, machine)
         gram = values.combined(b, scaling, base, at, at)
         mirror(gram)
         dual = self.learner.solve(gram, machine, tol=self.tol)
-        return dual.a, dual.intercept.sum(axis=0)
+        return dual.a, dual.intercept.sum(axis=0), dual.primal, max(dual.gap, 0.0)
 
     def _approximate(
         self, values: RowKernels, scaling: Scaling, base: np.ndarray, at: np.ndarray, b: np.ndarray, machine: Machine
-    ) -> Function:
+    ) -> Fitted:
         """A linear machine on Nystroem features: a function that is an expansion over the landmarks."""
         rng = np.random.default_rng(self.seed)
         landmarks = np.sort(rng.choice(len(at), min(LANDMARKS, self.max_exact), replace=False))
@@ -66,7 +68,7 @@ class SecondStage:
         ]
         a = np.zeros(machine.y.shape)
         a[landmarks] = to_features @ np.column_stack([w for w, _ in fits])
-        return a, np.array([c for _, c in fits])
+        return a, np.array([c for _, c in fits]), np.nan, np.nan
 
 
 def _linear_svc(stage: SecondStage, Z: np.ndarray, y: np.ndarray, C: np.ndarray, intercept: bool) -> tuple:

@@ -215,7 +215,15 @@ class _TwoStage(CoupledEstimator):
         self.n_skipped_ = reservoirs.n_skipped
         if stream.classes is not None:
             self.classes_ = np.sort(stream.classes.labels)
-        for name in ("functions_", "dual_coef_", "intercept_", "task_classes_", "nystroem_tasks_"):
+        for name in (
+            "functions_",
+            "dual_coef_",
+            "intercept_",
+            "objective_",
+            "duality_gap_",
+            "task_classes_",
+            "nystroem_tasks_",
+        ):
             self.__dict__.pop(name, None)
 
     def _store_weights(self, labels: np.ndarray, form: Form, values: RowKernels, run: OnlineRun) -> None:
@@ -252,10 +260,10 @@ class _TwoStage(CoupledEstimator):
         every = np.arange(len(data.X))
         shared = values.scaling(every, data.sample_weight, self.normalize) if data.form == "wide" else None
 
-        def one(t: int) -> tuple[Scaling, np.ndarray, np.ndarray]:
+        def one(t: int) -> tuple[Scaling, np.ndarray, np.ndarray, float, float]:
             rows = data.rows[t]
             if faults[t] is not None:
-                return Scaling(np.ones(values.n_kernels)), np.zeros((len(rows), 1)), np.zeros(1)
+                return Scaling(np.ones(values.n_kernels)), np.zeros((len(rows), 1)), np.zeros(1), 0.0, 0.0
             values.check(rows)
             b = self.kernel_weights_[t]
             if shared is not None:
@@ -264,7 +272,8 @@ class _TwoStage(CoupledEstimator):
             return scaling, *stage.solve(values, scaling, rows, np.arange(len(rows)), b, machines[t])
 
         with Workers(self.n_jobs) as workers:
-            scalings, a, intercepts = zip(*workers.map(one, range(data.n_tasks)), strict=True)
+            scalings, a, intercepts, primals, gaps = zip(*workers.map(one, range(data.n_tasks)), strict=True)
+        self.objective_, self.duality_gap_ = float(sum(primals)), float(sum(gaps))
         bank = KernelBank(values.names, values.kernels, scalings if shared is None else (shared,))
         self.functions_ = task_functions(data, bank, self.kernel_weights_.T, a, intercepts)
         self.dual_coef_ = list(a)
@@ -291,6 +300,8 @@ class _TwoStage(CoupledEstimator):
                 for batch in grams.batches()
                 for dual in solve_batch(grams, machines, self._learner(), B, batch, tol=self.tol, each=workers.map)
             ]
+        self.objective_ = sum(dual.primal for dual in duals)
+        self.duality_gap_ = sum(max(dual.gap, 0.0) for dual in duals)
         assert isinstance(grams, CoupledGrams)
         self.part_shares_ = grams.part_shares(B, [dual.a for dual in duals])
         self.dual_coef_, intercepts = tasks_of_machines(duals, data, couplings)
@@ -347,8 +358,8 @@ class TwoStageMKMTRLClassifier(CoupledClassifier, _TwoStage, MultiKernelClassifi
 
     Stage 1 learns kernel weights and task relationship from pairs of rows: whether two rows are of one class should
     show in the sign of the combined kernel (the paper's Algorithm 2). It holds no Gram matrix and nothing of size T x
-    T. Stage 2 fits one kernel machine for each task, one task at a time. There is no duality gap: `MKMTRLClassifier`
-    has one.
+    T. Stage 2 fits one kernel machine for each task, one task at a time. `duality_gap_` certifies these machines at the
+    weights of stage 1, not the weights: for that there is `MKMTRLClassifier`.
 
     Parameters
     ----------
@@ -396,6 +407,8 @@ couplings_, coupling_weights_, part_shares_
     relationship_ : Relationship
         Omega as factors; see `relationship_row`, `related_tasks`. `task_relationship_` and `task_correlation_` are
         dense, made when asked for, and refused above 20,000 tasks.
+    objective_, duality_gap_ : float
+        The sum of the machines' objectives, and how far at most it is above their optimum; NaN with Nystroem features.
     history_ : dict of arrays
         `round`, `mistake_rate` in all rounds up to it, `recent_mistake_rate`.
     n_iter_ : int, rounds played.

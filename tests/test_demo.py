@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import ttest_1samp
 from sklearn.metrics import roc_auc_score
 
 from kernelkin import demo
@@ -86,11 +87,15 @@ def test_the_table_tells_when_another_model_is_better():
 
 
 @pytest.mark.parametrize(("sign", "verdict"), [(1, "better"), (-1, "worse")])
-def test_a_gain_counts_when_it_is_two_standard_errors(sign, verdict):
-    gains = np.array([0.9, 1.0, 1.1])
-    assert demo.describe_gain(sign * gains).endswith(f", {verdict}")
-    assert demo.describe_gain(sign * (gains - 0.9)).endswith(", within the noise")
-    assert demo.describe_gain(sign * gains[:1]).endswith(", within the noise")
+@pytest.mark.parametrize("seed", range(5))
+def test_a_gain_counts_when_a_t_test_says_so(sign, verdict, seed):
+    gains = sign * (0.5 + np.abs(np.random.default_rng(seed).normal(size=4)))
+    clear = ttest_1samp(gains, 0).pvalue < 0.05
+    assert demo.describe_gain(gains).endswith(f", {verdict if clear else 'within the noise'}")
+
+
+def test_one_split_tells_nothing():
+    assert demo.describe_gain(np.array([0.1])) == "+0.1000 ± nan, within the noise"
 
 
 def test_the_command_passes_its_arguments_on(monkeypatch):

@@ -39,7 +39,9 @@ class Unit:
         """Changes with whatever defines the unit, so that no result of another definition is taken for its own."""
         model = self.model
         # scikit-learn shows the parameters that are not the default ones.
-        parts = (self.setting, model.estimator.__repr__(N_CHAR_MAX=1_000_000), model.grid, model.n_splits)
+        parts: tuple = (self.setting, model.estimator.__repr__(N_CHAR_MAX=1_000_000), model.grid, model.n_splits)
+        if model.chooser is not None:
+            parts = (*parts, model.chooser.__repr__(N_CHAR_MAX=1_000_000))
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -155,8 +157,8 @@ def _number(value: Any) -> float | None:
 
 
 def _relative_gap(fitted: Any) -> float | None:
-    gap = getattr(fitted, "duality_gap_", None)
-    return None if gap is None else float(gap / max(abs(fitted.objective_), np.finfo(float).tiny))
+    gap, objective = (getattr(fitted, name, None) for name in ("duality_gap_", "objective_"))
+    return None if gap is None or objective is None else float(gap / max(abs(objective), np.finfo(float).tiny))
 
 
 @contextmanager

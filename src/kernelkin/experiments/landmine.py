@@ -13,10 +13,13 @@ from ..baselines import MTFLClassifier, MTRLClassifier, STLClassifier
 from ..datasets import load_landmine
 from .metrics import AUC
 from .protocol import Goal, Model, Protocol, Setting, Split
-from .rows import OPTIMUM, OURS, PUBLISHED, paper_rows
+from .rows import EXPLAINED_ROWS, OURS, PUBLISHED, paper_rows
 
 POLYNOMIALS = polynomial_kernels(range(1, 6))
 SINGLE = [*gaussian_kernels((0.5, 1.0, 2.0)), *linear_kernels()]
+# What the data set's description says of its fields, and no other row of the table is told.
+TERRAIN = {f"field{field:02d}": "foliated" if field <= 15 else "desert" for field in range(1, 30)}
+INFORMED = f"{OURS} + terrain"
 SETTINGS = tuple(
     Setting(f"{size} rows, {variant}", size, variant) for variant in ("usual", "literal") for size in (30, 50, 80)
 )
@@ -44,21 +47,25 @@ def split(setting: Setting, run: int) -> Split:
 def models(setting: Setting) -> list[Model]:
     balanced: dict[str, Any] = {"class_weight": "balanced"}
     squared: dict[str, Any] = {"loss": "squared", **balanced}
-    data = _data(setting.variant)
-    terrain = {"terrain": dict(zip(data.task_names.tolist(), data.groups.tolist(), strict=True))}
     return [
         Model("STL", STLClassifier(SINGLE, **balanced), {"kernel": [0, 1, 2, 3], "C": [1e-2, 0.1, 1.0]}),
         Model("MTFL", MTFLClassifier(POLYNOMIALS, **squared), {"C": [0.1, 1.0, 10.0]}),
         Model("MTRL", MTRLClassifier(POLYNOMIALS, **squared), {"C": [0.1, 1.0, 10.0]}),
-        *paper_rows("Classifier", POLYNOMIALS, costs=(1e-2, 0.1, 1.0), published_costs=(1e-2, 0.1), **balanced),
+        *paper_rows("Classifier", POLYNOMIALS, costs=(1e-2, 0.1, 1.0), **balanced),
         Model(
             OURS,
             MKMTRLClassifier(POLYNOMIALS, **squared),
             [
-                {"couplings": ["common", terrain], "C": [1e-2, 3e-2, 0.1]},
+                {"couplings": ["common"], "C": [1e-2, 3e-2, 0.1]},
                 {"couplings": [None], "min_rank": [1.0, 4.0], "C": [0.1]},
             ],
             role="ours",
+        ),
+        Model(
+            INFORMED,
+            MKMTRLClassifier(POLYNOMIALS, couplings={"terrain": TERRAIN}, **squared),
+            {"C": [1e-2, 3e-2, 0.1]},
+            role="informed",
         ),
     ]
 
@@ -98,9 +105,12 @@ PROTOCOL = Protocol(
         "Base kernels are polynomials of degree 1 to 5; STL chooses one of three Gaussians and a linear kernel. "
         "Features are standardised by the training rows; classes are weighted. MTFL and MTRL have the squared loss, as "
         "their authors' programs do, and the average of the base kernels.",
-        f"`{PUBLISHED}` is Algorithm 1, 50 iterations; `{OPTIMUM}` the certified optimum of the same objective; "
-        f"`{OURS}` our recommended setting: squared loss; a part of the function that all tasks share, or that fields "
-        "of the same terrain (foliated or desert, as the paper describes them) share, or none and min_rank 1 or 4.",
+        EXPLAINED_ROWS,
+        f"`{OURS}` is our recommended setting: squared loss; a part of the function that all tasks share, or none and "
+        "min_rank 1 or 4. It knows of the tasks what the other rows know: nothing.",
+        f"`{INFORMED}` is not to be compared with the rest: it is told which fields are foliated and which desert, and "
+        "fields of one terrain share a part of the function. It shows what such knowledge is worth; it takes no part "
+        "in what is bold, and goals are judged without it.",
         "Cross-validation has 5 folds inside the training rows and goes by AUC within each fold: values of different "
         "folds are not comparable where a task has two or three mines.",
     ),

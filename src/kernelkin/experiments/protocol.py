@@ -35,8 +35,11 @@ class Setting:
 class Model:
     """One row of the table: an unfitted estimator and the values that cross-validation tries.
 
+    `chooser` is an estimator of the same problem that cross-validation tries instead, where it is much faster.
+
     `grid` is a dict of lists, or a list of such dicts; empty: nothing to choose. `n_splits` is the number of folds;
-    `role` is "ours" for the setting we recommend, "paper" for the paper's own model in any form, "baseline" otherwise.
+    `role` is "ours" for the setting we recommend, "informed" for a model that is told more than the others, "paper" for
+    the paper's own model in any form, "baseline" otherwise.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Model:
     grid: Any = field(default_factory=dict)
     role: str = "baseline"
     n_splits: int = 5
+    chooser: Any = None
 
 
 @dataclass(frozen=True)

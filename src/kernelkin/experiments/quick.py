@@ -41,7 +41,8 @@ def _simpler(model: Model) -> Model:
 def _thin(grid: Mapping[str, Any]) -> dict[str, Any]:
     """The middle value of each parameter; of the costs, every second one."""
     return {
-        name: list(values)[1::2] if name == "C" else [list(values)[len(values) // 2]] for name, values in grid.items()
+        name: list(values)[1::2] or list(values) if name == "C" else [list(values)[len(values) // 2]]
+        for name, values in grid.items()
     }
 
 

@@ -62,10 +62,7 @@ def verdicts(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> list[
     for goal in protocol.goals:
         cell = cells.get((goal.setting, ours or ""))
         if cell is not None:
-            # As many digits as the goal has: the paper's figures are rounded.
-            digits = len(f"{goal.value}".split(".")[1])
-            met = better(round(cell.mean, digits), goal.value)
-            verdict = "met" if met else f"missed by {abs(cell.mean - goal.value):.4f}"
+            verdict = "met" if better(cell.mean, goal.value) else f"missed by {abs(cell.mean - goal.value):.4f}"
             lines.append(f"- {goal.setting}: goal {goal.value:g} ({goal.source}), {ours} {cell.mean:.4f}: {verdict}.")
     for setting in protocol.settings:
         mine = cells.get((setting.name, ours or ""))
@@ -74,7 +71,7 @@ def verdicts(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> list[
         beaten_by = [
             f"{name} ({show(cells[setting.name, name], protocol.metric)})"
             for name, model in models.items()
-            if model.role != "ours" and (setting.name, name) in cells
+            if model.role not in ("ours", "informed") and (setting.name, name) in cells
             if _ahead(cells[setting.name, name], mine, protocol.metric.larger_is_better)
         ]
         if beaten_by:

@@ -32,6 +32,9 @@ def fit_best(model: Model, split: Split, metric: Metric, seed: int) -> tuple[Any
         return clone(model.estimator).fit(split.X, split.y, **given), {}
     search = _ByFold if metric.decisions else MultiTaskCV
     # One generator for all models of a run: they see the same folds.
-    cv = search(model.estimator, model.grid, cv=model.n_splits, scoring=metric.scoring, random_state=seed, n_jobs=1)
+    chooser = model.estimator if model.chooser is None else model.chooser
+    cv = search(chooser, model.grid, cv=model.n_splits, scoring=metric.scoring, random_state=seed, n_jobs=1)
     cv.fit(split.X, split.y, **given)
+    if model.chooser is not None:
+        return clone(model.estimator).set_params(**cv.best_params_).fit(split.X, split.y, **given), cv.best_params_
     return cv.best_estimator_, cv.best_params_

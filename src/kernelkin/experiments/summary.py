@@ -37,7 +37,9 @@ def summarise(protocol: Protocol, results: Sequence[Result]) -> dict[tuple[str, 
         for result in here:
             scores.setdefault(result.model, {})[result.run] = result.score
             seconds.setdefault(result.model, []).append(result.seconds)
-        good = comparable(scores, protocol.metric.larger_is_better)
+        # A model that is told more takes no part in who is best.
+        fair = {m.name for m in protocol.models(setting) if m.role != "informed"}
+        good = comparable({m: runs for m, runs in scores.items() if m in fair}, protocol.metric.larger_is_better)
         for model, runs in scores.items():
             cells[setting.name, model] = _cell(list(runs.values()), float(np.mean(seconds[model])), model in good)
     return cells

@@ -1,0 +1,160 @@
+"""The definitions: splits of the right shape, metrics of the right value, and the authors' stock figures."""
+
+import os
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from kernelkin.datasets import make_related_tasks
+from kernelkin.experiments import find_protocol
+from kernelkin.experiments.engine import list_units, run_protocol, run_unit
+from kernelkin.experiments.metrics import AUC, EXPLAINED, MSE1000, NMSE, score_by_task
+from kernelkin.experiments.store import Store
+
+NAMES = ["stock", "stock-as-published", "landmine", "sarcos", "school"]
+needs_data = pytest.mark.skipif(
+    not os.environ.get("KERNELKIN_DATA"), reason="KERNELKIN_DATA does not name a folder with the data sets"
+)
+
+
+def test_metrics_against_their_definitions():
+    rng = np.random.default_rng(0)
+    y, guess = rng.normal(size=30), rng.normal(size=30)
+    assert MSE1000.function(y, guess) == pytest.approx(1000 * np.mean((y - guess) ** 2))
+    assert NMSE.function(y, guess) == pytest.approx(np.mean((y - guess) ** 2) / y.var())
+    assert NMSE.function(y, np.full(30, y.mean())) == pytest.approx(1.0)
+    assert EXPLAINED.function(y, guess) == pytest.approx(1 - NMSE.function(y, guess))
+    assert AUC.function(y > 0, guess) == pytest.approx(roc_auc_score(y > 0, guess))
+
+
+def test_scores_are_of_each_task_and_undefined_ones_are_left_out():
+    y, value = np.array([0, 1, 1, 1]), np.array([0.1, 0.9, 0.3, 0.4])
+    tasks = np.array(["a", "a", "b", "b"])
+    assert score_by_task(AUC, y, value, tasks, ["a", "b", "c"]) == {"a": 1.0}
+    wide = score_by_task(NMSE, np.eye(3), np.eye(3), None, ["x", "y", "z"])
+    assert wide == {"x": 0.0, "y": 0.0, "z": 0.0}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_has_the_rows_it_must_have(name):
+    protocol = find_protocol(name)
+    names = protocol.model_names()
+    assert len(names) == len(set(names))
+    for setting in protocol.settings:
+        roles = [model.role for model in protocol.models(setting)]
+        assert roles.count("ours") == 1
+    assert {model for _, model in protocol.paper} <= set(names)
+    assert {setting for setting, _ in protocol.paper} <= {setting.name for setting in protocol.settings}
+    if name != "stock-as-published":
+        assert {"AVG", "STL", "IMKL", "MK-MTRL (paper)", "MK-MTRL (optimum)"} <= set(names)
+        assert protocol.runs == 10 and protocol.goals
+    if not protocol.metric.decisions:
+        assert "Mean" in names
+
+
+def test_an_unknown_experiment_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match=r"no experiment is named 'flowers'.*landmine"):
+        find_protocol("flowers")
+
+
+def test_landmine_split_on_a_stand_in(monkeypatch):
+    from sklearn.utils import Bunch
+
+    from kernelkin.experiments import landmine
+
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(["a", "b"], 100)
+    y = np.tile((np.arange(100) < 10).astype(int), 2)
+    data = Bunch(X=3 + rng.normal(size=(200, 9)), y=y, tasks=tasks, task_names=np.array(["a", "b"]))
+    monkeypatch.setattr(landmine, "_data", lambda variant: data)
+    setting = landmine.SETTINGS[0]
+    split = landmine.split(setting, 0)
+    assert split.X.shape == (60, 9) and split.X_test.shape == (140, 9)
+    for task in ("a", "b"):
+        assert split.y[split.tasks == task].sum() == 3
+    assert np.allclose(split.X.mean(axis=0), 0) and np.allclose(split.X.std(axis=0), 1)
+    assert not np.allclose(split.X_test.mean(axis=0), 0, atol=1e-3)
+    again, other = landmine.split(setting, 0), landmine.split(setting, 1)
+    assert np.array_equal(split.X, again.X) and not np.array_equal(split.X, other.X)
+
+
+def test_school_split_is_by_ratio_in_every_task(monkeypatch):
+    from sklearn.utils import Bunch
+
+    from kernelkin.experiments import school
+
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(["a", "b"], [50, 30])
+    data = Bunch(X=rng.normal(size=(80, 4)), y=rng.normal(size=80), tasks=tasks, task_names=np.array(["a", "b"]))
+    monkeypatch.setattr(school, "_data", lambda: data)
+    split = school.split(school.SETTING, 0)
+    assert [(split.tasks == t).sum() for t in ("a", "b")] == [30, 18]
+    assert [(split.tasks_test == t).sum() for t in ("a", "b")] == [20, 12]
+
+
+def test_sarcos_split_shares_its_rows_among_sizes(monkeypatch):
+    from sklearn.utils import Bunch
+
+    from kernelkin.experiments import sarcos
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 21))
+    data = Bunch(X=X, y=X[:, :7] + 1.0, target_names=[f"torque{j}" for j in range(1, 8)])
+    monkeypatch.setattr(sarcos, "_data", lambda: data)
+    small, large = (sarcos.split(s, 3) for s in sarcos.PROTOCOL.settings[:2])
+    assert small.X.shape == (15, 21) and small.X_test.shape == (1985, 21)
+    assert large.X.shape == (50, 21) and large.y_test.shape == (1950, 7)
+    assert np.allclose(large.y.mean(axis=0), 0) and np.allclose(large.y.std(axis=0), 1)
+
+
+def test_landmine_models_run_on_related_tasks(monkeypatch):
+    """Every model of the table, on data of our own."""
+    from sklearn.utils import Bunch
+
+    from kernelkin.experiments import landmine
+
+    made = make_related_tasks(n_tasks=3, n_groups=1, n_kernels=3, n_samples=60, random_state=0, regression=False)
+    names, codes = np.unique(made.tasks, return_inverse=True)
+    fields = np.array([f"field{8 * t + 1:02d}" for t in range(len(names))])  # of both terrains
+    data = Bunch(X=made.X, y=(made.y > 0).astype(int), tasks=fields[codes], task_names=fields)
+    monkeypatch.setattr(landmine, "_data", lambda variant: data)
+    protocol = find_protocol("landmine-quick")
+    results = [run_unit(protocol, unit) for unit in list_units(protocol, 1)]
+    assert [r.model for r in results] == protocol.model_names()
+    for result in results:
+        assert 0.0 <= result.score <= 1.0 and len(result.scores) == 3
+    ours = results[-2]
+    assert ours.model == landmine.OURS
+    assert ours.chosen and ours.relative_gap <= 1e-3
+
+
+@needs_data
+def test_stock_as_published(tmp_path):
+    """The authors' table, its faults and what is left without them."""
+    protocol = find_protocol("stock-as-published")
+    results = {r.model: r for r in run_protocol(protocol, Store(tmp_path), runs=1)}
+    score = {name: result.score for name, result in results.items()}
+    assert score["Mean"] == pytest.approx(0.691, abs=1e-3)
+    assert score["STL (with the fault)"] == pytest.approx(0.756, abs=1e-3)
+    assert score["STL (done right)"] == pytest.approx(0.920, abs=1e-3)
+    assert score["IMKL"] == pytest.approx(0.675, abs=5e-3)
+    assert score["MK-MTRL (without it)"] == pytest.approx(0.667, abs=3e-3)
+    assert score["MK-MTRL (optimum)"] == pytest.approx(0.667, abs=3e-3)
+    # The authors' program ends at 0.651; its threshold is known, its Newton steps are not to the letter.
+    assert score["MK-MTRL (with the threshold)"] == pytest.approx(0.655, abs=0.01)
+    assert score["MK-MTRL (with the threshold)"] < score["MK-MTRL (without it)"] - 0.005
+    assert results["MK-MTRL (optimum)"].effective_rank == pytest.approx(1.0, abs=1e-6)
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["stock", "landmine", "sarcos", "school"])
+def test_cheap_rows_on_the_real_data(name, tmp_path):
+    protocol = find_protocol(f"{name}-quick")
+    results = run_protocol(protocol, Store(tmp_path), runs=1, models=["Mean", "AVG"])
+    assert results[-1].model == "AVG"
+    assert results[-1].seconds > 0 and results[-1].chosen
+    better = protocol.metric.larger_is_better
+    if len(results) == 2:
+        mean, average = (r.score for r in results)
+        assert name == "stock" or (average > mean if better else average < mean)

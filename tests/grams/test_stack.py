@@ -16,10 +16,12 @@ def tolerance(stack):
     return 200 * np.finfo(stack.values.dtype).eps
 
 
-# The larger stacks are cut into pieces.
-@pytest.fixture(params=[(4, 30), (3, 160)], ids=["whole", "pieces"])
-def shape(request):
-    return request.param
+@pytest.fixture(params=["whole", "pieces"])
+def shape(request, monkeypatch):
+    if request.param == "pieces":
+        monkeypatch.setattr("kernelkin.grams.stack._SMALL", 0)
+        monkeypatch.setattr("kernelkin.grams.stack._PIECE", 100)
+    return 4, 30
 
 
 @pytest.fixture(params=[np.float64, np.float32])

@@ -82,9 +82,10 @@ def _rich_console() -> Any:
 
 
 def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+    from rich.box import SIMPLE
     from rich.table import Table
 
-    table = Table(box=None, header_style="bold", padding=(0, 1))
+    table = Table(box=SIMPLE, header_style="bold", padding=(0, 1))
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right")
     for row in rows:

@@ -136,19 +136,22 @@ def _rows(result: DemoResult) -> list[list[str]]:
         for t in range(10)
     ]
     mean = [cell for table in tables for cell in _starred([runs.mean() for runs in table.values()])]
-    error = [f"±{standard_error(runs.mean(axis=1)):.4f} " for table in tables for runs in table.values()]
-    return [*tasks, [], ["mean", *mean], ["", *error]]
+    rows = [*tasks, [], ["mean", *mean]]
+    if len(result.auc[OURS]) > 1:
+        error = [f"±{standard_error(runs.mean(axis=1)):.4f}" for table in tables for runs in table.values()]
+        rows.append(["", *error])
+    return rows
 
 
 def _starred(values: Sequence[float]) -> list[str]:
-    """Numbers as text, a star at those that nobody beats as shown."""
+    """Numbers as text, a star before those that nobody beats as shown."""
     best = max(round(value, 4) for value in values)
-    return [f"{value:.4f}{'*' if round(value, 4) == best else ' '}" for value in values]
+    return [f"{'*' if round(value, 4) == best else ''}{value:.4f}" for value in values]
 
 
 def standard_error(values: np.ndarray) -> float:
-    """The standard error of the mean of values (n,); NaN for one."""
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+    """The standard error of the mean of values (n,)."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 def describe_gain(gains: np.ndarray) -> str:
@@ -159,6 +162,8 @@ def describe_gain(gains: np.ndarray) -> str:
     """
     from scipy.stats import t
 
+    if len(gains) == 1:
+        return f"{gains[0]:+.4f}, on one split"
     mean, error = gains.mean(), standard_error(gains)
     least = t.ppf(0.975, len(gains) - 1) * error
     verdict = "better" if mean > least else "worse" if mean < -least else "within the noise"

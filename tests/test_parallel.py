@@ -41,7 +41,6 @@ def test_an_error_reaches_the_caller(n_jobs):
 def test_blas_keeps_to_one_thread_inside_and_is_set_free_after(n_jobs):
     with threadpool_limits(2, "blas"):
         before = blas_threads()
-        assert set(before) == {2}
         with pytest.raises(KeyboardInterrupt), Workers(n_jobs):
             assert set(blas_threads()) == {1}
             raise KeyboardInterrupt

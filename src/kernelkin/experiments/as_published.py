@@ -112,8 +112,8 @@ PROTOCOL = Protocol(
         "MK-MTRL gains less.",
         "Not reproduced: with the threshold the authors' program gives 0.651 and ours 0.6605; its MK-MTFL gives 0.677 "
         "and ours 0.692. Why is not known. For the threshold, the damping of Newton's steps, where weights that were "
-        "set to zero start again, the ridge on B'B, the number of inner steps and the place of the threshold were varied; "
-        "none that follows their description comes to 0.651. IMKL is 0.675 in their program, 0.680 here.",
+        "set to zero start again, the ridge on B'B, the number of inner steps and the place of the threshold were "
+        "varied; none that follows their description comes to 0.651. IMKL is 0.675 in their program, 0.680 here.",
         "Gaussians of width 1e-4 are identity matrices on the training rows and zero on the test rows: extra ridge. "
         "The last stock (AIG) is not seen by any kernel. Predicting the training mean scores 0.691.",
     ),

@@ -21,7 +21,7 @@ class Status(Enum):
 
     CONVERGED = "the relative duality gap is below tol"
     STATIONARY = "the kernel weights no longer change; solver='joint' can close the rest of the gap"
-    STALLED = "no further progress within the rounding of the machines; loosen tol, or give X in float64 if it is float32"
+    STALLED = "no further progress within the rounding of the machines; loosen tol, or give X as float64"
     MAX_ITER = "stopped at max_iter; raise max_iter or loosen tol"
 
 

@@ -1,0 +1,85 @@
+"""Configuration of the documentation; `make docs` builds it, with warnings as errors."""
+
+import re
+import warnings
+from pathlib import Path
+
+import matplotlib
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+
+import kernelkin
+
+matplotlib.use("Agg")
+
+project = "kernelkin"
+author = "The kernelkin developers"
+copyright = author
+version = release = kernelkin.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "results", "gallery/*.ipynb", "gallery/*.md5", "gallery/*.py"]
+templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["kernelkin.css"]
+html_theme = "furo"
+html_title = "kernelkin"
+html_copy_source = html_show_sourcelink = False
+
+# A name in single backticks that the reference knows becomes a link.
+default_role = "py:obj"
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_default_options = {"show-inheritance": False}
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(Path(__file__).parents[1] / "examples"),
+    "gallery_dirs": "gallery",
+    "filename_pattern": "/plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "matplotlib_animations": False,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+    "min_reported_time": 1,
+    "show_memory": False,
+    "doc_module": ("kernelkin",),
+    "backreferences_dir": "generated/backreferences",
+    "reference_url": {"kernelkin": None},
+}
+# Figures are saved, not shown.
+warnings.filterwarnings("ignore", message=".*non-interactive.*")
+
+
+def to_mathml(tex: str, block: bool) -> str:
+    """LaTeX as MathML, which browsers draw without any script or network."""
+    tex = re.sub(r"\\(?:b|B)ig(?![a-z])", "", tex).replace(r"\dots", r"\ldots").replace(r"\iff", r"\Leftrightarrow")
+    if r"\\" in tex and r"\begin" not in tex:
+        tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
+    return tex2mathml(tex, as_block=block)
+
+
+def visit_math(translator, node):
+    translator.body.append(to_mathml(node.astext(), block=False))
+    raise nodes.SkipNode
+
+
+def visit_displaymath(translator, node):
+    translator.body.append(f'<div class="math">{to_mathml(node.astext(), block=True)}</div>')
+    raise nodes.SkipNode
+
+
+def setup(app):
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_displaymath, None))
+    app.config.html_math_renderer = "mathml"

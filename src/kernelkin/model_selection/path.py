@@ -19,7 +19,7 @@ from ..grams.build import RawGrams, scale_grams
 from ..grams.heldout import held_out
 from ..objective import Evaluation, Objective
 from ..parallel import Each, serially
-from ..solvers import Solution, Status
+from ..solvers import SOLVERS, Run, Solution, Status
 from .folds import Fold
 from .grid import Line
 
@@ -71,19 +71,23 @@ class Trail:
     def __init__(self) -> None:
         self._past: list[tuple[float, np.ndarray, list[np.ndarray]]] = []
 
-    def add(self, estimator: Any, solution: Solution) -> None:
+    def follow(self, estimator: Any, objective: Objective) -> Solution:
+        """Solve the next problem, by the estimator's solver."""
+        B, objective = self._start(estimator, objective)
+        solver = SOLVERS[estimator.solver]() if isinstance(estimator.solver, str) else estimator.solver
+        solution = solver.minimise(Run(objective, estimator.tol), B, estimator.max_iter)
         duals = [dual.a / estimator.C for dual in solution.duals]
         self._past = [*self._past[-1:], (_place(estimator), solution.B * estimator.C, duals)]
+        return solution
 
-    def lead(self, estimator: Any, objective: Objective) -> Objective:
-        """Where to start, set on both."""
+    def _start(self, estimator: Any, objective: Objective) -> tuple[np.ndarray | None, Objective]:
+        """Where weights and machines start; from the solver's own start where nothing is near."""
         place, B, a = self._past[-1] if self._past else (np.inf, np.zeros(0), [])
         distance = _place(estimator) - place
         if abs(distance) > _FAR or not B.any():
-            return objective
+            return estimator._start(objective), objective
         by_B, by_a = (np.exp(power * distance) for power in self._powers())
-        estimator.init = (B * by_B / estimator.C).T
-        return WarmObjective.of(objective, [part * by_a * estimator.C for part in a])
+        return B * by_B / estimator.C, WarmObjective.of(objective, [part * by_a * estimator.C for part in a])
 
     def _powers(self) -> tuple[float, float]:
         """Those of B and of a, between the last two solutions."""
@@ -121,11 +125,7 @@ class GramFold:
             # A fit leaves marks on its estimator, and other folds have the same one.
             estimator: Any = copy(step.estimator)
             objective = estimator._pose(self.train, self.couplings)(self.grams)
-            if line.warm:
-                objective = trail.lead(estimator, objective)
-            solution = estimator._solve(objective)
-            if line.warm:
-                trail.add(estimator, solution)
+            solution = trail.follow(estimator, objective) if line.warm else estimator._solve(objective)
             yield Outcome(self._values(solution), _converged(solution), time.perf_counter() - began)
 
     def _values(self, solution: Solution) -> list[np.ndarray]:

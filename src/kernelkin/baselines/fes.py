@@ -41,7 +41,9 @@ class FESRegressor(MultivariateTasks):
 
     Attributes
     ----------
-    coef_ : array (T, d); intercept_ : array (T,); tasks_ : array (T,).
+    coef_ : array (T, d)
+    intercept_ : array (T,)
+    tasks_ : array (T,)
     objective_, duality_gap_, n_iter_ : the objective, how far at most it is above the optimum, steps taken.
     history_ : dict of arrays `iteration`, `objective`, `bound`, `relative_gap`.
     effective_rank_ : exp of the entropy of the normalised singular values of the coefficients.

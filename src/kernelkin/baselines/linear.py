@@ -51,7 +51,9 @@ class OLSRegressor(_SeparateTasks):
 
     Attributes
     ----------
-    coef_ : array (T, d); intercept_ : array (T,); tasks_ : array (T,).
+    coef_ : array (T, d)
+    intercept_ : array (T,)
+    tasks_ : array (T,)
     models_ : scikit-learn's model of each task.
 
     Examples

@@ -48,7 +48,9 @@ class MRCERegressor(MultivariateTasks):
 
     Attributes
     ----------
-    coef_ : array (T, d); intercept_ : array (T,); tasks_ : array (T,).
+    coef_ : array (T, d)
+    intercept_ : array (T,)
+    tasks_ : array (T,)
     precision_ : array (T, T), the inverse covariance of the errors.
     task_relationship_ : array (T, T), the covariance of the errors, of trace one.
     objective_, n_iter_ : the objective, rounds taken.

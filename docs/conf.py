@@ -1,6 +1,7 @@
 """Configuration of the documentation; `make docs` builds it, with warnings as errors."""
 
 import re
+import sys
 import warnings
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 import kernelkin
 
 matplotlib.use("Agg")
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "kernelkin"
 author = "The kernelkin developers"
@@ -39,7 +41,6 @@ myst_heading_anchors = 3
 
 autosummary_generate = True
 autodoc_typehints = "none"
-autodoc_default_options = {"show-inheritance": False}
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
@@ -47,7 +48,7 @@ sphinx_gallery_conf = {
     "examples_dirs": str(Path(__file__).parents[1] / "examples"),
     "gallery_dirs": "gallery",
     "filename_pattern": "/plot_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.GalleryOrder",
     "matplotlib_animations": False,
     "download_all_examples": False,
     "remove_config_comments": True,
@@ -62,11 +63,19 @@ sphinx_gallery_conf = {
 warnings.filterwarnings("ignore", message=".*non-interactive.*")
 
 
+# What docutils reads otherwise than LaTeX, or not at all.
+TEX = (
+    (r"\\([td]?)frac(\d)(\d)", r"\\\1frac{\2}{\3}"),
+    (r"\\[bB]ig\s*([(\[])", r"\\left\1"),
+    (r"\\[bB]ig\s*([)\]])", r"\\right\1"),
+    (r"\\dots\b", r"\\ldots"),
+)
+
+
 def to_mathml(tex: str, block: bool) -> str:
     """LaTeX as MathML, which browsers draw without any script or network."""
-    tex = re.sub(r"\\(?:b|B)ig(?![a-z])", "", tex).replace(r"\dots", r"\ldots").replace(r"\iff", r"\Leftrightarrow")
-    if r"\\" in tex and r"\begin" not in tex:
-        tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
+    for pattern, ours in TEX:
+        tex = re.sub(pattern, ours, tex)
     return tex2mathml(tex, as_block=block)
 
 

@@ -4,7 +4,7 @@ Few days, many shops
 
 Twelve ice-cream shops want to know what they will sell. Each has a handful of days on record: too few to learn from
 alone. All shops sell more when it is warm. The shops at the sea also depend on how close the next holiday is, those in
-town on the price. Nobody tells the model any of this.
+town on the price; one likes what another does not. Nobody tells the model any of this.
 
 A part of the function that all shops have in common (``couplings="common"``) is learned from everybody's days, and what
 is peculiar to a shop from its own.
@@ -19,7 +19,6 @@ import pandas as pd
 
 from kernelkin import AverageRegressor, IMKLRegressor, MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.model_selection import MultiTaskCV
-from kernelkin.plots import KernelWeightsDisplay
 
 N_SHOPS, N_TEST = 12, 100
 
@@ -38,7 +37,10 @@ def make_shops(n_days, seed=0):
             "humidity": rng.uniform(30, 90, n),
         }
     )
-    size, taste = rng.normal(0, 0.5, N_SHOPS).repeat(n_days), rng.normal(1, 0.2, N_SHOPS).repeat(n_days)
+    size, taste = (
+        rng.normal(0, 0.5, N_SHOPS).repeat(n_days),
+        (rng.normal(1, 0.2, N_SHOPS) * np.tile([1, -1], 6)).repeat(n_days),
+    )
     warm = 2 * np.exp(-(((X["temperature"] - 27) / 8) ** 2))
     own = np.where(np.char.startswith(shops, "sea"), np.sin(6 * X["holiday"]), np.sin(3 * (X["price"] - 3)))
     return X, (size + warm + taste * own + rng.normal(0, 0.3, n)).to_numpy(), shops
@@ -72,28 +74,31 @@ for name, values in scores.items():
     print(f"{name:24s}", "  ".join(f"{n} days: {value:.2f}" for n, value in zip(days, values, strict=True)))
 
 # %%
-# Left, how well other days are predicted: the fewer days a shop has, the more it gains. Right, the kernels that each
-# shop's own part uses, learned from 20 days a shop: the model has found the sea and the town.
+# Left, how well other days are predicted: the fewer days a shop has, the more it gains. Right, the kernels of what is
+# common and of what is each shop's own, learned from 20 days a shop.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", width_ratios=(1, 1.1))
+model = fitted["MK-MTRL, common part", 20]
+weights = np.vstack([model.coupling_weights_, model.kernel_weights_])
+shares = weights / weights.sum(axis=1, keepdims=True)
+columns = [*X.columns, "linear"]
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 styles = [("o", "--", "#E69F00"), ("^", "-.", "#56B4E9"), ("s", "-", "#0072B2")]
 for (name, values), (marker, line, color) in zip(scores.items(), styles, strict=True):
     left.plot(days, values, marker=marker, linestyle=line, color=color, label=name)
-left.set(xscale="log", xlabel="training days a shop", ylabel="R² on other days, mean of 12 shops")
+left.set(xscale="log", xlabel="training days a shop", ylabel="R² on other days", title="How well sales are predicted")
 left.set_xticks(days, labels=days)
 left.minorticks_off()
 left.spines[["top", "right"]].set_visible(False)
 left.legend(frameon=False)
-model = fitted["MK-MTRL, common part", 20]
-KernelWeightsDisplay.from_estimator(model, ax=right)
-right.set(xlabel="", ylabel="", title="own part: share of each kernel")
-
-# %%
-# What the shops have in common depends most on the temperature. Holiday and price are there too: what half of the shops
-# do is part of what they all do on average.
-
-for name, weight in zip(model.kernel_names_, model.coupling_weights_[0], strict=True):
-    print(f"{name:30s} {weight:.3f}")
+image = right.imshow(shares, cmap="YlGnBu", vmin=0, aspect="auto")
+right.set_yticks(range(13), labels=["all shops", *model.tasks_])
+right.set_xticks(range(6), labels=columns, rotation=30, ha="right")
+right.axhline(0.5, color="white", linewidth=4)
+right.set_title("What they depend on")
+right.spines[:].set_visible(False)
+figure.colorbar(image, label="share of the kernel")
+plt.show()
 
 # %%
 # ``part_shares_`` says how much of the variance of each shop's function is its own and how much is common (a share is

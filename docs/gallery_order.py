@@ -1,0 +1,24 @@
+"""The order of the gallery: from what to see first to what is for the curious."""
+
+ORDER = (
+    "shops",
+    "digits",
+    "groups",
+    "unseen_tasks",
+    "cross_validation",
+    "views",
+    "precomputed",
+    "stream",
+    "certificate",
+    "collapse",
+)
+
+
+class GalleryOrder:
+    """The place of an example; one that is not in the list is an error."""
+
+    def __init__(self, src_dir: str) -> None:
+        self.src_dir = src_dir
+
+    def __call__(self, filename: str) -> int:
+        return ORDER.index(filename.removeprefix("plot_").removesuffix(".py"))

@@ -24,6 +24,8 @@ from .baselines import (
 )
 from .estimators import MKMTRLClassifier, MKMTRLRegressor, TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor
 from .kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, view_kernels
+from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
+from .persistence import load_model, save_model
 from .registry import models
 
 __version__ = "0.1.0"
@@ -42,13 +44,16 @@ __all__ = [
     "MKMTFLClassifier",
     "MKMTFLRegressor",
     "MKMTRLClassifier",
+    "MKMTRLClassifierCV",
     "MKMTRLRegressor",
+    "MKMTRLRegressorCV",
     "MRCERegressor",
     "MTFLClassifier",
     "MTFLRegressor",
     "MTRLClassifier",
     "MTRLRegressor",
     "MeanRegressor",
+    "MultiTaskCV",
     "OLSRegressor",
     "STLClassifier",
     "STLRegressor",
@@ -56,7 +61,9 @@ __all__ = [
     "TwoStageMKMTRLRegressor",
     "gaussian_kernels",
     "linear_kernels",
+    "load_model",
     "models",
     "polynomial_kernels",
+    "save_model",
     "view_kernels",
 ]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import import_module
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -22,19 +24,26 @@ def serially(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
     return [function(item) for item in items]
 
 
+@cache
+def _controller() -> Any:
+    """Finds the BLAS libraries of this process, once: a search takes as long as a small fit."""
+    from threadpoolctl import ThreadpoolController
+
+    import_module("scipy.linalg")  # it brings a BLAS of its own
+    return ThreadpoolController()
+
+
 class Workers:
     """`with Workers(n_jobs) as workers: workers.map(function, items)`, in order, by `n_jobs` threads."""
 
     def __init__(self, n_jobs: int | None = None) -> None:
         from joblib import effective_n_jobs
-        from threadpoolctl import ThreadpoolController
 
         self.n_jobs: int = effective_n_jobs(n_jobs)
-        self._controller = ThreadpoolController()
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
-        self._limits = self._controller.limit(limits=1, user_api="blas")
+        self._limits = _controller().limit(limits=1, user_api="blas")
         self._pool = ThreadPoolExecutor(self.n_jobs) if self.n_jobs > 1 else None
         return self
 

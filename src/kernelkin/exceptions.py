@@ -12,6 +12,10 @@ class GramMemoryError(MemoryError):
     """The Gram matrices of a fit would not fit into memory."""
 
 
+class ModelFileError(ValueError):
+    """A file is not a saved model, or not one that can be loaded."""
+
+
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line that called into the package, however deep the call has gone since."""
     frame, level = sys._getframe(1), 2

@@ -2,6 +2,7 @@
 
 from .convergence import ConvergenceDisplay
 from .kernel_weights import KernelWeightsDisplay
+from .part_shares import PartSharesDisplay
 from .prediction_split import PredictionSplitDisplay
 from .relationship import TaskRelationshipDisplay
 from .task_scores import TaskScoresDisplay
@@ -12,12 +13,14 @@ DISPLAYS = {
     "convergence": ConvergenceDisplay,
     "task_scores": TaskScoresDisplay,
     "prediction_split": PredictionSplitDisplay,
+    "part_shares": PartSharesDisplay,
 }
 
 __all__ = [
     "DISPLAYS",
     "ConvergenceDisplay",
     "KernelWeightsDisplay",
+    "PartSharesDisplay",
     "PredictionSplitDisplay",
     "TaskRelationshipDisplay",
     "TaskScoresDisplay",

@@ -1,0 +1,99 @@
+"""Which tasks live off what tasks share, and which on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ._axes import extent, label_ticks, new_axes
+
+OWN = "own"
+# Neighbours differ in lightness, so they are told apart in grey too; the own part, which comes last, is the lightest.
+SHADES = ("#08306b", "#E69F00", "#009E73", "#56B4E9", "#D55E00")
+OWN_SHADE = "0.85"
+
+
+class PartSharesDisplay:
+    """How much of each task's function comes from each coupling and from its own part, as stacked bars.
+
+    Parameters
+    ----------
+    shares : array (T, 1 + n_couplings)
+        Of each task, the share of its own part, then of each coupling's; rows sum to one.
+    tasks : sequence of T labels
+    couplings : sequence of names of the couplings
+
+    Attributes
+    ----------
+    order_ : array (T,), the task drawn in each row, from the bottom: those first that are most on their own.
+    bars_ : dict of str to the bars of each part.
+    ax_, figure_ : where it is drawn.
+
+    Examples
+    --------
+    >>> from kernelkin.plots import PartSharesDisplay
+    >>> display = PartSharesDisplay([[0.2, 0.8], [0.7, 0.3], [0.4, 0.6]], ["a", "b", "c"], ["common"])
+    >>> display.order.tolist()
+    [1, 2, 0]
+    """
+
+    def __init__(self, shares: Any, tasks: Sequence[Any], couplings: Sequence[str]) -> None:
+        self.shares = np.asarray(shares, dtype=np.float64)
+        self.tasks, self.couplings = np.asarray(tasks), [str(name) for name in couplings]
+        if self.shares.shape != (len(self.tasks), 1 + len(self.couplings)):
+            raise ValueError(
+                f"shares of {len(self.tasks)} tasks, their own and of {len(self.couplings)} couplings, have shape "
+                f"{(len(self.tasks), 1 + len(self.couplings))}, not {self.shares.shape}"
+            )
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> PartSharesDisplay:
+        """Draw the `part_shares_` of an estimator that was fitted with couplings."""
+        check_is_fitted(estimator)
+        if not getattr(estimator, "couplings_", ()) or not hasattr(estimator, "part_shares_"):
+            raise ValueError(
+                f"this {type(estimator).__name__} has no shares of parts: fit MK-MTRL with couplings, such as 'common'"
+            )
+        names = [coupling.name for coupling in estimator.couplings_]
+        return cls(estimator.part_shares_, estimator.tasks_, names).plot(ax)
+
+    @property
+    def order(self) -> np.ndarray:
+        """The tasks from the one most on its own to the one that shares most, (T,)."""
+        return np.argsort(-self.shares[:, 0], kind="stable")
+
+    def plot(self, ax: Any = None) -> PartSharesDisplay:
+        """Draw on `ax`, or on a new figure."""
+        T = len(self.tasks)
+        self.ax_ = new_axes(ax, 5.5, extent(T, 0.32, 1.2, 11.5))
+        self.figure_, self.order_ = self.ax_.figure, self.order
+        shades = [SHADES[i % len(SHADES)] for i in range(len(self.couplings))]
+        # What is shared first, so that it starts at zero and can be compared; what is a task's own fills up to one.
+        parts = np.roll(self.shares[self.order_], -1, axis=1).T
+        ends = np.cumsum(parts, axis=0)
+        self.bars_ = {
+            name: self._draw_part(name, values, end - values, shade)
+            for name, values, end, shade in zip([*self.couplings, OWN], parts, ends, [*shades, OWN_SHADE], strict=True)
+        }
+        label_ticks(self.ax_.yaxis, self.tasks[self.order_])
+        self.ax_.set(xlabel="share of the variance of each task's function", ylabel="task")
+        self.ax_.set(xlim=(0, 1), ylim=(-0.6, T - 0.4))
+        self.ax_.spines[["top", "right"]].set_visible(False)
+        self.ax_.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+        return self
+
+    def _draw_part(self, name: str, values: np.ndarray, left: np.ndarray, shade: str) -> Any:
+        T = len(values)
+        return self.ax_.barh(
+            np.arange(T),
+            values,
+            left=left,
+            height=0.8 if T <= 40 else 1.0,
+            color=shade,
+            edgecolor="white",
+            linewidth=0.5 if T <= 40 else 0.0,
+            label=f"{name} (mean {values.mean():.0%})",
+        )

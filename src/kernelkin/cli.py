@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import __version__
+from .commands import compare, fit, inspect, models, predict, report
 from .experiments import command as reproduction
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -126,6 +127,17 @@ COMMANDS = (
         "  kernelkin demo\n  kernelkin demo --rows 100 --splits 5 -o pictures",
         _demo_arguments,
         _demo,
+    ),
+    *(
+        Command(name, module.HELP, module.EXAMPLES, module.add_arguments, module.run)
+        for name, module in {
+            "fit": fit,
+            "predict": predict,
+            "inspect": inspect,
+            "compare": compare,
+            "report": report,
+            "models": models,
+        }.items()
     ),
     Command(
         "reproduce",

@@ -1,0 +1,198 @@
+"""From a table to fitted models: what is asked of it, which models, which of their parameters."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..data import listing
+from ..registry import Model, find_model
+from ..schema import TableSchema, check_columns
+from .kernel_spec import read_kernels
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+# Whole numbers with at most this many different values are taken for classes.
+MOST_CLASSES = 10
+# Below this share of the rarer of two classes, accuracy says little.
+RARE = 0.2
+
+
+def add_data_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("data", metavar="DATA", help="a CSV, TSV or Parquet file with a header, or - for CSV on stdin")
+    parser.add_argument("--task", required=True, metavar="COL", help="the column that says which task a row belongs to")
+    parser.add_argument("--target", required=True, metavar="COL", help="the column to predict")
+    parser.add_argument("--drop", nargs="+", default=[], metavar="COL", help="columns to leave out")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--classification", action="store_true", help="the target is a class, whatever it looks like")
+    kind.add_argument("--regression", action="store_true", help="the target is a number, whatever it looks like")
+
+
+def add_model_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--kernels", nargs="+", metavar="SPEC", help="see below (default: Gaussians and linear)")
+    parser.add_argument("--couplings", choices=["common"], help="let tasks share a part of their functions")
+    parser.add_argument("--cv", action="store_true", help="choose parameters by 5-fold cross-validation")
+    parser.add_argument("--balanced", action="store_true", help="weigh the classes of each task equally")
+    parser.add_argument("--scoring", metavar="NAME", help="accuracy, roc_auc, r2 or another score of scikit-learn")
+    parser.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: 1)")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A table whose rows all have a task and a target, and what is asked of it.
+
+    `notes` are what a user should know of how the table was read; `scoring` may be the reason for another score.
+    """
+
+    frame: DataFrame
+    task: str
+    target: str
+    drop: tuple[str, ...]
+    regression: bool
+    scoring: str
+    notes: tuple[str, ...]
+
+    def schema(self, rows: np.ndarray | slice = slice(None)) -> TableSchema:
+        """Learned from some of the rows."""
+        return TableSchema.fit(self.frame.iloc[rows], self.task, self.target, self.drop, regression=self.regression)
+
+
+def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
+    """Look at a table: which rows count, and whether to classify or to regress."""
+    task, target = arguments.task, arguments.target
+    check_columns(frame, [task, target, *arguments.drop])
+    if task == target:
+        raise ValueError(f"--task and --target are the same column, {task!r}")
+    notes = []
+    missing = frame[[task, target]].isna().any(axis=1)
+    if missing.any():
+        notes.append(f"Left out {missing.sum()} of {len(frame)} rows, which have no {task!r} or no {target!r}.")
+        frame = frame[~missing]
+    if not len(frame):
+        raise ValueError(f"no row has both a {task!r} and a {target!r}")
+    regression, why = _guess(frame[target], arguments)
+    notes.append(f"{'Regression' if regression else 'Classification'}: {why}.")
+    if not regression:
+        frame, note = _drop_one_class_tasks(frame, task, target)
+        notes += note
+    scoring, note = _choose_scoring(frame, task, target, regression, arguments.scoring)
+    return Problem(frame, task, target, tuple(arguments.drop), regression, scoring, (*notes, *note))
+
+
+def _guess(values: Series, arguments: Namespace) -> tuple[bool, str]:
+    """Whether to regress, and why."""
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+    name, different = arguments.target, values.nunique()
+    if arguments.regression or arguments.classification:
+        if arguments.regression and not is_numeric_dtype(values):
+            raise ValueError(f"--regression: {name!r} holds text, such as {str(values.iloc[0])!r}")
+        return arguments.regression, "as asked"
+    if different == 1:
+        raise ValueError(f"{name!r} is {values.iloc[0]!r} in every row: there is nothing to learn")
+    if not is_numeric_dtype(values) or is_bool_dtype(values):
+        return False, f"{name!r} is text with {different} different values"
+    whole = bool((values == values.round()).all())
+    if different == 2 or (whole and different <= MOST_CLASSES):
+        kind = "whole numbers" if whole else "numbers"
+        return False, f"{name!r} has {different} different values, {kind} (--regression to predict a number)"
+    return True, f"{name!r} is a number with {different} different values" + (
+        " (--classification to predict a class)" if whole and different <= 3 * MOST_CLASSES else ""
+    )
+
+
+def _drop_one_class_tasks(frame: DataFrame, task: str, target: str) -> tuple[DataFrame, list[str]]:
+    classes = frame.groupby(task)[target].nunique()
+    lonely = classes[classes < 2].index
+    if not len(lonely):
+        return frame, []
+    if len(lonely) == len(classes):
+        raise ValueError(f"every task has one class of {target!r} only: is {task!r} the right task column?")
+    kept = frame[~frame[task].isin(lonely)]
+    tasks = "1 task" if len(lonely) == 1 else f"{len(lonely)} tasks"
+    return kept, [f"Left out {tasks} with one class only: {listing(lonely.tolist())}."]
+
+
+def _choose_scoring(
+    frame: DataFrame, task: str, target: str, regression: bool, asked: str | None
+) -> tuple[str, list[str]]:
+    if asked is not None or regression:
+        return asked or "r2", []
+    if frame[target].nunique() == 2 and (rarer := frame[target].value_counts(normalize=True).min()) < RARE:
+        return "roc_auc", [
+            f"Score: AUC, for the rarer class has {rarer:.0%} of the rows and accuracy would say little."
+        ]
+    return "accuracy", []
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A model to fit: its class, and how its parameters come about."""
+
+    model: Model
+    regression: bool
+    arguments: Namespace
+    scoring: str
+
+    @classmethod
+    def of(cls, name: str, problem: Problem, arguments: Namespace) -> Recipe:
+        recipe = cls(find_model(name), problem.regression, arguments, problem.scoring)
+        recipe._estimator_class()
+        return recipe
+
+    def other(self, name: str) -> Recipe:
+        """Another model in the same way; without couplings where it has none."""
+        return replace(self, model=find_model(name))
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    def fit(self, schema: TableSchema, frame: DataFrame) -> Any:
+        """Fit on the rows of a table."""
+        X, y, tasks = schema.encode(frame), schema.targets(frame), schema.tasks(frame)
+        estimator = self._estimator(schema)
+        grid = self._grid(estimator) if self.arguments.cv else {}
+        if not grid:
+            return estimator.fit(X, y, tasks=tasks)
+        from ..model_selection import MultiTaskCV
+
+        how = {"scoring": self.scoring, "random_state": self.arguments.seed, "n_jobs": self.arguments.jobs}
+        return MultiTaskCV(estimator, grid, **how).fit(X, y, tasks=tasks).best_estimator_
+
+    def _estimator_class(self) -> type:
+        found = self.model.regressor if self.regression else self.model.classifier
+        if found is None:
+            kind = "regression" if self.regression else "classification"
+            raise ValueError(f"{self.name} is not for {kind}; `kernelkin models` lists what is")
+        if self.model.needs_wide:
+            raise ValueError(f"{self.name} needs every target of every row, and a table has one target in each row")
+        return found
+
+    def _estimator(self, schema: TableSchema) -> Any:
+        estimator = self._estimator_class()()
+        wanted = {
+            "kernels": read_kernels(self.arguments.kernels, schema.positions),
+            "couplings": self.arguments.couplings,
+            "class_weight": "balanced" if self.arguments.balanced else None,
+            "n_jobs": self.arguments.jobs,
+            "random_state": self.arguments.seed,
+        }
+        known = estimator.get_params(deep=False)
+        return estimator.set_params(**{name: value for name, value in wanted.items() if name in known})
+
+    def _grid(self, estimator: Any) -> dict[str, Any]:
+        known = estimator.get_params(deep=False)
+        if "mu" in known:
+            grid: dict[str, Any] = {"mu": np.logspace(-4, 2, 7)}
+            if "couplings" in known and self.arguments.couplings is None:
+                grid["couplings"] = [None, "common"]
+            return grid
+        if "C" in known:
+            return {"C": np.logspace(-2, 3, 6)}
+        return {"alpha": np.logspace(-4, 0, 5)} if "alpha" in known else {}

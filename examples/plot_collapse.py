@@ -43,7 +43,7 @@ print(mix.round(3))
 
 # %%
 # The paper alternates between machines, weights and relationship, for 50 rounds. It creeps towards the same optimum:
-# how far apart the tasks still are depends on when one stops. Its published results do too.
+# how far apart the tasks still are depends on when one stops.
 
 ranks = []
 with warnings.catch_warnings():
@@ -68,7 +68,8 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# Ask for two directions, or hold the relationship to the identity a little, and the groups are there.
+# Ask for two directions, and the groups are there. Shrinkage alone keeps the tasks from being one, and says less about
+# who belongs to whom.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained", sharey=True)
 settings = {"min_rank=1, shrinkage=0": (1, 0), "min_rank=2, shrinkage=0": (2, 0), "min_rank=1, shrinkage=0.3": (1, 0.3)}

@@ -36,7 +36,7 @@ for rank in (1, 3, 24):
     for seed in (0, 1):
         drawn = make(seed)
         search = MKMTRLClassifierCV(
-            drawn.kernels, grid={"mu": [0.1, 0.3, 1, 3]}, shrinkage=0.05, min_rank=rank, cv=3, random_state=0
+            drawn.kernels, grid={"mu": [0.3, 1, 3]}, shrinkage=0.05, min_rank=rank, cv=3, random_state=0
         ).fit(drawn.X, drawn.y, tasks=drawn.tasks)
         scores.append(search.score(drawn.X_test, drawn.y_test, tasks=drawn.tasks_test))
         models.setdefault(rank, search.best_estimator_)

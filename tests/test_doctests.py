@@ -49,6 +49,12 @@ def test_docstring(name):
     run(found[0])
 
 
+def test_reference_lists_every_public_object():
+    listed = {line.split(".")[-1].strip() for line in (ROOT / "docs" / "api.rst").read_text().splitlines()}
+    missing = [name for name in OBJECTS if name.split(".")[-1] not in listed]
+    assert not missing, f"add to docs/api.rst: {missing}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page(page):
     # A fence is no part of what an example prints.

@@ -190,3 +190,9 @@ def test_functions_without_support_are_constant():
     assert not functions.parts(X, TASKS).any()
     none = task_functions(data, bank, np.zeros((3, 3)), a, [np.full(1, t) for t in range(3)])
     np.testing.assert_array_equal(none.values(X, TASKS)[:, 0], TASKS)
+
+
+def test_a_kernel_that_centring_leaves_nothing_of_is_named():
+    rows = np.column_stack([X[:, 0], np.full(len(X), 3.0)])
+    with pytest.raises(ValueError, match=r"kernel 'linear\[1\]' is constant on the training rows of every task"):
+        MKMTRLRegressor(linear_kernels(per_feature=True), normalize="center").fit(rows, X[:, 0], tasks=TASKS)

@@ -133,9 +133,18 @@ def scale_grams(
         if couplings:
             link, link_scaling = _scale_linked(raw, data, normalize, overwrite)
             bank = replace(bank, link_scaling=link_scaling)
+    _check_scaled(bank)
     if couplings:
         grams = CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows])
     return grams, bank
+
+
+def _check_scaled(bank: KernelBank) -> None:
+    """Refuse a kernel that scaling leaves nothing of, in any task."""
+    vanished = ~np.any([scaling.factor > 0 for scaling in bank.scalings], axis=0)
+    if vanished.any():
+        name = bank.names[int(np.argmax(vanished))]
+        raise ValueError(f"kernel {name!r} is constant on the training rows of every task: centred, it is zero")
 
 
 def _scale_linked(raw: RawGrams, data: TaskData, normalize: str | None, overwrite: bool) -> tuple[LinkStack, Scaling]:

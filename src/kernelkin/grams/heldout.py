@@ -22,6 +22,11 @@ from .lowrank import LowRankKernels
 class CrossKernels(Protocol):
     """Scaled kernels between q held-out and n training points."""
 
+    @property
+    def n_points(self) -> int:
+        """n."""
+        ...
+
     def product(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
         """Weights b (K,) and V (n, w) -> sum_k b_k G_k V (q, w)."""
         ...
@@ -32,6 +37,10 @@ class DenseCross:
     """values (K, q, n)."""
 
     values: np.ndarray
+
+    @property
+    def n_points(self) -> int:
+        return self.values.shape[2]
 
     def product(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
         K, q, n = self.values.shape
@@ -45,6 +54,10 @@ class FactorCross:
     held: LowRankKernels
     kept: LowRankKernels
     scale: np.ndarray
+
+    @property
+    def n_points(self) -> int:
+        return len(self.kept.factors[0])
 
     def product(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
         out = np.zeros((len(self.held.factors[0]), V.shape[1]))
@@ -88,7 +101,7 @@ class HeldOut:
         return out
 
     def _own(self, task: int, b: np.ndarray, a: np.ndarray) -> np.ndarray:
-        spread = np.zeros((self._n_points(self.own[task]), a.shape[1]))
+        spread = np.zeros((self.own[task].n_points, a.shape[1]))
         spread[self.kept[task]] = a
         return self.own[task].product(b, spread)[self.held[task]]
 
@@ -96,7 +109,7 @@ class HeldOut:
         """f_r(x) = sum over tasks t, rows i of L[t, r] a_ti k(x, x_ti), mixed for each task by its L[t]."""
         assert self.link is not None
         width = coupling.factor.shape[1], a[0].shape[1]
-        V = np.zeros((self._n_points(self.link), width[0] * width[1]))
+        V = np.zeros((self.link.n_points, width[0] * width[1]))
         for factor, rows, part in zip(coupling.factor, self.link_kept, a, strict=True):
             np.add.at(V, rows, (factor[np.newaxis, :, np.newaxis] * part[:, np.newaxis, :]).reshape(len(part), -1))
         values = self.link.product(b, V).reshape(-1, *width)
@@ -104,10 +117,6 @@ class HeldOut:
             np.einsum("r,qrm->qm", factor, values[rows])
             for factor, rows in zip(coupling.factor, self.link_held, strict=True)
         ]
-
-    @staticmethod
-    def _n_points(cross: CrossKernels) -> int:
-        return cross.values.shape[2] if isinstance(cross, DenseCross) else len(cross.kept.factors[0])
 
 
 def held_out(

@@ -2,6 +2,7 @@
 
 ORDER = (
     "shops",
+    "command_line",
     "digits",
     "groups",
     "unseen_tasks",

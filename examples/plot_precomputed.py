@@ -32,7 +32,7 @@ for i, sequence in enumerate(sequences):
 print("share of sequences bound:", dict(zip(names, Y.mean(axis=0).round(2).tolist(), strict=True)))
 
 # %%
-# Spectrum kernels: the words of 1 to 6 letters that two sequences share.
+# Spectrum kernels: the words of 2 to 7 letters that two sequences share.
 
 
 def spectrum(sequences, length):
@@ -45,7 +45,7 @@ def spectrum(sequences, length):
     return has / np.linalg.norm(has, axis=1, keepdims=True)
 
 
-lengths = range(1, 7)
+lengths = range(2, 8)
 grams = np.stack([features @ features.T for features in (spectrum(sequences, n) for n in lengths)], axis=-1)
 print("all kernels between all sequences:", grams.shape)
 

@@ -19,6 +19,7 @@ import pandas as pd
 
 from kernelkin import AverageRegressor, IMKLRegressor, MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.model_selection import MultiTaskCV
+from kernelkin.plots import PartSharesDisplay
 
 N_SHOPS, N_TEST = 12, 100
 
@@ -101,10 +102,9 @@ figure.colorbar(image, label="share of the kernel")
 plt.show()
 
 # %%
-# ``part_shares_`` says how much of the variance of each shop's function is its own and how much is common (a share is
-# negative where one part takes back some of the other), and the fit comes with a certificate: how far at most it is
-# from the best there is.
+# How much of the variance of each shop's function is its own and how much is common (a share is negative where one part
+# takes back some of the other). The fit comes with a certificate: how far at most it is from the best there is.
 
-for shop, (own, common) in zip(model.tasks_, model.part_shares_, strict=True):
-    print(f"{shop:8s} own {own:.0%}  common {common:.0%}")
+PartSharesDisplay.from_estimator(model)
+plt.show()
 print(f"relative duality gap {model.duality_gap_ / model.objective_:.1e}")

@@ -1,0 +1,65 @@
+"""
+From a table to an answer
+=========================
+
+No line of Python is needed: ``kernelkin`` on the command line reads a table, fits, measures on rows it held out, saves
+the model, predicts, and writes a report. Here its commands are run from Python, so that this page can show what they
+print.
+"""
+
+# %%
+# A table as one would have it: patients of a diabetes study, in groups by age, with text among the columns.
+
+import tempfile
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_diabetes
+
+from kernelkin.cli import main
+
+folder = Path(tempfile.mkdtemp())
+table = load_diabetes(as_frame=True, scaled=False).frame
+edges = np.quantile(table["age"], [0.25, 0.5, 0.75])
+table["group"] = np.array(["young", "middle", "older", "old"])[np.digitize(table["age"], edges)]
+table["sex"] = np.where(table["sex"] == 1, "a", "b")
+table = table.rename(columns={"target": "progression"}).round(3)
+table.to_csv(folder / "patients.csv", index=False)
+print((folder / "patients.csv").read_text()[:300])
+
+
+def kernelkin(command):
+    """Run a command as one would type it, in the folder of the table."""
+    print("$ kernelkin", command)
+    with chdir(folder):
+        main(command.split())
+
+
+# %%
+# Fit: what is to be predicted, and which column says the task. The rest is guessed, and what was guessed is said. With
+# ``--cv`` parameters are chosen by cross-validation on the training rows.
+
+kernelkin("fit patients.csv --task group --target progression --couplings common --cv -o model.skops")
+
+# %%
+# Compare with other models on the same folds.
+
+kernelkin("compare patients.csv --task group --target progression --couplings common --cv --folds 3")
+
+# %%
+# What is in the file?
+
+kernelkin("inspect model.skops")
+
+# %%
+# Predict: a column is added to the table, however long it is.
+
+kernelkin("predict model.skops patients.csv -o predicted.csv")
+print((folder / "predicted.csv").read_text()[:300])
+
+# %%
+# ``kernelkin report model.skops -o report.html`` writes one page with pictures to look at and to pass on.
+
+kernelkin("report model.skops -o report.html")
+print(f"{(folder / 'report.html').stat().st_size / 1e3:.0f} kB")

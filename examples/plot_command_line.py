@@ -3,8 +3,7 @@ From a table to an answer
 =========================
 
 No line of Python is needed: ``kernelkin`` on the command line reads a table, fits, measures on rows it held out, saves
-the model, and predicts. Here its commands are run from Python, so that this page can show what they
-print.
+the model, and predicts. Here its commands are run from Python, so that this page can show what they print.
 """
 
 # %%
@@ -59,5 +58,4 @@ kernelkin("predict model.skops patients.csv -o predicted.csv")
 print((folder / "predicted.csv").read_text()[:300])
 
 # %%
-# ``kernelkin report model.skops -o report.html`` writes one page to look at and to pass on; every command has a ``--help``
-# with examples.
+# Every command has a ``--help`` with examples.

@@ -26,7 +26,15 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "results/README.md", "results/*/units", "images", "gallery/*.ipynb", "gallery/*.md5", "gallery/*.py"]
+exclude_patterns = [
+    "_build",
+    "results/README.md",
+    "results/*/units",
+    "images",
+    "gallery/*.ipynb",
+    "gallery/*.md5",
+    "gallery/*.py",
+]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["kernelkin.css"]

@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
+BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test lint docs bench clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -18,6 +19,12 @@ $(DOCS_STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	touch $(DOCS_STAMP)
+
+$(BENCH_STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	touch $(BENCH_STAMP)
 
 demo: $(STAMP)
 	$(BIN)/kernelkin demo
@@ -32,6 +39,9 @@ lint: $(STAMP)
 
 docs: $(DOCS_STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+bench: $(BENCH_STAMP)
+	$(BIN)/python -m benchmarks
 
 clean:
 	rm -rf $(VENV) docs/_build docs/gallery docs/generated build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -46,11 +46,11 @@ def landmine(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.column_stack([codes[rows], (X - X.mean(axis=0)) / X.std(axis=0)]), fields.y[rows]
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=1, help="time GridSearchCV on every n-th candidate only")
     parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     X, y = landmine(args.seed)
     model = MKMTRLClassifier(polynomial_kernels((1, 2, 3, 4, 5)), class_weight="balanced", task_column=0, n_jobs=1)
     data = read_training(model, X, y, None, None, classification=True)

@@ -123,14 +123,14 @@ def stream(rows, block):
             )
 
 
-if __name__ == "__main__":
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["literal", "tasks", "stream"])
+    parser.add_argument("what", nargs="?", choices=["literal", "tasks", "stream"], default="literal")
     parser.add_argument("--rounds", type=int, default=100_000)
     parser.add_argument("--literal-rounds", type=int, default=1000)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--block", type=int, default=20_000)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.what == "literal":
         with Workers(1):  # one thread of BLAS for both
             compare_literal(options.rounds, options.literal_rounds)
@@ -139,3 +139,7 @@ if __name__ == "__main__":
             compare_tasks(options.rounds)
     else:
         stream(options.rows, options.block)
+
+
+if __name__ == "__main__":
+    main()

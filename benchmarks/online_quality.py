@@ -111,14 +111,18 @@ def mfeat(seeds):
     print(f"  two-stage {hinge:.2f} (hinge), {perceptron:.2f} (perceptron)")
 
 
-if __name__ == "__main__":
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["related", "mfeat"])
+    parser.add_argument("what", nargs="?", choices=["related", "mfeat"], default="related")
     parser.add_argument("--seeds", type=int, default=10)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ConvergenceWarning)
     if options.what == "mfeat":
         mfeat(options.seeds)
     else:
         related(options.seeds, regression=True)
         related(options.seeds, regression=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Benchmarks: ours and each peer side by side. See `python -m benchmarks --help`."""

@@ -1,0 +1,74 @@
+"""Many small tasks: time and memory as T grows, n=50 rows each, K=10 kernels, SVM and ridge, relative gap 1e-3."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
+
+from .harness import Contender, Goal, Report, Row, race
+
+SIZES = (10, 30, 100, 300, 1000, 3000)
+ROWS, WIDTHS = 50, (0.5, 2.0)
+
+
+def data(n_tasks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Five features, each group of five tasks on one of them; real targets."""
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(n_tasks * ROWS, 5)), np.repeat(np.arange(n_tasks), ROWS)
+    return X, np.sin(2 * X[np.arange(len(X)), tasks % 5]) + 0.3 * rng.normal(size=len(X)), tasks
+
+
+def run(repetitions: int, largest: int = SIZES[-1]) -> Report:
+    rows: list[Row] = []
+    for loss in ("hinge", "squared"):
+        for T in (size for size in SIZES if size <= largest):
+            rows += _one(loss, T, repetitions)
+    return Report("many small tasks, n=50, K=10", rows, _goals(rows))
+
+
+def _one(loss: str, T: int, repetitions: int) -> list[Row]:
+    X, y, tasks = data(T)
+    kernels = gaussian_kernels(WIDTHS, relative=False, per_feature=True)
+    if loss == "hinge":
+        model, target = MKMTRLClassifier(kernels, n_jobs=1), np.where(y > 0, 1, -1)
+    else:
+        model, target = MKMTRLRegressor(kernels, n_jobs=1), y
+
+    def judge(m) -> dict[str, float]:
+        return {
+            "evaluations": m.n_iter_,
+            "gap": m.duality_gap_ / m.objective_,
+            "peak/Grams": _peak(lambda: m.fit(X, target, tasks=tasks)) / (8 * 10 * T * ROWS**2),
+        }
+
+    return race(f"T={T}", [Contender(loss, lambda: model.fit(X, target, tasks=tasks), judge)], repetitions)
+
+
+def _peak(run) -> float:
+    """The most memory that a run holds above what was held before, in bytes."""
+    tracemalloc.start()
+    run()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def _goals(rows: list[Row]) -> list[Goal]:
+    goals = []
+    for loss in ("hinge", "squared"):
+        mine = [row for row in rows if row.contender == loss]
+        sizes = np.array([int(row.case[2:]) for row in mine])
+        each = np.array([row.cpu for row in mine]) / sizes
+        # Below a hundred tasks what a fit costs whatever its size is most of it, and makes growth look better.
+        start = int(np.argmax(sizes >= min(100, sizes[-1])))
+        growth, evaluation = each[-1] / each[start], [row.cpu / row.figures["evaluations"] for row in mine]
+        per = evaluation[-1] / evaluation[start] / (sizes[-1] / sizes[start])
+        span = f"T from {sizes[start]} to {sizes[-1]}"
+        measured = f"{growth:.2f}x linear for {span} ({per:.2f}x for each evaluation)"
+        goals.append(Goal(f"{loss}: time no faster than 1.3x linear", measured, growth <= 1.3))
+        peak = max(row.figures["peak/Grams"] for row in mine[start:])
+        goals.append(Goal(f"{loss}: memory within 1.5x of the Grams", f"{peak:.2f}x at most, {span}", peak <= 1.5))
+    return goals

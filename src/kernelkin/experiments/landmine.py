@@ -111,8 +111,8 @@ PROTOCOL = Protocol(
         f"`{INFORMED}` is not to be compared with the rest: it is told which fields are foliated and which desert, and "
         "fields of one terrain share a part of the function. It shows what such knowledge is worth; it takes no part "
         "in what is bold, and goals are judged without it.",
-        "Where goals on the usual tasks are missed, and MTFL or MTRL is ahead: of the usual fields ten are foliated and "
-        "nine desert. One part of the function for all nineteen mixes the two, and with more rows cross-validation "
+        "Where goals on the usual tasks are missed, and MTFL or MTRL is ahead: of the usual fields ten are foliated "
+        "and nine desert. One part of the function for all nineteen mixes the two, and with more rows cross-validation "
         "often drops it; told the terrain, the same model is ahead of every row. MTFL and MTRL find several shared "
         "directions by themselves. The literal tasks are fifteen foliated fields and four desert ones, and there one "
         "common part serves.",

@@ -11,7 +11,7 @@ import numpy as np
 from .evaluation import Answers, folds, metric_of, score_name
 from .kernel_spec import HELP as KERNELS
 from .tables import read_table
-from .training import Problem, Recipe, add_data_arguments, add_model_arguments, read_problem
+from .training import Problem, Recipe, add_data_arguments, add_model_arguments, check_parameters, read_problem
 
 HELP = "cross-validate several models on a table and show them side by side"
 EXAMPLES = (
@@ -35,6 +35,7 @@ def run(arguments: Namespace, terminal: Any) -> None:
         raise ValueError(f"--folds must be 2 at least, not {arguments.folds}")
     problem = read_problem(read_table(arguments.data), arguments)
     recipes = {recipe.name: recipe for recipe in (Recipe.of(name, problem, arguments) for name in arguments.models)}
+    check_parameters(list(recipes.values()), arguments)
     for note in problem.notes:
         terminal.say(note)
     metric = metric_of(problem.scoring, classification=not problem.regression)

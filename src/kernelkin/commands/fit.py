@@ -9,14 +9,16 @@ import numpy as np
 
 from ..data import listing
 from .evaluation import Answers, holdout, mean, metric_of, score_name, shorten
+from .inspect import changed_parameters
 from .kernel_spec import HELP as KERNELS
 from .tables import STDIN, check_folder, read_table
-from .training import Problem, Recipe, add_data_arguments, add_model_arguments, read_problem
+from .training import Problem, Recipe, add_data_arguments, add_model_arguments, check_parameters, read_problem
 
 HELP = "learn a model of many tasks from a table, measure it on held-out rows, save it"
 EXAMPLES = (
     "  kernelkin fit shops.csv --task shop --target sales -o sales.skops\n"
     "  kernelkin fit shops.csv --task shop --target sales --drop id date --cv -o sales.skops\n"
+    "  kernelkin fit shops.csv --task shop --target sales --set C=10 min_rank=2 -o sales.skops\n"
     "  kernelkin fit exams.parquet --task school --target grade --couplings common --kernels gaussian@each -o m.skops\n"
     "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.skops\n\n" + KERNELS
 )
@@ -51,6 +53,7 @@ def run(arguments: Namespace, terminal: Any) -> None:
     check_folder(arguments.out)
     problem = read_problem(read_table(arguments.data), arguments)
     recipe = Recipe.of(arguments.model, problem, arguments)
+    check_parameters([recipe], arguments)
     schema = problem.schema()
     _tell_data(terminal, arguments, problem, schema)
     recipes = {recipe.name: recipe, **{name: recipe.other(name) for name in BASELINES if name != recipe.name}}
@@ -155,6 +158,8 @@ def _against(ours: str, mine: Any, other: str, theirs: Any) -> str:
 
 def _tell_model(terminal: Any, model: Any) -> None:
     terminal.say()
+    parameters = ", ".join(f"{name}={value}" for name, value in changed_parameters(model).items())
+    terminal.say(f"Parameters: {parameters or 'the defaults'}.")
     if hasattr(model, "kernel_weights_"):
         weights = model.kernel_weights_.mean(axis=0)
         top = [k for k in np.argsort(-weights, kind="stable")[:3] if weights[k] > 0]
@@ -180,7 +185,7 @@ def _task_rows(schema: Any, problem: Problem) -> list[list[Any]]:
 def _options(arguments: Namespace) -> str:
     """What to type to get the same."""
     parts = ["kernelkin fit", arguments.data, "--task", arguments.task, "--target", arguments.target]
-    for name in ("drop", "kernels"):
+    for name in ("drop", "kernels", "set"):
         parts += [f"--{name}", *getattr(arguments, name)] if getattr(arguments, name) else []
     for name in ("model", "couplings", "scoring", "jobs", "seed", "test_size"):
         value = getattr(arguments, name)

@@ -57,7 +57,7 @@ def run(arguments: Namespace, terminal: Any) -> None:
         raise ValueError("the data has no rows")
     for name, values in unseen.items():
         print(
-            f"kernelkin: warning: column {name!r} has values that training did not have ({listing(sorted(values), 5)}): "
+            f"kernelkin: warning: column {name!r} has values that training did not have: {listing(sorted(values), 5)}; "
             "they count as none of the known ones",
             file=sys.stderr,
         )

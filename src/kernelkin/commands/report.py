@@ -22,5 +22,5 @@ def run(arguments: Namespace, terminal: Any) -> None:
     from ..report import write_report
 
     check_folder(arguments.out)
-    write_report(load_model(arguments.model), arguments.out, title=arguments.title, path=arguments.model)
+    write_report(load_model(arguments.model), arguments.out, title=arguments.title, file=arguments.model)
     terminal.say(f"Wrote {arguments.out}: open it in a browser.")

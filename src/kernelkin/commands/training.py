@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..couplings import COMMON
 from ..data import listing
+from ..kernels.families import default_kernels
 from ..registry import Model, find_model
 from ..schema import TableSchema, check_columns
 from .kernel_spec import read_kernels
@@ -36,6 +40,9 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--kernels", nargs="+", metavar="SPEC", help="see below (default: Gaussians and linear)")
     parser.add_argument("--couplings", choices=["common"], help="let tasks share a part of their functions")
     parser.add_argument("--cv", action="store_true", help="choose parameters by 5-fold cross-validation")
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="parameters of the model, such as C=10 min_rank=2"
+    )
     parser.add_argument("--balanced", action="store_true", help="weigh the classes of each task equally")
     parser.add_argument("--scoring", metavar="NAME", help="accuracy, roc_auc, r2 or another score of scikit-learn")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
@@ -146,7 +153,7 @@ class Recipe:
         return recipe
 
     def other(self, name: str) -> Recipe:
-        """Another model in the same way; without couplings where it has none."""
+        """Another model in the same way, as far as it has the same parameters."""
         return replace(self, model=find_model(name))
 
     @property
@@ -157,7 +164,7 @@ class Recipe:
         """Fit on the rows of a table."""
         X, y, tasks = schema.encode(frame), schema.targets(frame), schema.tasks(frame)
         estimator = self._estimator(schema)
-        grid = self._grid(estimator) if self.arguments.cv else {}
+        grid = self._grid(estimator, len(np.unique(tasks))) if self.arguments.cv else {}
         if not grid:
             return estimator.fit(X, y, tasks=tasks)
         from ..model_selection import MultiTaskCV
@@ -182,17 +189,51 @@ class Recipe:
             "class_weight": "balanced" if self.arguments.balanced else None,
             "n_jobs": self.arguments.jobs,
             "random_state": self.arguments.seed,
+            **read_parameters(self.arguments.set),
         }
         known = estimator.get_params(deep=False)
+        if "kernel" in known:
+            # The one kernel of single-task learning looks at all columns, whichever the others look at.
+            wanted["kernels"] = None
         return estimator.set_params(**{name: value for name, value in wanted.items() if name in known})
 
-    def _grid(self, estimator: Any) -> dict[str, Any]:
-        known = estimator.get_params(deep=False)
-        if "mu" in known:
-            grid: dict[str, Any] = {"mu": np.logspace(-4, 2, 7)}
-            if "couplings" in known and self.arguments.couplings is None:
-                grid["couplings"] = [None, "common"]
-            return grid
-        if "C" in known:
-            return {"C": np.logspace(-2, 3, 6)}
-        return {"alpha": np.logspace(-4, 0, 5)} if "alpha" in known else {}
+    def _grid(self, estimator: Any, n_tasks: int) -> dict[str, Any]:
+        """The values to choose from, of those parameters that are not given."""
+        if hasattr(estimator, "mu"):
+            grid: dict[str, Any] = {"mu": np.logspace(-4, 2, 7), "couplings": [None, COMMON]}
+            # Above one, tasks that need different kernels may have them.
+            grid["min_rank"] = [1.0, min(3.0, n_tasks)]
+        else:
+            grid = {"C": np.logspace(-2, 3, 6), "kernel": range(len(default_kernels())), "alpha": np.logspace(-4, 0, 5)}
+        given = {*read_parameters(self.arguments.set), *(["couplings"] if self.arguments.couplings else [])}
+        known = set(estimator.get_params(deep=False)) - given
+        return {name: values for name, values in grid.items() if name in known}
+
+
+def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
+    """Refuse parameters that none of the models has."""
+    known = {name for recipe in recipes for name in recipe._estimator_class()().get_params(deep=False)}
+    models = ", ".join(recipe.name for recipe in recipes)
+    if arguments.couplings and "couplings" not in known:
+        raise ValueError(f"--couplings: the tasks of {models} share no part of their functions")
+    for name in read_parameters(arguments.set):
+        if name not in known:
+            raise ValueError(f"--set {name}: {models} has {listing(sorted(known), 30)}")
+
+
+def read_parameters(items: Sequence[str]) -> dict[str, Any]:
+    """What follows --set -> parameters.
+
+    >>> read_parameters(["C=10", "loss=squared", "min_rank=2.5"])
+    {'C': 10, 'loss': 'squared', 'min_rank': 2.5}
+    """
+    found: dict[str, Any] = {}
+    for item in items:
+        name, equals, text = item.partition("=")
+        if not equals:
+            raise ValueError(f"--set {item!r} is not of the form NAME=VALUE")
+        try:
+            found[name] = json.loads(text)
+        except json.JSONDecodeError:
+            found[name] = text
+    return found

@@ -121,7 +121,13 @@ def test_errors_are_one_line_and_nothing_is_saved(run, folder, tmp_path, argv, e
 def test_files_that_cannot_be_read_or_written(run, folder, tmp_path):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "head.csv").write_text("shop,sales\n")
-    for name, error in (("no.csv", "No such file"), ("empty.csv", "is empty"), ("head.csv", "has no rows")):
+    (tmp_path / "semi.csv").write_text("shop;sales\na;1\n")
+    for name, error in (
+        ("semi.csv", "has one column, 'shop;sales': columns are separated by commas"),
+        ("no.csv", "No such file"),
+        ("empty.csv", "is empty"),
+        ("head.csv", "has no rows"),
+    ):
         assert error in run("fit", tmp_path / name, *FLAGS, "sales", "-o", tmp_path / "m", fails=True)
     assert "the ending must be one of" in run("fit", "data.xls", *FLAGS, "sales", "-o", tmp_path / "m", fails=True)
     error = run("fit", folder / "sales.csv", *FLAGS, "sales", "-o", tmp_path / "none" / "m", fails=True)

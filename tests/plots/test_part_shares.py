@@ -31,6 +31,14 @@ def test_tasks_are_sorted_and_named_in_that_order(coupled):
     assert_array_equal(labels, coupled.tasks_[display.order_])
 
 
+def test_a_negative_share_goes_to_the_left():
+    display = PartSharesDisplay([[-0.25, 1.25]], ["a"], ["common"]).plot()
+    common, own = display.bars_["common"][0], display.bars_["own"][0]
+    assert (common.get_x(), common.get_width()) == (0.0, 1.25)
+    assert (own.get_x() + own.get_width(), own.get_x()) == (-0.25, 0.0)
+    assert_allclose(display.ax_.get_xlim(), (-0.25, 1.25))
+
+
 def test_the_legend_tells_the_mean_of_each_part():
     display = PartSharesDisplay([[0.2, 0.5, 0.3], [0.4, 0.1, 0.5]], ["a", "b"], ["common", "region"]).plot()
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]

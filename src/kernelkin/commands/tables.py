@@ -36,6 +36,11 @@ def read_table(path: str) -> DataFrame:
         frame = _csv(pandas, path, low_memory=False)
     if not len(frame):
         raise ValueError(f"{_name(path)} has no rows")
+    if frame.shape[1] == 1:
+        raise ValueError(
+            f"{_name(path)} has one column, {str(frame.columns[0])!r}: columns are separated by commas, or by tabs in "
+            "a .tsv file"
+        )
     return frame
 
 

@@ -22,7 +22,8 @@ class PartSharesDisplay:
     Parameters
     ----------
     shares : array (T, 1 + n_couplings)
-        Of each task, the share of its own part, then of each coupling's; rows sum to one.
+        Of each task, the share of its own part, then of each coupling's; rows sum to one, and a share is negative where
+        a part takes back some of what the others give.
     tasks : sequence of T labels
     couplings : sequence of names of the couplings
 
@@ -73,14 +74,18 @@ class PartSharesDisplay:
         shades = [SHADES[i % len(SHADES)] for i in range(len(self.couplings))]
         # What is shared first, so that it starts at zero and can be compared; what is a task's own fills up to one.
         parts = np.roll(self.shares[self.order_], -1, axis=1).T
-        ends = np.cumsum(parts, axis=0)
+        # A part that takes back from the others has a negative share, and goes to the left of zero.
+        up, down = (np.cumsum(part, axis=0) for part in (np.maximum(parts, 0.0), np.minimum(parts, 0.0)))
+        starts = np.where(parts < 0, down, up) - parts
         self.bars_ = {
-            name: self._draw_part(name, values, end - values, shade)
-            for name, values, end, shade in zip([*self.couplings, OWN], parts, ends, [*shades, OWN_SHADE], strict=True)
+            name: self._draw_part(name, values, start, shade)
+            for name, values, start, shade in zip(
+                [*self.couplings, OWN], parts, starts, [*shades, OWN_SHADE], strict=True
+            )
         }
         label_ticks(self.ax_.yaxis, self.tasks[self.order_])
         self.ax_.set(xlabel="share of the variance of each task's function", ylabel="task")
-        self.ax_.set(xlim=(0, 1), ylim=(-0.6, T - 0.4))
+        self.ax_.set(xlim=(min(0.0, down[-1].min()), max(1.0, up[-1].max())), ylim=(-0.6, T - 0.4))
         self.ax_.spines[["top", "right"]].set_visible(False)
         self.ax_.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
         return self

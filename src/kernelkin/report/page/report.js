@@ -44,7 +44,7 @@ function showTip(event, lines) {
 const hideTip = () => { tip.hidden = true; };
 
 function bar(parts) {
-  return make("span", { class: "bar" }, parts.map(([share, shade]) => make("i", { style: `width:${100 * share}%;background:${shade}` })));
+  return make("span", { class: "bar" }, parts.map(([share, shade]) => make("i", { style: `width:${100 * Math.min(Math.max(share, 0), 1)}%;background:${shade}` })));
 }
 const shades = () => R.parts.names.map((_, i) => (i === R.parts.names.length - 1 ? OWN : SHADES[i % SHADES.length]));
 
@@ -178,9 +178,9 @@ function heatmap(id, options) {
     const longest = labels => Math.ceil(Math.max(...labels.map(label => pen.measureText(label).width)));
     const titles = options.square ? R.tasks : options.columns;
     let left = Math.min(longest(R.tasks) + 8, wide * 0.3);
-    let cell = Math.min((wide - left) / column.length, options.square ? 34 : 150);
+    let cell = Math.min((wide - left) / column.length, options.square ? (T <= 8 ? 64 : 38) : 150);
     let high = options.square ? cell : Math.max(Math.min(22, 560 / T), 2);
-    if (high < 9) { left = 0; cell = Math.min(wide / column.length, options.square ? 34 : 150); high = options.square ? cell : high; }
+    if (high < 9) { left = 0; cell = Math.min(wide / column.length, options.square ? (T <= 8 ? 64 : 38) : 150); high = options.square ? cell : high; }
     const upright = cell < longest(titles) + 6, bottom = cell < 9 ? 4 : upright ? Math.min(longest(titles) + 10, 150) : 20;
     const width = Math.round(left + cell * column.length), height = Math.round(high * T + bottom), sharp = devicePixelRatio || 1;
     canvas.width = width * sharp; canvas.height = height * sharp;
@@ -199,7 +199,13 @@ function heatmap(id, options) {
       pen.globalAlpha = faded ? 0.3 : 1;
       if (left && high >= 9) { pen.fillStyle = "#1c2733"; pen.textAlign = "right"; pen.fillText(clip(R.tasks[t], left - 6), left - 5, (i + .5) * high); }
     });
-    pen.globalAlpha = 1; pen.fillStyle = "#1c2733";
+    pen.globalAlpha = 1;
+    if (cell >= 30 && high >= 14) order.forEach((t, i) => column.forEach((k, j) => {
+      const value = options.value(t, k);
+      pen.fillStyle = options.shade(value) > 0.5 ? "#fff" : "#1c2733"; pen.textAlign = "center";
+      if (!state.query || matches(t)) pen.fillText(options.text(value), left + (j + .5) * cell, (i + .5) * high);
+    }));
+    pen.fillStyle = "#1c2733";
     if (cell >= 9) column.forEach((k, j) => {
       pen.save(); pen.translate(left + (j + .5) * cell, T * high + 6);
       if (upright) { pen.rotate(-Math.PI / 2); pen.textAlign = "right"; pen.fillText(clip(titles[k], bottom - 8), 0, 0); }
@@ -236,7 +242,7 @@ function kernelsSection() {
     make("p", {}, `Each row is a task, each column ${K.grouped ? `a group of the ${K.count} kernels` : "a kernel"}; darker is a larger share of the task's own weights. `
       + `Over all tasks: ${each.slice(0, 3).map(([name, share]) => `${name} ${percent(share)}`).join(", ")}.`),
     heatmap("kernel-map", { label: "Kernel shares of each task", columns: K.names, order: K.order, value: (t, k) => K.shares[t][k], shade: v => v / most,
-      scale: ["0%", percent(most)], lines: (t, k) => [R.tasks[t], `${K.names[k]}: ${(100 * K.shares[t][k]).toFixed(1)}%`] })));
+      text: percent, scale: ["0%", percent(most)], lines: (t, k) => [R.tasks[t], `${K.names[k]}: ${(100 * K.shares[t][k]).toFixed(1)}%`] })));
 }
 
 function relationSection() {
@@ -254,7 +260,7 @@ function relationSection() {
     + (L.rank === null ? "" : `The weights of all tasks spread over about ${number(L.rank, 1)} independent directions; near 1, all tasks use one mix of kernels.`)));
   if (!L.matrix) { section.append(make("p", { class: "soft" }, "There are too many tasks to draw all pairs: choose one in the table to see those closest to it.")); return; }
   section.append(...heatmap("relation-map", { label: "Correlation of tasks", square: true, order: L.order, value: (t, s) => L.matrix[t][s], shade: v => (v - low) / (1 - low),
-    scale: [number(low, 2), "1"], lines: (t, s) => [`${R.tasks[t]} and ${R.tasks[s]}`, `correlation ${number(L.matrix[t][s], 2)}`] }));
+    text: v => number(v, 2), scale: [number(low, 2), "1"], lines: (t, s) => [`${R.tasks[t]} and ${R.tasks[s]}`, `correlation ${number(L.matrix[t][s], 2)}`] }));
 }
 
 function partsSection() {
@@ -267,7 +273,8 @@ function partsSection() {
   state.redraw.push(() => rows.forEach((row, i) => { row.hidden = !matches(order[i]); row.style.display = row.hidden ? "none" : ""; }));
   body.append(...rows);
   page.append(make("section", { id: "parts-section" }, make("h2", {}, "What tasks share and what is their own"),
-    make("p", {}, `Of the variance of each task's function, the share that comes from what tasks have in common. ${R.tasks[order[0]]} lives most off the others (${percent(1 - own[order[0]])}), ${R.tasks[order.at(-1)]} least (${percent(1 - own[order.at(-1)])}).`),
+    make("p", {}, `Of the variance of each task's function, the share that comes from what tasks have in common. ${R.tasks[order[0]]} lives most off the others (${percent(1 - own[order[0]])}), ${R.tasks[order.at(-1)]} least (${percent(1 - own[order.at(-1)])}).`
+      + (own.some(share => share < 0) ? " Above 100%, a task's own part takes back some of what it shares." : "")),
     make("p", {}, P.names.map((name, i) => make("span", { class: "key" }, make("i", { style: "background:" + shades()[i] }), name))), make("div", { class: "scroll", style: "padding:8px 12px" }, body)));
 }
 

@@ -1,3 +1,6 @@
+import warnings
+
+import numpy as np
 import pytest
 
 import kernelkin
@@ -31,6 +34,19 @@ def test_inspect_a_model_saved_from_python(run, tmp_path):
     out = run("inspect", tmp_path / "m.skops")
     assert "mu=0.5" in out
     assert "'a', 'b'" in out
+
+
+@pytest.mark.parametrize("model", [model for model in kernelkin.models() if model.regressor], ids=lambda m: m.name)
+def test_inspect_and_report_every_model(run, tmp_path, model):
+    rng = np.random.default_rng(0)
+    X, noise = rng.normal(size=(24, 2)), 0.1 * rng.normal(size=(24, 2))
+    Y = X + noise
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        save_model(model.regressor().fit(X, Y), tmp_path / "m.skops")
+    assert model.regressor.__name__ in run("inspect", tmp_path / "m.skops")
+    run("report", tmp_path / "m.skops", "-o", tmp_path / "r.html")
+    assert model.name in (tmp_path / "r.html").read_text()
 
 
 def test_compare_cross_validates_models_side_by_side(run, folder):

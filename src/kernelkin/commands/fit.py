@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data import listing
 from .evaluation import Answers, holdout, mean, metric_of, score_name, shorten
-from .inspect import changed_parameters
+from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
 from .tables import STDIN, check_folder, read_table
 from .training import Problem, Recipe, add_data_arguments, add_model_arguments, check_parameters, read_problem
@@ -172,9 +172,9 @@ def _tell_model(terminal: Any, model: Any) -> None:
             f"Tasks share {shared.mean():.0%} of what they know on average, from {shared.min():.0%} ({low}) to "
             f"{shared.max():.0%} ({high})."
         )
-    gap, objective = getattr(model, "duality_gap_", None), getattr(model, "objective_", None)
-    if gap is not None and objective:
-        terminal.say(f"Certified to be within {max(gap, 0) / abs(objective):.1e} of the best possible objective.")
+    gap = relative_gap(model)
+    if gap is not None:
+        terminal.say(f"Certified: the objective is within {gap:.1e} of the optimum of this model's problem.")
 
 
 def _task_rows(schema: Any, problem: Problem) -> list[list[Any]]:

@@ -48,8 +48,8 @@ def facts(saved: Any) -> list[tuple[str, str]]:
     found.append(("parameters", ", ".join(f"{k}={v}" for k, v in changed_parameters(model).items()) or "the defaults"))
     if hasattr(model, "kernel_names_"):
         found.append(("kernels", f"{len(model.kernel_names_)}: {listing(model.kernel_names_, 6)}"))
-    if getattr(model, "duality_gap_", None) is not None and model.objective_:
-        gap = max(model.duality_gap_, 0) / abs(model.objective_)
+    gap = relative_gap(model)
+    if gap is not None:
         found.append(("certificate", f"objective {model.objective_:.6g}, within {gap:.1e} of the optimum"))
     if "evaluation" in about:
         means = {n: mean(dict(enumerate(s))) for n, s in about["evaluation"]["scores"].items()}
@@ -58,6 +58,12 @@ def facts(saved: Any) -> list[tuple[str, str]]:
     if "command" in about:
         found.append(("made by", about["command"]))
     return found
+
+
+def relative_gap(model: Any) -> float | None:
+    """The duality gap as a part of the objective; None where a model has none."""
+    gap, objective = getattr(model, "duality_gap_", None), getattr(model, "objective_", None)
+    return None if gap is None or not objective else float(max(gap, 0.0) / abs(objective))
 
 
 def changed_parameters(model: Any) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..commands.inspect import changed_parameters
+from ..commands.inspect import changed_parameters, relative_gap
+from ..estimators.base import PenalisedEstimator
 from ..persistence import SavedModel
 from ..plots._order import correlation_linkage, leaf_order, weight_linkage
 from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
@@ -162,14 +163,16 @@ def _parts(model: Any) -> dict[str, Any] | None:
 
 
 def _certificate(model: Any) -> dict[str, Any] | None:
-    gap, objective = getattr(model, "duality_gap_", None), getattr(model, "objective_", None)
-    if gap is None or not objective:
+    relative = relative_gap(model)
+    if relative is None:
         return None
     history = getattr(model, "history_", {})
     return {
-        "objective": _number(objective),
-        "gap": _number(max(gap, 0.0)),
-        "relative": _number(max(gap, 0.0) / abs(objective)),
+        "objective": _number(model.objective_),
+        "gap": _number(max(model.duality_gap_, 0.0)),
+        "relative": _number(relative),
+        # Whether the kernel weights are a part of the problem, and not given.
+        "weights": isinstance(model, PenalisedEstimator),
         "tol": _number(getattr(model, "tol", np.nan)),
         "history": [_number(value) for value in history.get("relative_gap", [])],
     }

@@ -290,7 +290,7 @@ function certificateSection() {
   const C = R.certificate;
   if (!C) return;
   page.append(make("section", { id: "certificate-section" }, make("h2", {}, "How certain the optimum is"),
-    make("p", {}, `The objective of this fit is ${C.objective.toPrecision(6)}. Its duality gap proves that no other choice of kernel weights and functions is lower by more than ${small(C.gap)}, a part of ${small(C.relative)}.`
+    make("p", {}, `The objective of this fit is ${C.objective.toPrecision(6)}. Its duality gap proves that no other ${C.weights ? "choice of kernel weights and functions" : "solution of this model's problem"} is lower by more than ${small(C.gap)}, a part of ${small(C.relative)}.`
       + (C.tol !== null ? (C.relative <= C.tol ? ` What was asked for is ${C.tol}: reached.` : ` What was asked for is ${C.tol}: not reached, so a longer fit may differ.`) : "")),
     C.history.length > 1 ? chart(C) : null));
 }

@@ -69,6 +69,19 @@ def test_classes_come_back(classifier, path):
     assert_array_equal(load_model(path).model.predict(X, tasks=TASKS), classifier.predict(X, tasks=TASKS))
 
 
+def test_a_model_of_tables_comes_back(path):
+    frame = pd.DataFrame(X, columns=["p", "q", "r"])
+    wide = pd.DataFrame({"first": Y, "second": X[:, 1]})
+    model = MKMTRLRegressor().fit(frame, wide)
+    save_model(model, path)
+    loaded = load_model(path).model
+    assert loaded.tasks_.tolist() == ["first", "second"]
+    assert_array_equal(loaded.predict(frame), model.predict(frame))
+    long = MKMTRLRegressor(task_column="unit").fit(frame.assign(unit=TASKS), Y)
+    save_model(long, path)
+    assert_array_equal(load_model(path).model.predict(frame.assign(unit=TASKS)), long.predict(frame.assign(unit=TASKS)))
+
+
 def test_every_estimator_of_the_registry_is_trusted():
     named = {f"{e.__module__}.{e.__qualname__}" for model in kernelkin.models() for e in model.estimators}
     assert named <= set(trusted_types())

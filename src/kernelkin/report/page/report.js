@@ -17,7 +17,7 @@ function make(tag, attributes, ...children) {
   for (const child of children.flat(Infinity)) if (child !== null && child !== undefined) element.append(child);
   return element;
 }
-const number = (value, digits = 3) => (value === null || value === undefined ? "–" : value.toFixed(digits));
+const number = (value, digits = 3) => (value === null || value === undefined ? "–" : value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1"));
 const percent = value => (value === null || value === undefined ? "–" : Math.round(100 * value) + "%");
 const small = value => (value === null ? "–" : value === 0 ? "0" : value.toExponential(1));
 const plural = (n, word) => n.toLocaleString("en") + " " + word + (n === 1 ? "" : "s");
@@ -181,7 +181,7 @@ function heatmap(id, options) {
     let cell = Math.min((wide - left) / column.length, options.square ? (T <= 8 ? 64 : 38) : 150);
     let high = options.square ? cell : Math.max(Math.min(22, 560 / T), 2);
     if (high < 9) { left = 0; cell = Math.min(wide / column.length, options.square ? (T <= 8 ? 64 : 38) : 150); high = options.square ? cell : high; }
-    const upright = cell < longest(titles) + 6, bottom = cell < 9 ? 4 : upright ? Math.min(longest(titles) + 10, 150) : 20;
+    const upright = cell < longest(titles) + 6, bottom = cell < 9 ? 4 : upright ? Math.min(longest(titles) + 10, 200) : 20;
     const width = Math.round(left + cell * column.length), height = Math.round(high * T + bottom), sharp = devicePixelRatio || 1;
     canvas.width = width * sharp; canvas.height = height * sharp;
     canvas.style.width = width + "px"; canvas.style.height = height + "px";

@@ -74,21 +74,24 @@ def timed(run: Callable[[], Any]) -> tuple[float, float, Any]:
 def race(case: str, contenders: Sequence[Contender], repetitions: int, budget: float = 20.0) -> list[Row]:
     """One row for each contender, the first of which is ours.
 
-    A contender whose warm-up takes long repeats less often, so that its repetitions stay within `budget` seconds; one
-    that exceeds it by itself runs once more all the same.
+    A contender whose warm-up takes long repeats less often, so that its repetitions stay within `budget` seconds. One
+    that exceeds it at once does not repeat: beside that much work the warming up does not show.
     """
-    counts, results, times = [], [], [[] for _ in contenders]  # type: ignore[var-annotated]
-    for contender in contenders:
-        cpu, _, result = timed(contender.run)
-        counts.append(int(np.clip(budget / max(cpu, 1e-9), 1, repetitions)))
+    counts, results = [], []
+    times: list[list[tuple[float, float]]] = [[] for _ in contenders]
+    for i, contender in enumerate(contenders):
+        cpu, wall, result = timed(contender.run)
+        counts.append(int(min(budget / max(cpu, 1e-9), repetitions)))
         results.append(result)
+        if counts[i] == 0:
+            times[i].append((cpu, wall))
     for turn in range(repetitions):
         for i, contender in enumerate(contenders):
             if turn < counts[i]:
                 times[i].append(timed(contender.run)[:2])
     medians = [np.median(mine, axis=0) for mine in times]
     return [
-        Row(case, c.name, float(cpu), float(wall), n, float(cpu / medians[0][0]), c.judge(result))
+        Row(case, c.name, float(cpu), float(wall), max(n, 1), float(cpu / medians[0][0]), c.judge(result))
         for c, (cpu, wall), n, result in zip(contenders, medians, counts, results, strict=True)
     ]
 

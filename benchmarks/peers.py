@@ -39,7 +39,7 @@ def mklpy_decisions(models: Sequence[Any], crosses: Sequence[np.ndarray]) -> np.
 
 
 def himalaya_fit(solver: str, stack: np.ndarray, Y: np.ndarray) -> Any:
-    """`MultipleKernelRidgeCV` on precomputed Grams (K, n, n), with the settings its documentation uses."""
+    """`MultipleKernelRidgeCV` on precomputed Grams (K, n, n); its hyper-gradient has no intercept, so Y is centred."""
     from himalaya.kernel_ridge import MultipleKernelRidgeCV
 
     settings: dict[str, dict[str, Any]] = {
@@ -50,7 +50,6 @@ def himalaya_fit(solver: str, stack: np.ndarray, Y: np.ndarray) -> Any:
         kernels="precomputed",
         solver=solver,
         solver_params={"progress_bar": False, **settings[solver]},
-        fit_intercept=True,
         cv=3,
         random_state=0,
     )

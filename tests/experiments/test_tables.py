@@ -65,7 +65,15 @@ def test_a_report_leaves_page_csv_json_and_figure(tmp_path):
     results = run_protocol(toy.PROTOCOL, Store(tmp_path / "units"), runs=2)
     write_report(toy.PROTOCOL, results, tmp_path, "kernelkin reproduce toy")
     page = (tmp_path / "README.md").read_text()
-    for part in ("# A toy", "`kernelkin reproduce toy`", "2 runs", "A remark.", "| left |", "cores", "goal 0.3"):
+    for part in (
+        "# A toy",
+        "`kernelkin reproduce toy`",
+        "2 runs (the protocol has 3",
+        "A remark.",
+        "| left |",
+        "cores",
+        "goal 0.3",
+    ):
         assert part in page
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "results.json").exists() and (tmp_path / "results.csv").exists()

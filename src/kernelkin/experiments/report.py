@@ -49,7 +49,7 @@ def page(protocol: Protocol, results: Sequence[Result], command: str, figure: bo
         tasks = task_table(protocol, summarise_tasks(protocol, results)).markdown()
         parts += [f"## Each task ({protocol.task_setting})", tasks]
     parts += ["## Run times", "Processor time of cross-validation and fit.", time_table(protocol, cells).markdown()]
-    parts += ["## How it was made", how(results, command), *_solver_notes(results)]
+    parts += ["## How it was made", how(protocol, results, command), *_solver_notes(results)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -85,10 +85,12 @@ def _ahead(other: Cell, mine: Cell, larger_is_better: bool) -> bool:
     return lead > max(error, 1e-12)
 
 
-def how(results: Sequence[Result], command: str) -> str:
+def how(protocol: Protocol, results: Sequence[Result], command: str) -> str:
     runs = Counter((result.setting, result.model) for result in results)
     fewest, most = min(runs.values()), max(runs.values())
     counted = f"{most} runs" if fewest == most else f"{fewest} to {most} runs"
+    if fewest < protocol.runs:
+        counted += f" (the protocol has {protocol.runs}; the same command goes on from here)"
     seconds = sum(result.seconds for result in results)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (

@@ -92,9 +92,9 @@ PROTOCOL = Protocol(
         "figures are from the literature.",
         EXPLAINED_ROWS,
         f"`{OURS}` is our recommended setting: shrinkage 0.1, min_rank 1 or 3, coupled or not, by cross-validation.",
-        "Where ours is behind and the goal at 200 rows is missed: from 100 rows on the average kernel has the best mean "
-        "of all rows, so what is learned about kernels does not pay there, in our model or in the paper's; and none "
-        "comes to the paper's 0.0816. Grids end too early: at 150 and 200 rows AVG, MTFL, MTRL and IMKL took the "
+        "Where ours is behind and the goal at 200 rows is missed: from 100 rows on the average kernel has the best "
+        "mean of all rows, so what is learned about kernels does not pay there, in our model or in the paper's; and "
+        "none comes to the paper's 0.0816. Grids end too early: at 150 and 200 rows AVG, MTFL, MTRL and IMKL took the "
         "largest C in every run, IMKL the largest p, and ours the larger of its two values of min_rank (1 and 3).",
         "Five folds; three at 600 rows, and there fewer values of C.",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from .protocol import Protocol
 from .summary import Cell
@@ -17,13 +18,18 @@ def draw_sizes(protocol: Protocol, cells: Mapping[tuple[str, str], Cell], path: 
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    for model in protocol.model_names():
+    sizes_shown = sorted({setting.size for setting in protocol.settings})
+    for place, model in enumerate(protocol.model_names()):
+        # Ten colours, then the same ones dashed.
+        style: dict[str, Any] = {"color": f"C{place % 10}", "linestyle": "-" if place < 10 else "--"}
         points = [(s.size, cells[s.name, model]) for s in protocol.settings if (s.name, model) in cells]
         if points:
             sizes, shown = zip(*points, strict=True)
             errors = [cell.error if cell.runs > 1 else 0.0 for cell in shown]
-            axes.errorbar(sizes, [c.mean for c in shown], yerr=errors, label=model, marker="o", markersize=3, capsize=2)
+            axes.errorbar(sizes, [c.mean for c in shown], yerr=errors, label=model, marker=".", capsize=2, **style)
     axes.set(xlabel="training rows", ylabel=protocol.metric.name, xscale="log", yscale="log", title=protocol.title)
+    axes.set_xticks(sizes_shown, [str(size) for size in sizes_shown])
+    axes.minorticks_off()
     axes.legend(fontsize=7, ncols=2)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)

@@ -46,7 +46,9 @@ class Bundle:
             cross = np.moveaxis(X[:, self.support][:, :, self.active], 2, 0)
             return self.scaling.apply(np.ascontiguousarray(cross), overwrite=True)
         cross = evaluate(self.kernels, X, self.rows)
-        return self.scaling.apply(cross, diagonals(self.kernels, X), overwrite=True)
+        # Where scaling is one factor, k(x, x) of the queries is not asked for.
+        own = None if self.scaling.factor_only else diagonals(self.kernels, X)
+        return self.scaling.apply(cross, own, overwrite=True)
 
 
 @dataclass(frozen=True)

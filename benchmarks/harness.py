@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -83,6 +84,8 @@ def race(case: str, contenders: Sequence[Contender], repetitions: int, budget: f
         cpu, wall, result = timed(contender.run)
         counts.append(int(min(budget / max(cpu, 1e-9), repetitions)))
         results.append(result)
+        if cpu > 0.5 * budget:
+            print(f"  ... {case}: {contender.name} took {cpu:.1f} s of CPU", file=sys.stderr, flush=True)
         if counts[i] == 0:
             times[i].append((cpu, wall))
     for turn in range(repetitions):
@@ -134,7 +137,7 @@ def save(reports: Sequence[Report]) -> Path:
     }
     reported = [asdict(report) for report in reports]
     content = {"date": now.isoformat(timespec="seconds"), "machine": machine, "reports": reported}
-    path.write_text(json.dumps(content, indent=1, allow_nan=True))
+    path.write_text(json.dumps(content, indent=1, default=lambda value: value.item()))
     return path
 
 

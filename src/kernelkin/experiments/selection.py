@@ -15,8 +15,8 @@ class _ByFold(MultiTaskCV):
     """Chooses by the mean over folds of scores within each fold.
 
     Decision values of different folds are not comparable: the fold that holds a task's rare positive trained without
-    it, and sees everything lower. On landmine's training rows (50 a task) the AUC pooled over folds is 0.02 to 0.1 below
-    that within folds, by an amount that depends on the model and on C.
+    it, and sees everything lower. On landmine's training rows (50 a task) the AUC pooled over folds is 0.02 to 0.1
+    below that within folds, by an amount that depends on the model and on C.
     """
 
     def _choose(self, candidates: list[dict[str, Any]]) -> None:

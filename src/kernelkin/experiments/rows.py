@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import baselines, estimators
+from ..registry import models
 from .protocol import Model
 
 PUBLISHED, OPTIMUM, OURS = "MK-MTRL (paper)", "MK-MTRL (optimum)", "kernelkin"
@@ -35,18 +35,20 @@ def paper_rows(
     """
 
     def make(name: str, **parameters: Any) -> Any:
-        room = estimators if name == "MKMTRL" else baselines
-        return getattr(room, name + kind)(kernels=kernels, **{"tol": 1e-3, **options, **parameters})
+        entry = next(entry for entry in models() if entry.name == name)
+        estimator = entry.classifier if kind == "Classifier" else entry.regressor
+        assert estimator is not None
+        return estimator(kernels=kernels, **{"tol": 1e-3, **options, **parameters})
 
     free = {"shrinkage": 0.0, "min_rank": 1.0, "mu": mu}
     line = {"C": list(costs)}
-    optimum = make("MKMTRL", **free, max_iter=300)
-    alternating = make("MKMTRL", **free, solver="alternating", max_iter=50)
+    optimum = make("MK-MTRL", **free, max_iter=300)
+    alternating = make("MK-MTRL", **free, solver="alternating", max_iter=50)
     return [
-        Model("AVG", make("Average"), line),
+        Model("AVG", make("AVG"), line),
         Model("IMKL", make("IMKL", mu=mu), {"p": list(powers), **line}),
         Model("IKL", make("IKL", mu=mu), line),
-        Model("MK-MTFL", make("MKMTFL"), line),
+        Model("MK-MTFL", make("MK-MTFL"), line),
         Model(PUBLISHED, alternating, line, role="paper", chooser=optimum),
         Model(OPTIMUM, optimum, line, role="paper"),
     ]

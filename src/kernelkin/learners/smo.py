@@ -24,7 +24,7 @@ _MAX_STEPS = 10_000_000
 # A machine so small that it costs next to nothing is solved to this gap whatever is asked for: then a fit does not
 # depend on how its rows are written (a row of weight two, or the row twice), and its gradients are exact.
 _EXACT = 1e-11
-_FREE = 3_000
+_FREE = 30_000
 
 
 def solve_box(

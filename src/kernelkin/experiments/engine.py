@@ -172,7 +172,7 @@ def _counted_warnings() -> Iterator[Counter[str]]:
 
 
 class _Clock:
-    """Time left, from how long each model took so far and from the pace of this session."""
+    """Time left, from how long each model took so far and from the pace of this run."""
 
     def __init__(self, units: list[Unit], stored: Iterable[int]) -> None:
         self.units, self.stored = units, set(stored)

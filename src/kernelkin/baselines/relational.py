@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..data import TaskData
 from ..estimators.base import MultiKernelClassifier, WatchedEstimator
+from ..estimators.targets import stack_intercepts
 from ..grams.expansion import make_expansion
 from ..grams.functions import Share, TaskFunctions
 from ..objective import Objective
@@ -76,7 +77,7 @@ class OneKernelEstimator(WatchedEstimator):
         self.history_ = solution.history
         self.n_iter_ = len(solution.history["iteration"])
         self.dual_coef_, intercepts = form.unpack(solution.duals)
-        self.intercept_ = np.array([c[0] for c in intercepts]) if max(map(len, intercepts)) == 1 else intercepts
+        self.intercept_ = stack_intercepts(intercepts)
         coefficients = form.coefficients(solution.duals, A)
         weights = np.full((K, coefficients.shape[1]), 1.0 / K)
         expansion = make_expansion(

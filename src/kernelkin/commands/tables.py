@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -112,7 +113,7 @@ def _is_parquet(path: str) -> bool:
 
 def _need_pyarrow() -> None:
     try:
-        import pyarrow  # noqa: F401
+        import_module("pyarrow")
     except ImportError as error:
         raise ImportError("reading Parquet needs pyarrow: pip install pyarrow") from error
 

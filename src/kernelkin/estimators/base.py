@@ -27,7 +27,7 @@ from ..parallel import Workers
 from ..penalties import Penalty, effective_rank
 from ..solvers import SOLVERS, Run, Solution, Solver, Status
 from .scores import score_each_task
-from .targets import class_machines, link_machines, regression_machines, tasks_of_machines
+from .targets import class_machines, link_machines, regression_machines, stack_intercepts, tasks_of_machines
 
 
 @dataclass(eq=False, repr=False)
@@ -141,7 +141,7 @@ class MultiKernelEstimator(BaseEstimator):
         self.history_ = solution.history
         self.n_iter_ = len(solution.history["iteration"])
         self.dual_coef_, intercepts = tasks_of_machines(solution.duals, data, couplings)
-        self.intercept_ = np.array([c[0] for c in intercepts]) if max(map(len, intercepts)) == 1 else intercepts
+        self.intercept_ = stack_intercepts(intercepts)
         self.functions_ = task_functions(data, bank, solution.B, self.dual_coef_, intercepts, couplings)
 
     @property

@@ -104,3 +104,8 @@ def tasks_of_machines(
             a[task] = part
             intercepts[task] = dual.intercept[g] if len(dual.intercept) else np.zeros(part.shape[1])
     return a, intercepts
+
+
+def stack_intercepts(intercepts: Sequence[np.ndarray]) -> np.ndarray | list[np.ndarray]:
+    """Intercepts (m,) of each task -> (T,) where every task has one output, else a list."""
+    return np.concatenate(intercepts) if max(map(len, intercepts)) == 1 else list(intercepts)

@@ -25,7 +25,7 @@ from .coupled import CoupledEstimator
 from .pairs import PairCenter, PairSource
 from .second_stage import SecondStage
 from .stream import Stream
-from .targets import link_machines, tasks_of_machines
+from .targets import link_machines, stack_intercepts, tasks_of_machines
 
 # Above this many tasks a T x T matrix is refused: 20,000 tasks are 3.2 GB.
 DENSE_TASKS = 20_000
@@ -254,7 +254,7 @@ class TwoStageEstimator(CoupledEstimator):
             self._store_coupled_machines(data, values, couplings)
             return
         self._store_couplings((), np.zeros((values.n_kernels, 0)))
-        machines = dict(zip(sound, self._machines(_only(data, sound)), strict=True))
+        machines = dict(zip(sound, self._machines(data.select(np.array(sound))), strict=True))
         stage = SecondStage(self._learner(), self.max_exact, self.tol, self._seed)
         every = np.arange(len(data.X))
         shared = values.scaling(every, data.sample_weight, self.normalize) if data.form == "wide" else None
@@ -276,7 +276,7 @@ class TwoStageEstimator(CoupledEstimator):
         bank = KernelBank(values.names, values.kernels, scalings if shared is None else (shared,))
         self.functions_ = task_functions(data, bank, self.kernel_weights_.T, a, intercepts)
         self.dual_coef_ = list(a)
-        self.intercept_ = np.array([c[0] for c in intercepts]) if max(map(len, intercepts)) == 1 else list(intercepts)
+        self.intercept_ = stack_intercepts(intercepts)
         self._spread_classes(sound)
         self._note_nystroem(data)
 
@@ -304,7 +304,7 @@ class TwoStageEstimator(CoupledEstimator):
         assert isinstance(grams, CoupledGrams)
         self.part_shares_ = grams.part_shares(B, [dual.a for dual in duals])
         self.dual_coef_, intercepts = tasks_of_machines(duals, data, couplings)
-        self.intercept_ = np.array([c[0] for c in intercepts]) if max(map(len, intercepts)) == 1 else intercepts
+        self.intercept_ = stack_intercepts(intercepts)
         self.functions_ = task_functions(data, bank, B, self.dual_coef_, intercepts, couplings)
         self._store_couplings(couplings, B[:, data.n_tasks :])
         self.nystroem_tasks_ = data.labels[:0]
@@ -337,12 +337,6 @@ class TwoStageEstimator(CoupledEstimator):
             if t in self._faults:
                 raise ValueError(self._faults[t])
         return queries
-
-
-def _only(data: TaskData, tasks: list[int]) -> TaskData:
-    """The same data with some of its tasks."""
-    rows, y = tuple(data.rows[t] for t in tasks), tuple(data.y[t] for t in tasks)
-    return replace(data, rows=rows, y=y, labels=data.labels[tasks])
 
 
 def _check_classes(y: np.ndarray, classes: Any) -> None:

@@ -122,7 +122,8 @@ PROTOCOL = Protocol(
         "combinations of coupling, C, mu, shrinkage and min_rank had been scored on the test rows of three other "
         "splits of 30 usual rows. Choosing by AUC pooled over folds instead of within each fold was tried on the first "
         "three runs of the usual tasks after this table was seen (None or common, three values of C): 0.738, 0.744 and "
-        "0.746 at 30, 50 and 80 rows. It is not adopted here, because only test rows speak for it.",
+        "0.746 at 30, 50 and 80 rows. It is not adopted here, because only test rows speak for it. "
+        "Neither look is a command of this repository.",
         "Also, before the grids were set, a probe of run times showed test scores of the first run of the usual tasks "
         "(30 and 80 rows) for most rows of the table at C = 0.01 and 1; the squared loss of MTFL and MTRL, which that "
         "probe showed to be the better one for them, is also that of their authors. The first run of the usual tasks "

@@ -48,13 +48,6 @@ class RawGrams:
         own = tuple(stack[:, rows[:, np.newaxis], rows] for stack, rows in zip(self.own, kept, strict=True))
         return replace(self, own=own, linked=_restrict_linked(self.linked, data, kept))
 
-    def between(self, data: TaskData, task: int, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Raw values (K, q, n) between rows of one task, both by position within the task's rows."""
-        if data.form == "wide":
-            queries, rows = data.rows[task][queries], data.rows[task][rows]
-            return self.own[0][:, queries[:, np.newaxis], rows]
-        return self.own[task][:, queries[:, np.newaxis], rows]
-
 
 @dataclass(frozen=True)
 class KernelBank:

@@ -32,6 +32,8 @@ def test_error_bars_are_standard_errors_of_the_runs():
     lengths = [segment[1, 0] - segment[0, 0] for segment in bars.get_segments()]
     assert_allclose(lengths, 2 * np.array([0.05, 0.05, 0.1]))
     assert not display.points_["theirs"].lines[2]
+    heights = [container.lines[0].get_ydata() for container in display.points_.values()]
+    assert (heights[0] > heights[1]).all(), "bars of one task lie on each other"
 
 
 def test_the_legend_tells_the_mean_of_each_model():

@@ -19,6 +19,8 @@ COLORS = ("#0072B2", "#E69F00", "#000000", "#56B4E9", "#D55E00", "#009E73")
 MARKERS = ("o", "D", "s", "^", "v", "P")
 SMALLEST_FONT = 5.0
 LARGEST_FONT = 10.0
+# The longest side of a picture, in inches: 139 names next to each other can be read.
+LONGEST = 13.0
 # Cells of a heatmap have numbers in them where both sides have at most this many.
 NUMBERED = 12
 

@@ -96,11 +96,12 @@ class PredictionSplitDisplay:
         self.bars_[-1].set(facecolor="0.4")
         self._annotate(starts, values)
         label_ticks(self.ax_.yaxis, self.labels_)
+        self.ax_.tick_params(axis="y", length=0)
         self.ax_.set(ylim=(n - 0.4, -0.6), xlabel=self.value_name)
         self.ax_.axvline(0, color="0.2", linewidth=0.8)
         self.ax_.axhline(n - 1.5, color="0.8", linewidth=0.8)
         self.ax_.use_sticky_edges = False
-        self.ax_.margins(x=0.12)
+        self.ax_.margins(x=0.15)
         self.ax_.spines[["top", "right", "left"]].set_visible(False)
         return self
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ._axes import COLORS, color_scale, extent, heatmap, label_ticks, new_axes, write_numbers
+from ._axes import COLORS, LONGEST, color_scale, extent, heatmap, label_ticks, new_axes, write_numbers
 from ._graph import layout, strongest_links
 from ._order import correlation_linkage, leaf_order
 
@@ -69,7 +69,7 @@ class TaskRelationshipDisplay:
         """Draw on `ax`, or on a new figure; as a "heatmap" or as a "graph" of the strongest links."""
         if kind not in ("heatmap", "graph"):
             raise ValueError(f"kind is 'heatmap' or 'graph', not {kind!r}")
-        side = extent(len(self.tasks), 0.36, 3.0, 11.5)
+        side = extent(len(self.tasks), 0.36, 3.0, LONGEST)
         self.ax_ = new_axes(ax, side, side, (1.6, 1.6))
         self.figure_, self.order_ = self.ax_.figure, self.order
         return self._plot_heatmap() if kind == "heatmap" else self._plot_graph()

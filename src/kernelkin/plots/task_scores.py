@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ._axes import COLORS, MARKERS, extent, label_ticks, new_axes
+from ._axes import COLORS, LONGEST, MARKERS, extent, label_ticks, new_axes
+
+# Above this many tasks the points are drawn small.
+FEW_TASKS = 40
 
 
 class TaskScoresDisplay:
@@ -90,39 +93,45 @@ class TaskScoresDisplay:
     def plot(self, ax: Any = None) -> TaskScoresDisplay:
         """Draw on `ax`, or on a new figure."""
         T = len(self.tasks)
-        self.ax_ = new_axes(ax, 5.5, extent(T, 0.32, 1.6, 11.5))
+        self.ax_ = new_axes(ax, 5.5, extent(T, 0.32, 1.6, LONGEST))
         self.figure_, self.order_ = self.ax_.figure, self.order
         self.points_: dict[str, Any] = {}
-        size = 6.0 if T <= 40 else 3.0
-        self._link_models()
+        self._guide_the_eye()
         for i, model in enumerate(self.scores):
-            self._draw_model(model, COLORS[i % len(COLORS)], MARKERS[i % len(MARKERS)], size)
+            self._draw_model(model, i)
         label_ticks(self.ax_.yaxis, self.tasks[self.order_])
         self.ax_.set(xlabel=self.score_name, ylabel="task", ylim=(-0.7, T - 0.3))
         self.ax_.spines[["top", "right"]].set_visible(False)
         self.ax_.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
         return self
 
-    def _draw_model(self, model: str, color: str, marker: str, size: float) -> None:
+    def _draw_model(self, model: str, i: int) -> None:
         values = self.scores[model][self.order_]
         error = self.errors[model][self.order_] if model in self.errors else None
-        mean = float(np.nanmean(values))
+        mean, few = float(np.nanmean(values)), len(values) <= FEW_TASKS
+        color = COLORS[i % len(COLORS)]
+        # Error bars of one task would lie on each other: every model has its own height in the row.
+        height = 0.5 - (i + 0.5) / len(self.scores) if self.errors else 0.0
         self.points_[model] = self.ax_.errorbar(
             values,
-            np.arange(len(values)),
+            np.arange(len(values)) + 0.7 * height,
             xerr=error,
             label=f"{model} (mean {mean:.3f})",
             color=color,
             linestyle="none",
-            marker=marker,
-            markersize=size,
-            markeredgecolor="white",
-            markeredgewidth=0.5,
-            elinewidth=1.0,
+            marker=MARKERS[i % len(MARKERS)],
+            markersize=6.0 if few else 3.0,
+            markeredgecolor="white" if few else color,
+            markeredgewidth=0.5 if few else 0.0,
+            elinewidth=1.0 if few else 0.4,
         )
         self.ax_.axvline(mean, color=color, linewidth=0.8, linestyle=":", zorder=0)
 
-    def _link_models(self) -> None:
-        """A line through all scores of a task, so that the eye finds them."""
+    def _guide_the_eye(self) -> None:
+        """A line through all scores of a task, or, where error bars would hide it, a band under every second task."""
+        if self.errors:
+            for row in range(0, len(self.tasks), 2):
+                self.ax_.axhspan(row - 0.5, row + 0.5, color="0.95", linewidth=0, zorder=-1)
+            return
         stack = np.stack(list(self.scores.values()))[:, self.order_]
         self.ax_.hlines(np.arange(stack.shape[1]), stack.min(axis=0), stack.max(axis=0), color="0.8", zorder=0)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import issparse
-from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from .checks import check_dimensions, check_labels, check_precomputed_queries, check_rows, check_targets, missing, plain
 
 Form = Literal["long", "wide", "single"]
 
@@ -89,11 +89,11 @@ def read_piece(
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
         )
-    _check_dimensions(X)
+    check_dimensions(X)
     validate_data(estimator, X, skip_check_array=True, reset=first)
     X, tasks, names = _split_task_column(estimator, X, tasks)
-    X = _check_rows(estimator, X, fitting=True)
-    Y = _check_targets(y, classification=classification, tasks_given=tasks is not None)
+    X = check_rows(estimator, X, fitting=True)
+    Y = check_targets(y, classification=classification, tasks_given=tasks is not None)
     check_lengths(X, y=Y, tasks=tasks)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     data = _wide(X, Y, weights, _column_names(y)) if Y.ndim == 2 else _long(X, Y, weights, tasks)
@@ -102,12 +102,12 @@ def read_piece(
 
 def read_queries(estimator: Any, X: Any, tasks: Any, allow_unknown: bool = False) -> Queries:
     """Validate what `predict` was given against what `fit` has seen; unknown tasks, where allowed, have code -1."""
-    _check_dimensions(X)
+    check_dimensions(X)
     if estimator.__sklearn_tags__().input_tags.pairwise:
-        _check_precomputed_queries(estimator, X)
+        check_precomputed_queries(estimator, X)
     validate_data(estimator, X, skip_check_array=True, reset=False)
     X, tasks, _ = _split_task_column(estimator, X, tasks)
-    X = _check_rows(estimator, X, fitting=False)
+    X = check_rows(estimator, X, fitting=False)
     known = estimator.tasks_
     if tasks is None:
         if estimator.data_form_ == "long" and len(known) > 1:
@@ -151,28 +151,22 @@ def check_lengths(X: np.ndarray, **others: Any) -> None:
             raise ValueError(f"X has {len(X)} rows, but {name} has {len(values)}")
 
 
-def _check_dimensions(X: Any) -> None:
-    """Refuse one row or one column passed as a flat list, in scikit-learn's words."""
-    if not issparse(X) and not hasattr(X, "columns") and np.asarray(X).ndim < 2:
-        check_array(X, dtype=None)
-
-
 def _split_task_column(estimator: Any, X: Any, tasks: Any) -> tuple[Any, np.ndarray | None, tuple[str, ...] | None]:
     """Take the task of each row from `tasks` or from the column of X that `task_column` names."""
     column = estimator.task_column
     names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
     if column is None:
-        return X, None if tasks is None else _check_labels(tasks), names
+        return X, None if tasks is None else check_labels(tasks), names
     if tasks is not None:
         raise ValueError(f"the task of each row is given twice: by tasks= and by task_column={column!r}")
     if hasattr(X, "columns"):
         position = _column_position(X, column)
         labels, X = X.iloc[:, position], X.drop(columns=X.columns[position])
-        return X, _check_labels(labels), tuple(map(str, X.columns))
+        return X, check_labels(labels), tuple(map(str, X.columns))
     X = check_array(X, dtype=None, ensure_all_finite=False, allow_nd=True)
     if X.ndim != 2 or not isinstance(column, (int, np.integer)) or not -X.shape[1] <= column < X.shape[1]:
         raise ValueError(f"task_column={column!r} is not a column of X, an array of shape {X.shape}")
-    return np.delete(X, column, axis=1), _check_labels(X[:, column]), None
+    return np.delete(X, column, axis=1), check_labels(X[:, column]), None
 
 
 def _column_position(X: Any, column: Any) -> int:
@@ -181,107 +175,6 @@ def _column_position(X: Any, column: Any) -> int:
     if isinstance(column, (int, np.integer)) and -X.shape[1] <= column < X.shape[1]:
         return int(column) % X.shape[1]
     raise ValueError(f"task_column={column!r} is not a column of X, which has {listing(list(X.columns))}")
-
-
-def _check_labels(tasks: Any) -> np.ndarray:
-    """Task labels as a 1-d array whose items sort and compare; whole floats become integers."""
-    labels = np.asarray(tasks)
-    if labels.size != len(np.atleast_1d(labels)) or not labels.ndim:
-        raise ValueError(f"tasks must be one label for each row, not an array of shape {labels.shape}")
-    labels = labels.ravel()
-    if labels.dtype.kind == "f":
-        if not np.isfinite(labels).all():
-            raise ValueError(f"the task of row {int(np.argmin(np.isfinite(labels)))} is NaN or infinite")
-        return labels.astype(np.int64) if (labels == np.round(labels)).all() else labels
-    if labels.dtype.kind == "O":
-        if missing(labels).any():
-            raise ValueError(f"the task of row {int(np.argmax(missing(labels)))} is missing")
-        kinds = {str if isinstance(label, str) else type(label) for label in labels.tolist()}
-        if kinds == {str}:
-            return labels.astype(str)
-        if len(kinds) > 1 and not all(issubclass(kind, (int, float, np.number)) for kind in kinds):
-            raise ValueError(f"task labels are of mixed types: {', '.join(sorted(kind.__name__ for kind in kinds))}")
-    return labels
-
-
-def _check_rows(estimator: Any, X: Any, *, fitting: bool) -> np.ndarray:
-    """X as finite floats (float32 stays float32): rows, or a precomputed stack."""
-    if not estimator.__sklearn_tags__().input_tags.pairwise:
-        return check_array(
-            X, dtype=[np.float64, np.float32], order="C", estimator=estimator, input_name="X", accept_sparse=False
-        )
-    X = check_array(X, dtype=[np.float64, np.float32], allow_nd=True, estimator=estimator, input_name="X")
-    if X.ndim == 2:
-        X = X[:, :, np.newaxis]
-    if X.ndim != 3:
-        raise ValueError(f"a precomputed X has shape (n_query, n_train, n_kernels), not {X.shape}")
-    if fitting and X.shape[0] != X.shape[1]:
-        raise ValueError(f"precomputed training Grams must be square, but X has shape {X.shape}")
-    return X
-
-
-def _check_precomputed_queries(estimator: Any, X: Any) -> None:
-    """Refuse kernel values that are not between some rows and the training rows, for each kernel of the fit."""
-    rows, kernels = estimator.n_features_in_, len(estimator.kernel_names_)
-    shape = np.shape(X)
-    if shape[1:] != (rows, kernels) and not (kernels == 1 and shape[1:] == (rows,)):
-        raise ValueError(
-            f"precomputed X must have shape (n_query, {rows}, {kernels}): {rows} training rows, {kernels} kernels; "
-            f"got {shape}"
-        )
-
-
-def _check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndarray:
-    """y as (n,) or, for wide data, (n, T) with NaN (floats) or None (objects) where a label is missing."""
-    Y = np.asarray(y)
-    if Y.ndim not in (1, 2):
-        raise ValueError(f"y must have shape (n,) or (n, n_tasks), not {Y.shape}")
-    if Y.ndim == 2 and tasks_given:
-        if Y.shape[1] != 1:
-            raise ValueError(
-                f"y has {Y.shape[1]} columns and the task of each row is given too: pass one target for each row, or "
-                "leave out the tasks to make every column of y a task"
-            )
-        Y = column_or_1d(Y, warn=True)
-    return _check_classes(Y) if classification else _check_reals(Y)
-
-
-def _check_reals(Y: np.ndarray) -> np.ndarray:
-    if Y.dtype.kind in "OUS":
-        try:
-            Y = np.where(missing(Y), np.nan, Y).astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(
-                "Unknown label type: y holds text, not numbers. Maybe you are trying to fit a regressor, which "
-                "expects real numbers on a classification target with discrete values."
-            ) from None
-    finite: bool | Literal["allow-nan"] = "allow-nan" if Y.ndim == 2 else True
-    return check_array(Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=finite, input_name="y")
-
-
-def _check_classes(Y: np.ndarray) -> np.ndarray:
-    absent = missing(Y)
-    if (Y.ndim == 1 and absent.any()) or (Y.dtype.kind == "f" and np.isinf(Y).any()):
-        raise ValueError("Input y contains NaN or infinity.")
-    for column, gone in zip(np.atleast_2d(Y.T), np.atleast_2d(absent.T), strict=True):
-        check_classification_targets(plain(column[~gone]))
-    return Y if Y.ndim == 2 else plain(Y)
-
-
-def missing(values: np.ndarray) -> np.ndarray:
-    """Which values are NaN, None or pandas.NA."""
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind == "O":
-        return np.array([_is_missing(value) for value in values.ravel()], dtype=bool).reshape(values.shape)
-    return np.zeros(values.shape, dtype=bool)
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas.NA has no truth value
-        return True
 
 
 def _column_names(y: Any) -> np.ndarray | None:
@@ -316,11 +209,6 @@ def _long(X: np.ndarray, y: np.ndarray, weights: np.ndarray, tasks: np.ndarray |
         labels=labels,
         form="single" if tasks is None else "long",
     )
-
-
-def plain(values: np.ndarray) -> np.ndarray:
-    """Labels without the disguise as objects that pandas, or missing ones beside them, forced on them."""
-    return np.array(values.tolist()) if values.dtype.kind == "O" else values
 
 
 def task_fault(name: str, y: np.ndarray, *, classification: bool) -> str | None:

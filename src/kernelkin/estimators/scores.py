@@ -9,7 +9,8 @@ from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from ..data import Queries, check_lengths, missing, plain
+from ..checks import missing, plain
+from ..data import Queries, check_lengths
 
 
 def score_each_task(

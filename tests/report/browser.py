@@ -69,6 +69,15 @@ class Browser:
         )
         self.devtools("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + x, y=box[1] + y)
 
+    def press(self, key: str, times: int = 1) -> None:
+        """A key of the keyboard, for whatever has the focus."""
+        code = {"Tab": 9, "Enter": 13, " ": 32, "ArrowRight": 39, "ArrowDown": 40}[key]
+        text = {"Enter": "\r", " ": " "}.get(key, "")
+        for _ in range(times):
+            for kind in ("keyDown", "keyUp"):
+                how = {"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code}
+                self.devtools("Input.dispatchKeyEvent", **how, **({"text": text} if text and kind == "keyDown" else {}))
+
     def console(self) -> list[str]:
         """Everything the page has logged as a warning or an error."""
         entries = self._post("/se/log", type="browser")

@@ -4,6 +4,7 @@ import pytest
 
 from kernelkin import MKMTRLRegressor
 from kernelkin.persistence import SavedModel
+from kernelkin.report.content import MOST_PAIRS
 from kernelkin.schema import TableSchema
 
 
@@ -49,3 +50,9 @@ def few():
 @pytest.fixture(scope="package")
 def many():
     return saved_model(139, n_rows=6, couplings="common")
+
+
+@pytest.fixture(scope="package")
+def crowd():
+    """More tasks than pairs of them can be drawn."""
+    return saved_model(MOST_PAIRS + 1, n_rows=4)

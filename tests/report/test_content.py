@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from kernelkin import AverageRegressor, LassoRegressor, MKMTRLRegressor
 from kernelkin.persistence import SavedModel
 from kernelkin.report import render_report, report_content, write_report
+from kernelkin.report.content import MOST_PAIRS
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(40, 2)), np.repeat(["a", "b"], 20)
@@ -35,6 +36,17 @@ def test_the_closest_tasks_are_those_of_the_largest_correlation(many):
         values = np.delete(R[t], t)
         assert_allclose([value for _, value in nearest], np.sort(values)[::-1][:10], atol=5e-6)
         assert t not in [s for s, _ in nearest]
+
+
+def test_pairs_of_very_many_tasks_are_left_out_but_not_the_closest(crowd):
+    R, relation = crowd.model.task_correlation_, report_content(crowd)["relation"]
+    assert relation["matrix"] is relation["order"] is None
+    assert len(relation["nearest"]) == len(R) == MOST_PAIRS + 1
+    nearest = [row[0] for row in relation["nearest"]]
+    best = (R - 2 * np.eye(len(R))).max(axis=1)
+    assert_allclose([R[i, j] for i, (j, _) in enumerate(nearest)], best)
+    assert_allclose([value for _, value in nearest], best, atol=5e-6)
+    assert len(render_report(crowd)) < 1_000_000
 
 
 def test_scores_are_those_of_the_model_s_tasks_in_its_order(many):

@@ -15,6 +15,22 @@ COLOURS = """
 const canvas = document.querySelector("#relation-map");
 return new Set(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data).size;
 """
+# The lowest contrast of any text with what it stands on, by the formula of WCAG.
+CONTRAST = """
+const parts = text => text.match(/[\\d.]+/g).map(Number);
+const power = c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+const light = ([r, g, b]) => 0.2126 * power(r / 255) + 0.7152 * power(g / 255) + 0.0722 * power(b / 255);
+const under = e => {
+  const found = parts(getComputedStyle(e).backgroundColor);
+  return found.length === 3 || !e.parentElement ? found : under(e.parentElement);
+};
+const ink = e => parts(getComputedStyle(e)[e.ownerSVGElement ? "fill" : "color"]);
+const hasText = e => [...e.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+return Math.min(...[...document.querySelectorAll("main *")].filter(hasText).map(e => {
+  const [a, b] = [light(ink(e)), light(under(e))];
+  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+}));
+"""
 # Where screenshots go that somebody wants to look at.
 SHOTS = os.environ.get("KERNELKIN_SCREENSHOTS")
 
@@ -27,9 +43,9 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory, few, many):
+def pages(tmp_path_factory, few, many, crowd):
     folder = tmp_path_factory.mktemp("pages")
-    for name, saved in {"few": few, "many": many, "bare": SavedModel(few.model)}.items():
+    for name, saved in {"few": few, "many": many, "crowd": crowd, "bare": SavedModel(few.model)}.items():
         write_report(saved, folder / f"{name}.html")
     return folder
 
@@ -53,10 +69,10 @@ def test_renders_without_errors_and_fits_the_width(browser, pages, name, width):
         browser.screenshot(Path(SHOTS) / f"{name}-{width}.png")
 
 
-def test_sorting_by_any_column_both_ways(browser, pages, many):
+def test_sorting_by_any_column_both_ways(browser, pages):
     browser.open(pages / "many.html", DESKTOP)
-    assert names(browser) == many.model.tasks_.tolist()
     natural = [f"school {t + 1}" for t in range(139)]
+    assert names(browser) == natural
     browser.click("thead button", 0)
     assert names(browser) == natural
     browser.click("thead button", 0)
@@ -100,6 +116,56 @@ def test_a_task_shows_its_kernels_and_relatives(browser, pages, few):
     assert parts == "Where school 2 comes from"
     own = few.model.part_shares_[1, 0]
     assert browser.texts(".detail b")[-1] == f"{int(100 * round(own, 3) + 0.5)}%"
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+def test_very_many_tasks_are_told_of_one_at_a_time(browser, pages, crowd, width):
+    browser.open(pages / "crowd.html", width)
+    assert browser.console() == []
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+    assert "too many tasks to draw all pairs" in browser.texts("#relation-section")[0]
+    assert browser.run("return document.querySelector('#relation-map')") is None
+    browser.type("#search", "school 401")
+    assert names(browser) == ["school 401"]
+    browser.click("#tasks tr")
+    tasks, R = crowd.model.tasks_.tolist(), crowd.model.task_correlation_
+    mine = tasks.index("school 401")
+    best = max((t for t in range(len(R)) if t != mine), key=R[mine].__getitem__)
+    shown = browser.texts(".detail > div:nth-child(2) .row")
+    assert len(shown) == 10
+    assert shown[0] == f"{tasks[best]}{R[mine, best]:.2f}"
+    if SHOTS:
+        browser.screenshot(Path(SHOTS) / f"crowd-{width}.png")
+
+
+def test_everything_can_be_done_by_keyboard(browser, pages, few):
+    browser.open(pages / "few.html", DESKTOP)
+    label = "return document.activeElement.textContent"
+    browser.press("Tab", 2)
+    assert browser.run(label).startswith("Task")
+    browser.press("Enter", 2)
+    assert names(browser) == ["school 3", "school 2", "school 1"]
+    headings = len(browser.texts("thead button"))
+    browser.press("Tab", headings)
+    assert browser.run(label) == "school 3"
+    browser.press(" ")
+    assert browser.texts(".detail h3")[0] == "Kernels of school 3"
+    assert browser.run("return document.activeElement.getAttribute('aria-expanded')") == "true"
+    browser.run("document.querySelector('#relation-map').focus()")
+    browser.press("ArrowRight")
+    place = [few.model.tasks_.tolist().index(name) for name in browser.texts("#tip div")[0].split(" and ")]
+    assert place[0] != place[1]
+    assert browser.texts("#tip div")[1] == f"correlation {few.model.task_correlation_[*place]:.2f}"
+    browser.press("Tab")
+    assert browser.run("return document.querySelector('#tip').hidden")
+
+
+@pytest.mark.parametrize("name", ["few", "bare"])
+def test_text_stands_out_and_pictures_and_fields_have_names(browser, pages, name):
+    browser.open(pages / f"{name}.html", DESKTOP)
+    assert browser.run(CONTRAST) >= 4.5
+    unnamed = "return [...document.querySelectorAll('canvas, svg, input, select')].filter(e => !e.ariaLabel).length"
+    assert browser.run(unnamed) == 0
 
 
 def test_hovering_over_a_cell_tells_its_value(browser, pages, few):

@@ -26,12 +26,17 @@ const mean = values => { const v = listed(values); return v.length ? v.reduce((a
 const names = new Intl.Collator("en", { numeric: true });
 const matches = t => R.tasks[t].toLowerCase().includes(state.query);
 const every = () => Array.from({ length: T }, (_, t) => t);
+const named = every().sort((a, b) => names.compare(R.tasks[a], R.tasks[b]));
 const minus = (a, b) => (a === null || b === null ? null : a - b);
 
-function colour(share) {
+function mixed(share) {
   const x = Math.min(Math.max(share, 0), 1) * (RAMP.length - 1), i = Math.min(Math.floor(x), RAMP.length - 2);
-  return "rgb(" + RAMP[i].map((c, k) => Math.round(c + (x - i) * (RAMP[i + 1][k] - c))).join(",") + ")";
+  return RAMP[i].map((c, k) => Math.round(c + (x - i) * (RAMP[i + 1][k] - c)));
 }
+const colour = share => "rgb(" + mixed(share).join(",") + ")";
+// The relative luminance of WCAG; below this, white text has the higher contrast.
+const luminance = rgb => rgb.map(c => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4)).reduce((sum, c, k) => sum + [0.2126, 0.7152, 0.0722][k] * c, 0);
+const inkOn = share => (luminance(mixed(share)) < 0.2 ? "#fff" : "#0b1016");
 const gradient = () => "linear-gradient(90deg," + [0, .25, .5, .75, 1].map(colour).join(",") + ")";
 
 function showTip(event, lines) {
@@ -105,31 +110,34 @@ function compare(a, b) {
 }
 
 function tasksSection() {
-  const shown = columns(), body = make("tbody", { id: "tasks" }), detail = make("div", { id: "detail" });
+  const shown = columns(), body = make("tbody", { id: "tasks" }), detail = make("div", { id: "detail", "aria-live": "polite" });
   const headers = shown.map((column, i) => make("th", { scope: "col", class: column.left ? "left" : "" }, make("button", { type: "button", onclick: () => sortBy(i) }, column.title)));
-  const rows = every().map(t => make("tr", { tabindex: 0, "data-task": R.tasks[t], onclick: () => choose(t), onkeydown: event => { if (event.key === "Enter") choose(t); } },
-    shown.map(column => make("td", { class: column.left ? "left" : "", title: column.left ? column.key(t) : null }, column.cell(t)))));
+  const openers = every().map(t => make("button", { type: "button", class: "opener", "aria-controls": "detail", onclick: event => { event.stopPropagation(); choose(t); } }, R.tasks[t]));
+  const rows = every().map(t => make("tr", { "data-task": R.tasks[t], onclick: () => choose(t) },
+    shown.map((column, i) => make("td", { class: column.left ? "left" : "", title: column.left ? column.key(t) : null }, i ? column.cell(t) : openers[t]))));
   function sortBy(i) {
     state.down = state.sort === i ? !state.down : !shown[i].left || i !== 0;
     state.sort = i;
     refresh();
   }
   state.redraw.push(() => {
-    const order = every();
+    const order = [...named];
     if (state.sort !== null) order.sort((a, b) => {
       const c = compare(shown[state.sort].key(a), shown[state.sort].key(b));
-      return Math.abs(c) === 2 ? c : (state.down ? -c : c) || a - b;
+      return Math.abs(c) === 2 ? c : (state.down ? -c : c);
     });
     headers.forEach((header, i) => header.setAttribute("aria-sort", state.sort !== i ? "none" : state.down ? "descending" : "ascending"));
-    rows.forEach((row, t) => row.classList.toggle("chosen", t === state.chosen));
+    rows.forEach((row, t) => { row.classList.toggle("chosen", t === state.chosen); openers[t].setAttribute("aria-expanded", t === state.chosen); });
+    const focused = document.activeElement;
     body.replaceChildren(...order.filter(matches).map(t => rows[t]));
+    if (body.contains(focused)) focused.focus({ preventScroll: true });  // a row that moves loses it
     detail.replaceChildren(...(state.chosen === null ? [] : [describe(state.chosen)]));
   });
   page.append(make("section", { id: "tasks-section" }, make("h2", {}, R.scores ? "How well each task is predicted" : "The tasks"), scoreText(),
     R.parts ? make("p", {}, R.parts.names.map((name, i) => make("span", { class: "key" }, make("i", { style: "background:" + shades()[i] }), name))) : null,
-    make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, headers)), body,
+    make("div", { class: "scroll" }, make("table", { "aria-label": "Tasks" }, make("thead", {}, make("tr", {}, headers)), body,
       make("tfoot", {}, make("tr", {}, shown.map(column => make("td", { class: column.left ? "left" : "" }, column.foot)))))),
-    make("p", { class: "soft" }, "Click a heading to sort, a task to see its kernels and its relatives."), detail));
+    make("p", { class: "soft" }, "A heading sorts, a task shows its kernels and its relatives: by click, or by Tab and Enter."), detail));
 }
 
 function scoreText() {
@@ -160,15 +168,15 @@ function choose(t) { state.chosen = state.chosen === t ? null : t; refresh(); }
 
 /* ---- heatmaps ---- */
 function orders(similar) {
-  const found = [["similar tasks together", similar], ["by name", every().sort((a, b) => names.compare(R.tasks[a], R.tasks[b]))]];
+  const found = [["similar tasks together", similar], ["by name", named]];
   if (R.scores) found.push(["by " + R.scores.score, every().sort((a, b) => (R.scores.columns[0].values[b] ?? -1e9) - (R.scores.columns[0].values[a] ?? -1e9))]);
   if (R.parts) found.push(["by what is shared", every().sort((a, b) => R.parts.shares[a].at(-1) - R.parts.shares[b].at(-1))]);
   return found;
 }
 
 function heatmap(id, options) {
-  const canvas = make("canvas", { id, role: "img", "aria-label": options.label }), choices = orders(options.order);
-  let order = choices[0][1], geometry = null;
+  const canvas = make("canvas", { id, role: "img", tabindex: 0, "aria-label": options.label + ". Arrow keys tell the value of each cell; Enter chooses its task." }), choices = orders(options.order);
+  let order = choices[0][1], geometry = null, cursor = [0, 0];
   const select = make("select", { "aria-label": "Order of the tasks", onchange: event => { order = choices[event.target.value][1]; draw(); } },
     choices.map(([text], i) => make("option", { value: i }, text)));
   function draw() {
@@ -202,7 +210,7 @@ function heatmap(id, options) {
     pen.globalAlpha = 1;
     if (cell >= 30 && high >= 14) order.forEach((t, i) => column.forEach((k, j) => {
       const value = options.value(t, k);
-      pen.fillStyle = options.shade(value) > 0.5 ? "#fff" : "#1c2733"; pen.textAlign = "center";
+      pen.fillStyle = inkOn(options.shade(value)); pen.textAlign = "center";
       if (!state.query || matches(t)) pen.fillText(options.text(value), left + (j + .5) * cell, (i + .5) * high);
     }));
     pen.fillStyle = "#1c2733";
@@ -224,6 +232,19 @@ function heatmap(id, options) {
     const found = at(event);
     if (!found || found[1] === null) hideTip(); else showTip(event, options.lines(...found));
   };
+  function walk(event) {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (event.key === "Enter") choose(order[cursor[0]]);
+    if (event.key === "Escape") hideTip();
+    if (!step) return;
+    event.preventDefault();
+    const ends = [T, geometry.column.length], box = canvas.getBoundingClientRect();
+    cursor = cursor.map((place, axis) => Math.min(Math.max(place + step[axis], 0), ends[axis] - 1));
+    const at = { clientX: box.left + geometry.left + (cursor[1] + .5) * geometry.cell, clientY: box.top + (cursor[0] + .5) * geometry.high };
+    showTip(at, options.lines(order[cursor[0]], geometry.column[cursor[1]]));
+  }
+  canvas.addEventListener("keydown", walk);
+  canvas.addEventListener("blur", hideTip);
   canvas.addEventListener("pointermove", hover);
   canvas.addEventListener("pointerdown", hover);
   canvas.addEventListener("pointerleave", hideTip);
@@ -296,10 +317,10 @@ function certificateSection() {
 }
 
 function chart(C) {
-  const w = 640, h = 190, l = 52, b = 26, gaps = C.history.map(gap => Math.log10(Math.max(gap ?? 1e300, 1e-16)));
+  const w = Math.min(640, page.clientWidth - 40), h = 190, l = 52, b = 26, gaps = C.history.map(gap => Math.log10(Math.max(gap ?? 1e300, 1e-16)));
   const top = Math.ceil(Math.min(Math.max(...gaps), 3)), low = Math.floor(Math.min(...gaps, C.tol ? Math.log10(C.tol) : 0));
   const x = i => l + (w - l - 10) * i / (gaps.length - 1), y = g => 8 + (h - b - 8) * (top - Math.min(g, top)) / Math.max(top - low, 1);
-  const drawing = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": "Relative duality gap by iteration", style: "width:100%;max-width:640px;display:block" });
+  const drawing = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": "Relative duality gap by iteration", style: `width:100%;max-width:${w}px;display:block` });
   for (let e = low; e <= top; e += Math.max(1, Math.ceil((top - low) / 6))) {
     drawing.append(svg("line", { x1: l, x2: w - 10, y1: y(e), y2: y(e), stroke: "#e5e9ed" }), svg("text", { x: l - 6, y: y(e) + 4, "text-anchor": "end" }, e === 0 ? "1" : "1e" + e));
   }

@@ -21,6 +21,7 @@ def shape(request, monkeypatch):
     if request.param == "pieces":
         monkeypatch.setattr("kernelkin.grams.stack._SMALL", 0)
         monkeypatch.setattr("kernelkin.grams.stack._PIECE", 100)
+        monkeypatch.setattr("kernelkin.grams.stack._BLOCK", 8)
     return 4, 30
 
 

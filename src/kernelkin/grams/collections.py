@@ -7,6 +7,7 @@ every task. `combine` and `quadratic_forms` are the only doors to the memory beh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from threading import local
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,7 +31,10 @@ class Grams(Protocol):
         ...
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[Any]:
-        """B (K, J) -> the combined Gram (n_m, n_m) of each machine: an array, or a structure that can become one."""
+        """B (K, J) -> the combined Gram (n_m, n_m) of each machine: an array, or a structure that can become one.
+
+        They hold until the same thread combines again, which may write over them.
+        """
         ...
 
     def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
@@ -68,13 +72,20 @@ class SharedGrams:
         self.rows = [None if len(kept) == stack.n_rows else kept for kept in rows]
         self.n_kernels = stack.n_kernels
         self.n_components = self.n_machines = len(rows)
+        self._room = local()
 
     def batches(self) -> Iterator[range]:
         return _runs([8 * self.stack.n_rows**2] * self.n_machines)
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
-        whole = self.stack.combine(B[:, machines.start : machines.stop], each)
+        whole = self.stack.combine(B[:, machines.start : machines.stop], each, self._space(len(machines)))
         return [_block(gram, self.rows[m]) for m, gram in zip(machines, whole, strict=True)]
+
+    def _space(self, count: int) -> np.ndarray:
+        """Memory for so many combined Grams, the same each time: fresh memory costs as much as half of combining."""
+        if len(getattr(self._room, "grams", ())) < count:
+            self._room.grams = np.empty((count, self.stack.n_rows, self.stack.n_rows))
+        return self._room.grams[:count]
 
     def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
         outputs = [part.shape[1] for part in a]

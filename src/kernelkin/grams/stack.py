@@ -1,7 +1,12 @@
-"""The Gram matrices of K kernels on one set of rows, and the two operations anything outside may ask of them."""
+"""The Gram matrices of K kernels on one set of rows, and the two operations anything outside may ask of them.
+
+Sums are added up in float64 whatever the stack is stored in: what `combine` and `quadratic_forms` say of a float32 stack
+is exact for the numbers that are in it, so that a primal value and a bound computed from the two agree.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +14,11 @@ import numpy as np
 from ..parallel import Each, serially
 
 # Work on a stack is cut into pieces of a fixed size, not of a size that depends on the number of threads, so that every
-# sum is added up in the same order whatever `n_jobs` is.
-_PIECE = 1 << 16
-# A stack of fewer values is not worth a call for each kernel.
-_SMALL = 1 << 20
+# sum is added up in the same order whatever `n_jobs` is. A piece of a product stays in cache, and so does a block of rows.
+_PIECE = 1 << 13
+_BLOCK = 64
+# Products of pairs of rows are written out where they fit into cache: one product over the stack is then all it takes.
+_SMALL = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -29,36 +35,47 @@ class GramStack:
     def n_rows(self) -> int:
         return self.values.shape[1]
 
-    def combine(self, weights: np.ndarray, each: Each = serially) -> np.ndarray:
-        """weights (K, m) -> (m, n, n) float64: the m combined Grams, in one product over the whole stack."""
+    def combine(self, weights: np.ndarray, each: Each = serially, out: np.ndarray | None = None) -> np.ndarray:
+        """weights (K, m) -> (m, n, n) float64, into `out` if given: the m combined Grams, in one pass over the stack."""
         flat = self.values.reshape(self.n_kernels, -1)
-        used = np.flatnonzero(weights.any(axis=1))
-        if len(used) <= self.n_kernels // 2:
-            flat, weights = flat[used], weights[used]
-        combined = np.empty((weights.shape[1], flat.shape[1]))
-        by_output = np.ascontiguousarray(weights.T, dtype=flat.dtype)
+        combined = np.empty((weights.shape[1], *self.values.shape[1:])) if out is None else out
+        target = combined.reshape(len(combined), -1)
+        used = weights.any(axis=1).nonzero()[0]
+        few = len(used) <= self.n_kernels // 2
+        by_output = np.ascontiguousarray((weights[used] if few else weights).T, dtype=np.float64)
 
         def piece(start: int) -> None:
             part = slice(start, start + _PIECE)
-            combined[:, part] = by_output @ flat[:, part]
+            values = flat[used, part] if few else flat[:, part]
+            np.matmul(by_output, values.astype(np.float64, copy=False), out=target[:, part])
 
         each(piece, range(0, flat.shape[1], _PIECE))
-        return combined.reshape(-1, self.n_rows, self.n_rows)
+        return combined
 
     def quadratic_forms(self, a: np.ndarray, each: Each = serially) -> np.ndarray:
-        """a (n, m) -> (K, m): half of a_j' G_k a_j. Rows on which every a is zero are not read."""
-        used = np.flatnonzero(a.any(axis=1))
-        whole = len(used) > 0.7 * self.n_rows
-        coefficients = np.ascontiguousarray(a if whole else a[used], dtype=self.values.dtype)
-
-        def one(gram: np.ndarray) -> np.ndarray:
-            image = (gram if whole else gram[np.ix_(used, used)]) @ coefficients
-            return np.einsum("ij,ij->j", coefficients, image, dtype=np.float64)
-
-        if self.values.size <= _SMALL:
-            image = self.values.reshape(-1, self.n_rows) @ np.ascontiguousarray(a, dtype=self.values.dtype)
-            forms = np.einsum("im,kim->km", a, image.reshape(self.n_kernels, self.n_rows, -1))
+        """a (n, m) -> (K, m): half of a_j' G_k a_j."""
+        if len(a) * a.size <= _SMALL:
+            products = (a[:, np.newaxis] * a).reshape(-1, a.shape[1])
+            forms = 0.5 * (self.values.reshape(self.n_kernels, -1).astype(np.float64, copy=False) @ products)
         else:
-            forms = np.array(each(one, self.values))
+            forms = np.array(each(_half_forms(a), self.values))
         # The forms are non-negative; rounding, or a Gram indefinite within rounding, can leave a trace below zero.
-        return np.maximum(0.5 * forms, 0.0)
+        return np.maximum(forms, 0.0)
+
+
+def _half_forms(a: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """a (n, m) -> a function of G (n, n): half of a_j' G a_j, (m,), from the upper triangle of G alone."""
+    blocks = []
+    for start in range(0, len(a), _BLOCK):
+        right = a[start:].copy()
+        right[:_BLOCK] *= 0.5  # of the block on the diagonal, both triangles are read
+        blocks.append((slice(start, start + _BLOCK), slice(start, None), right))
+
+    def forms(gram: np.ndarray) -> np.ndarray:
+        total = np.zeros(a.shape[1])
+        for rows, columns, right in blocks:
+            image = gram[rows, columns].astype(np.float64, copy=False) @ right
+            total += np.einsum("ij,ij->j", a[rows], image)
+        return total
+
+    return forms

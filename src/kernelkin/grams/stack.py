@@ -1,7 +1,7 @@
 """The Gram matrices of K kernels on one set of rows, and the two operations anything outside may ask of them.
 
-Sums are added up in float64 whatever the stack is stored in: what `combine` and `quadratic_forms` say of a float32 stack
-is exact for the numbers that are in it, so that a primal value and a bound computed from the two agree.
+Sums are added up in float64 whatever the stack is stored in: what `combine` and `quadratic_forms` say of a float32
+stack is exact for the numbers that are in it, so that a primal value and a bound computed from the two agree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from ..parallel import Each, serially
 
 # Work on a stack is cut into pieces of a fixed size, not of a size that depends on the number of threads, so that every
-# sum is added up in the same order whatever `n_jobs` is. A piece of a product stays in cache, and so does a block of rows.
+# sum is added up in the same order whatever `n_jobs` is. A piece of a product stays in cache, and a block of rows does.
 _PIECE = 1 << 13
 _BLOCK = 64
 # Products of pairs of rows are written out where they fit into cache: one product over the stack is then all it takes.
@@ -36,11 +36,11 @@ class GramStack:
         return self.values.shape[1]
 
     def combine(self, weights: np.ndarray, each: Each = serially, out: np.ndarray | None = None) -> np.ndarray:
-        """weights (K, m) -> (m, n, n) float64, into `out` if given: the m combined Grams, in one pass over the stack."""
+        """weights (K, m) -> (m, n, n) float64: the m combined Grams, in one pass over the stack; in `out` if given."""
         flat = self.values.reshape(self.n_kernels, -1)
         combined = np.empty((weights.shape[1], *self.values.shape[1:])) if out is None else out
         target = combined.reshape(len(combined), -1)
-        used = weights.any(axis=1).nonzero()[0]
+        used = np.flatnonzero(weights.any(axis=1))
         few = len(used) <= self.n_kernels // 2
         by_output = np.ascontiguousarray((weights[used] if few else weights).T, dtype=np.float64)
 

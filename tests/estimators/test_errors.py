@@ -5,8 +5,9 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from estimators.problems import long_data, wide_data
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, linear_kernels
+from kernelkin import Kernel, MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.exceptions import GramMemoryError
+from kernelkin.kernels.functions import Custom
 
 X, Y, LABELS, TASKS = long_data(0)
 N = len(X)
@@ -106,11 +107,20 @@ def test_class_weights_of_no_class_are_misspelt():
         (-np.ones((3, 6)), r"finite, not negative, and not all zero"),
         (np.full((3, 6), np.nan), r"finite, not negative, and not all zero"),
         (np.zeros((3, 6)), r"finite, not negative, and not all zero"),
+        (np.full((3, 6), "1"), r"finite, not negative, and not all zero"),
     ],
 )
-def test_a_bad_start_is_refused(init, message):
+def test_a_bad_start_is_refused_before_any_kernel_is_evaluated(init, message):
+    kernels = [Kernel(f"kernel {k}", Custom(never, "never")) for k in range(6)]
     with pytest.raises(ValueError, match=message):
-        fit(init=init)
+        fit(init=init, kernels=kernels)
+
+
+def test_a_start_for_kernels_of_each_feature():
+    each = linear_kernels(per_feature=True)
+    fit(init=np.ones((3, 3)), kernels=each)
+    with pytest.raises(ValueError, match=r"init must be kernel weights of shape \(3, 3\), got \(3, 1\)"):
+        fit(init=np.ones((3, 1)), kernels=each)
 
 
 # Kernels

@@ -43,6 +43,12 @@ class LinearTasks(RegressorMixin, BaseEstimator):
             The task of each row.
         sample_weight : array (n,), optional
             Weights of rows; weighting a row by 2 equals repeating it.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Naming the culprit: arrays of the wrong shape or length, NaN, infinite, too large or too small values,
+            sparse X, task labels that are missing or of mixed types, tasks with one row.
         """
         data = read_training(self, X, y, tasks, sample_weight, classification=False)
         self.coef_, self.intercept_ = self._fit_tasks(data)

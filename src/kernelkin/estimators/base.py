@@ -92,6 +92,16 @@ class MultiKernelEstimator(BaseEstimator):
             The task of each row; any labels. Not needed with `task_column`, with wide y, or for one task.
         sample_weight : array (n,), optional
             Weights of rows; weighting a row by 2 equals repeating it.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Naming the culprit, before any kernel is evaluated: arrays of the wrong shape or length, NaN, infinite, too
+            large or too small values, sparse X, task labels that are missing or of mixed types, classes of mixed types,
+            tasks with one row or one class, and parameters that do not fit the data. Then: kernels that are not finite,
+            symmetric and positive semi-definite on the rows, or zero on all of them.
+        GramMemoryError
+            Where the Gram matrices do not fit into memory.
         """
         data, aside = self._set_aside(self._read(X, y, tasks, sample_weight))
         couplings = self._couplings(data.labels)
@@ -124,6 +134,13 @@ class MultiKernelEstimator(BaseEstimator):
         if self._precomputed:
             return None
         return fit_kernels(resolve_kernels(self.kernels), data.X, data.feature_names, data.sample_weight)
+
+    def _count_kernels(self, data: TaskData) -> int:
+        """How many there will be, without evaluating or fitting any."""
+        if self._precomputed:
+            return data.X.shape[2]
+        kernels = resolve_kernels(self.kernels)
+        return sum(len(kernel.targets(data.X.shape[1], data.feature_names)) for kernel in kernels)
 
     def _store(self, data: TaskData, bank: KernelBank, couplings: Sequence[Coupling], solution: Solution) -> None:
         self.tasks_ = data.labels
@@ -166,6 +183,12 @@ class MultiKernelEstimator(BaseEstimator):
         With ``split=True``, a Bunch: `prediction`; `parts` (q, K), or (q, T, K) on wide data, what each kernel adds to
         the value behind the prediction (one axis more where a task has more than two classes); `intercept`; `kernels`,
         their names. Parts and intercept sum to the value of a regressor, or of the `decision_function`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `fit` does of X and tasks; where the columns of X are not those of `fit`; and by name where a task is
+            unknown or not given.
         """
         queries = self._read_queries(X, tasks)
         return self._split(queries) if split else self._predict(queries)
@@ -259,16 +282,20 @@ class PenalisedEstimator(WatchedEstimator):
         solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
         return self._run(solver, objective, self._start(objective))
 
-    def _start(self, objective: Objective) -> np.ndarray | None:
-        if self.init is None:
-            return None
-        shape = (objective.grams.n_components, objective.grams.n_kernels)
-        weights = np.asarray(self.init, dtype=np.float64)
+    def _pose(self, data: TaskData, couplings: Sequence[Coupling]) -> Callable[[Grams], Objective]:
+        if self.init is not None:
+            self._check_init((data.n_tasks + len(couplings), self._count_kernels(data)))
+        return super()._pose(data, couplings)
+
+    def _check_init(self, shape: tuple[int, int]) -> None:
+        weights = np.asarray(self.init)
         if weights.shape != shape:
             raise ValueError(f"init must be kernel weights of shape {shape}, got {weights.shape}")
-        if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
+        if weights.dtype.kind not in "fiu" or not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
             raise ValueError("init must be kernel weights that are finite, not negative, and not all zero")
-        return np.ascontiguousarray(weights.T)
+
+    def _start(self, objective: Objective) -> np.ndarray | None:
+        return None if self.init is None else np.array(self.init, dtype=np.float64).T.copy()
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -78,6 +78,11 @@ class TwoStageEstimator(CoupledEstimator):
             The task of each row; any labels. Not needed with `task_column`, with wide y, or for one task.
         sample_weight : array (n,), optional
             Weights of rows: how often they are drawn, and what they cost their machine.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `MKMTRLClassifier.fit`.
         """
         data = self._read(X, y, tasks, sample_weight)
         if self.min_rank > data.n_tasks:

@@ -41,6 +41,10 @@ class Bundle:
             part = slice(start, start + size)
             yield part, self._cross(X[part])
 
+    def name(self, i: int) -> str:
+        """What an error calls the i-th of the kernels."""
+        return f"kernel {self.active[i]}" if self.kernels is None else self.kernels[i].name
+
     def _cross(self, X: np.ndarray) -> np.ndarray:
         if self.kernels is None:
             cross = np.moveaxis(X[:, self.support][:, :, self.active], 2, 0)
@@ -84,8 +88,12 @@ class Expansion:
         """For blocks of queries and each kernel of some weight, what it adds (q, O)."""
         for bundle in self.bundles:
             for part, cross in bundle.blocks(X):
-                for k, gram in zip(bundle.active, cross, strict=True):
-                    yield part, k, gram @ (bundle.a * self.b[k])
+                for i, (k, gram) in enumerate(zip(bundle.active, cross, strict=True)):
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        added = gram @ (bundle.a * self.b[k])
+                    if not np.isfinite(added).all():
+                        raise ValueError(f"kernel {bundle.name(i)!r} overflows at rows to predict: are they too large?")
+                    yield part, k, added
 
 
 def make_expansion(

@@ -12,6 +12,7 @@ from ..kernels import (
     Scaling,
     check_gram,
     check_precomputed,
+    check_values,
     diagonals,
     evaluate,
     fit_diagonal_scaling,
@@ -102,9 +103,12 @@ class RowKernels:
                     check_gram(kernel.name, gram, known_psd=False)
 
     def check_present(self, rows: np.ndarray) -> None:
-        """Refuse a kernel that is zero on all of these rows."""
+        """Refuse a kernel that is zero on all of these rows, or overflows (where it does, k(x, x) does)."""
         present = np.zeros(self.n_kernels, dtype=bool)
         for part in self.blocks(rows, 1, self.n_kernels):
-            present |= (self.diagonals(rows[part]) != 0).any(axis=1)
+            own = self.diagonals(rows[part])
+            for name, values in zip(self.names, own, strict=True):
+                check_values(name, values, values.shape)
+            present |= (own != 0).any(axis=1)
         if not present.all():
             raise ValueError(f"kernel {self.names[int(np.argmin(present))]!r} is zero on all training rows")

@@ -18,7 +18,9 @@ def check_values(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
         raise ValueError(f"kernel {name!r} gave values of shape {values.shape}, expected {tuple(shape)}")
     if not np.isfinite(values).all():
         first = tuple(int(axis) for axis in np.argwhere(~np.isfinite(values))[0])
-        raise ValueError(f"kernel {name!r} has NaN or infinite values, the first at {first}; are its inputs too large?")
+        raise ValueError(
+            f"kernel {name!r} has NaN or infinite values, the first at {first}; are its inputs too large or too small?"
+        )
 
 
 def check_gram(name: str, G: np.ndarray, known_psd: bool) -> None:

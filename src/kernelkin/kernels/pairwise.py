@@ -65,6 +65,11 @@ def _families(kernels: Sequence[FittedKernel]) -> list[list[int]]:
     return list(families.values())
 
 
+def _quiet() -> np.errstate:
+    """Overflow may be right (a Gaussian of far rows is 0); where it is not, `check_values` refuses it by name."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 def _apply(kernels: Sequence[FittedKernel], family: list[int], out: np.ndarray) -> None:
     """Turn the base values in out[family[-1]] into kernel values; the last kernel overwrites them."""
     *others, last = family
@@ -92,8 +97,9 @@ def evaluate(
     for family in _families(kernels):
         kernel = kernels[family[-1]]
         columns_of_Y = None if Y is None else kernel.select(Y)
-        kernel.function.base.matrix(kernel.select(X), columns_of_Y, out[family[-1]], kernel.name)
-        _apply(kernels, family, out)
+        with _quiet():
+            kernel.function.base.matrix(kernel.select(X), columns_of_Y, out[family[-1]], kernel.name)
+            _apply(kernels, family, out)
     return out
 
 
@@ -107,8 +113,9 @@ def pairs(kernels: Sequence[FittedKernel], X: np.ndarray, i: np.ndarray, j: np.n
     for family in _families(kernels):
         kernel = kernels[family[-1]]
         columns = kernel.select(X)
-        out[family[-1]] = kernel.function.base.paired(columns[i], columns[j], kernel.name)
-        _apply(kernels, family, out)
+        with _quiet():
+            out[family[-1]] = kernel.function.base.paired(columns[i], columns[j], kernel.name)
+            _apply(kernels, family, out)
     return out
 
 

@@ -217,5 +217,5 @@ def _fit(
 
 
 def _inverse(values: np.ndarray) -> np.ndarray:
-    """1 / values, and 0 where they are 0."""
-    return np.divide(1.0, values, out=np.zeros(values.shape), where=values > 0)
+    """1 / values, and 0 where they are 0 but for underflow."""
+    return np.divide(1.0, values, out=np.zeros(values.shape), where=values > np.finfo(float).tiny)

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 import zipfile
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,6 +17,7 @@ import numpy as np
 from .data import listing
 from .exceptions import ModelFileError
 from .schema import TableSchema
+from .storage import write_whole
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -107,7 +107,7 @@ def save_model(
     buffer = io.BytesIO(content)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(_FACTS, json.dumps(facts, default=_plain))
-    write_bytes_whole(Path(path), buffer.getvalue())
+    write_whole(path, buffer.getvalue())
 
 
 def load_model(path: str | os.PathLike[str]) -> SavedModel:
@@ -162,19 +162,6 @@ def trusted_types() -> tuple[str, ...]:
     ]
     named = [*ours, *PAIRWISE_KERNEL_FUNCTIONS.values()]
     return tuple(sorted({f"{thing.__module__}.{thing.__qualname__}" for thing in named}))
-
-
-def write_bytes_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader, or a kill, finds the old one or the new one and nothing between."""
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
 
 
 def _skops() -> Any:

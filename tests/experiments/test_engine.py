@@ -48,7 +48,7 @@ def test_a_killed_run_goes_on_where_it_stopped_and_ends_with_the_same_table(tmp_
 def test_half_a_file_is_not_a_result(tmp_path):
     store = Store(tmp_path)
     first = run_protocol(toy.PROTOCOL, store, runs=1, models=["Mean"])
-    path = store.path("8 rows", "Mean", 0)
+    path = store.folder.path / store.name("8 rows", "Mean", 0)
     path.write_text(path.read_text()[:30])
     assert run_protocol(toy.PROTOCOL, store, runs=1, models=["Mean"])[0].scores == first[0].scores
     assert json.loads(path.read_text())["model"] == "Mean"

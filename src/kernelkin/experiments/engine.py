@@ -69,10 +69,13 @@ def run_protocol(
     progress: Progress = lambda done, total, left, text: None,
 ) -> list[Result]:
     """Do what is not stored yet, and return the results of all units in their order."""
+    store.folder.prepare()
     units = list_units(protocol, runs, models)
     known = {i: store.load(u.setting.name, u.model.name, u.run, u.fingerprint) for i, u in enumerate(units)}
     results = {i: result for i, result in known.items() if result is not None}
     clock = _Clock(units, results)
+    if results:
+        progress(len(results), len(units), clock.left(results), f"{len(results)} found in {store.folder.path}")
     missing = [i for i in range(len(units)) if i not in results]
     for i, result in _perform(protocol, [(i, units[i]) for i in missing], n_jobs):
         store.save(result)
@@ -187,4 +190,5 @@ class _Clock:
         todo = [(u.setting.name, u.model.name) for i, u in enumerate(self.units) if i not in results]
         work = sum(float(np.mean(seen[key])) if key in seen else typical for key in todo)
         done = sum(result.seconds for i, result in results.items() if i not in self.stored)
-        return work * (time.perf_counter() - self._began) / max(done, 1e-3)
+        pace = (time.perf_counter() - self._began) / max(done, 1e-3) if len(results) > len(self.stored) else 1.0
+        return work * pace

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..storage import open_whole
 from .protocol import Protocol
 from .summary import Cell
 
@@ -31,5 +32,5 @@ def draw_sizes(protocol: Protocol, cells: Mapping[tuple[str, str], Cell], path: 
     axes.set_xticks(sizes_shown, [str(size) for size in sizes_shown])
     axes.minorticks_off()
     axes.legend(fontsize=7, ncols=2)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    with open_whole(path) as file:
+        figure.savefig(file, format="png", dpi=150)

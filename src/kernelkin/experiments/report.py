@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from .. import __version__
+from ..storage import write_whole
 from .figures import draw_sizes
 from .protocol import Protocol
-from .store import Result, write_whole
+from .store import Result
 from .summary import Cell, summarise, summarise_tasks
 from .tables import main_table, show, task_table, time_table, to_csv
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
+
+from ..storage import Folder
 
 
 @dataclass(frozen=True)
@@ -39,38 +39,24 @@ class Store:
     """The results of one experiment, in a folder."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
+        self.folder = Folder(folder)
 
-    def path(self, setting: str, model: str, run: int) -> Path:
-        return self.folder / _slug(setting) / _slug(model) / f"run{run:02d}.json"
+    def name(self, setting: str, model: str, run: int) -> str:
+        """The file of a result, inside the folder."""
+        return f"{_slug(setting)}/{_slug(model)}/run{run:02d}.json"
 
     def save(self, result: Result) -> None:
-        write_whole(
-            self.path(result.setting, result.model, result.run), json.dumps(asdict(result), indent=1, default=str)
-        )
+        name = self.name(result.setting, result.model, result.run)
+        self.folder.write(name, json.dumps(asdict(result), indent=1, default=str))
 
     def load(self, setting: str, model: str, run: int, fingerprint: str) -> Result | None:
         """The stored result; None where there is none, or it belongs to another definition of the experiment."""
+        content = self.folder.read(self.name(setting, model, run))
         try:
-            fields = json.loads(self.path(setting, model, run).read_text(encoding="utf-8"))
-        except (FileNotFoundError, json.JSONDecodeError):
+            result = None if content is None else Result(**json.loads(content))
+        except (ValueError, TypeError):  # what no result was written to
             return None
-        result = Result(**fields)
-        return result if result.fingerprint == fingerprint else None
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader, or a kill, finds the old one or the new one and nothing between."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+        return result if result is not None and result.fingerprint == fingerprint else None
 
 
 def _slug(name: str) -> str:

@@ -50,7 +50,8 @@ class MultiTaskCV(MetaEstimatorMixin, BaseEstimator):
         The relative duality gap of candidates, where the estimator's own `tol` is smaller. The last fit keeps to `tol`.
     cache : path, optional
         A folder that keeps every finished line of candidates on every fold: a search that was killed goes on from
-        there.
+        there, if it has the same data, parameters, version of this library and `random_state` (an int). Several
+        processes may share one. Kernels that are functions of yours are refused: a change to them would go unnoticed.
     n_jobs : int, optional
         Threads over folds and lines of candidates. The result does not depend on it.
     random_state : int, RandomState or None
@@ -67,6 +68,7 @@ class MultiTaskCV(MetaEstimatorMixin, BaseEstimator):
     best_estimator_ : the model with the best parameters, fitted on all rows. Its fitted attributes (`kernel_weights_`
         and so on) can be asked for here too.
     n_splits_, refit_time_, search_time_ : the number of folds; seconds.
+    n_cached_ : how many lines of candidates on a fold were found in the cache.
 
     Examples
     --------
@@ -125,7 +127,7 @@ class MultiTaskCV(MetaEstimatorMixin, BaseEstimator):
         stacks = RawStacks(data, lines) if shares_grams(model) else None
         inputs = Inputs(X, y, tasks, sample_weight)
         how = {"n_jobs": self.n_jobs, "verbose": self.verbose, "cache": self.cache}
-        found = run_search(lines, data, inputs, folds, stacks=stacks, **how)
+        found, self.n_cached_ = run_search(lines, data, inputs, folds, stacks=stacks, **how)
         self.cv_results_ = tabulate(candidates, found, Judge(data, folds, metric, classification=classification))
         self.n_splits_ = len(folds)
         self.search_time_ = time.perf_counter() - began

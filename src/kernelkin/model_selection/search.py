@@ -89,23 +89,25 @@ class Problems:
 
 
 class Progress:
-    """A line for each finished piece, with the time that is left at this pace."""
+    """A line for each finished piece, with the time that is left at this pace; pieces of a cache take none."""
 
     def __init__(self, n_jobs: int, verbose: int) -> None:
         self.n_jobs, self.verbose = n_jobs, verbose
-        self.done = 0
+        self.done = self.cached = 0
         self._began = time.perf_counter()
         self._lock = Lock()
 
-    def __call__(self) -> None:
+    def __call__(self, cached: bool) -> None:
         with self._lock:
             self.done += 1
+            self.cached += cached
             if self.verbose:
                 passed = time.perf_counter() - self._began
-                left = passed * (self.n_jobs - self.done) / self.done
+                left = passed * (self.n_jobs - self.done) / max(self.done - self.cached, 1)
+                found = f"{self.cached} of them from the cache, " if self.cached else ""
                 print(
                     f"[kernelkin] cross-validation {self.done:4d}/{self.n_jobs} lines on folds  {passed:7.1f} s, "
-                    f"about {left:.1f} s left",
+                    f"{found}about {left:.1f} s left",
                     flush=True,
                 )
 
@@ -120,8 +122,8 @@ def run_search(
     verbose: int,
     cache: Any,
     stacks: RawStacks | None,
-) -> dict[int, list[Outcome]]:
-    """Candidate -> its outcome on each fold."""
+) -> tuple[dict[int, list[Outcome]], int]:
+    """Candidate -> its outcome on each fold; and how many lines on folds were in the cache."""
     store, progress = Cache(cache, data), Progress(len(lines) * len(folds), verbose)
 
     def build(line: Line, fold: int) -> Follow:
@@ -130,12 +132,12 @@ def run_search(
         return GramFold(stacks.of(line.estimator, line.params), data, folds[fold], line.estimator)
 
     def work(job: Job) -> list[Outcome]:
-        outcomes = store.load(job.line, folds[job.fold])
-        if outcomes is None:
-            outcomes = list(problems.get(job)(job.line))
+        stored = store.load(job.line, folds[job.fold])
+        outcomes = list(problems.get(job)(job.line)) if stored is None else stored
+        if stored is None:
             store.store(job.line, folds[job.fold], outcomes)
         problems.done(job)
-        progress()
+        progress(cached=stored is not None)
         return outcomes
 
     found: dict[int, list[Outcome]] = {}
@@ -151,7 +153,7 @@ def run_search(
                 for step, outcome in zip(job.line.steps, outcomes, strict=True):
                     for candidate in step.candidates:
                         found.setdefault(candidate, []).append(outcome)
-    return found
+    return found, progress.cached
 
 
 def tabulate(candidates: Sequence[Params], found: dict[int, list[Outcome]], judge: Judge) -> dict[str, Any]:

@@ -6,10 +6,10 @@ import json
 import os
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
-from ..persistence import SavedModel, write_bytes_whole
+from ..persistence import SavedModel
+from ..storage import write_whole
 from .content import report_content
 
 __all__ = ["render_report", "report_content", "write_report"]
@@ -19,7 +19,7 @@ def write_report(
     saved: SavedModel, path: str | os.PathLike[str], *, title: str | None = None, file: str = "model.skops"
 ) -> None:
     """Write the report of a saved model; `file` is where the model is, for the lines that say how to load it."""
-    write_bytes_whole(Path(path), render_report(saved, title=title, file=file).encode())
+    write_whole(path, render_report(saved, title=title, file=file))
 
 
 def render_report(saved: SavedModel, *, title: str | None = None, file: str = "model.skops") -> str:

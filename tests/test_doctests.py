@@ -1,7 +1,9 @@
 """The examples in docstrings and in the documentation: each runs, and says what it says there."""
 
 import doctest
+import importlib
 import os
+import pkgutil
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,16 @@ def test_docstring(name):
     found = doctest.DocTestFinder(recurse=False).find(OBJECTS[name], name, globs={})
     assert found and found[0].examples, f"{name} has no example"
     run(found[0])
+
+
+def test_docstrings_that_are_not_public():
+    """Those of the reference have a test each, above."""
+    modules = [m.name for m in pkgutil.walk_packages(kernelkin.__path__, "kernelkin.") if "__main__" not in m.name]
+    public = {name.split(".")[-1] for name in OBJECTS}
+    found = [t for m in modules for t in doctest.DocTestFinder().find(importlib.import_module(m)) if t.examples]
+    for test in found:
+        if not public & set(test.name.split(".")):
+            run(test)
 
 
 def test_reference_lists_every_public_object():

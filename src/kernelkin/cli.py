@@ -5,96 +5,16 @@ from __future__ import annotations
 import sys
 import warnings
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from . import __version__
 from .commands import compare, fit, inspect, models, predict, report
+from .commands.terminal import Terminal
 from .experiments import command as reproduction
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
-
-
-class Terminal:
-    """What commands write to: rich tables and progress bars on a terminal, plain text elsewhere or without rich."""
-
-    def __init__(self) -> None:
-        self._rich = _rich_console()
-
-    def say(self, text: str = "") -> None:
-        print(text, flush=True)
-
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """The first column to the left, the others to the right; an empty row becomes a line."""
-        if self._rich is None:
-            self.say(plain_table(columns, rows))
-        else:
-            self._rich.print(_rich_table(columns, rows))
-
-    @contextmanager
-    def progress(self, total: int) -> Iterator[Callable[[str], None]]:
-        """Gives a function to call, `total` times, with what is being done next."""
-        if self._rich is None:
-            yield _plain_progress(total)
-            return
-        from rich.progress import Progress
-
-        with Progress(console=self._rich, transient=True) as bar:
-            task, begun = bar.add_task("", total=total), iter(range(total))
-            yield lambda text: bar.update(task, description=text, completed=next(begun))
-
-
-def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """
-    >>> print(plain_table(["task", "score"], [["a", "0.9"], [], ["mean", "0.9"]]))
-    task  score
-    -----------
-    a       0.9
-    -----------
-    mean    0.9
-    """
-    widths = [max(map(len, column)) for column in zip(columns, *filter(None, rows), strict=True)]
-    line = "-" * (sum(widths) + 2 * (len(widths) - 1))
-
-    def row(cells: Sequence[str]) -> str:
-        if not cells:
-            return line
-        return "  ".join([cells[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True))])
-
-    return "\n".join([row(columns), line, *map(row, rows)])
-
-
-def _plain_progress(total: int) -> Callable[[str], None]:
-    begun = iter(range(1, total + 1))
-    return lambda text: print(f"[{next(begun):{len(str(total))}d}/{total}] {text}", file=sys.stderr, flush=True)
-
-
-def _rich_console() -> Any:
-    """A rich console, where rich is installed and somebody is looking."""
-    if not sys.stdout.isatty():
-        return None
-    try:
-        from rich.console import Console
-    except ImportError:
-        return None
-    return Console(highlight=False)
-
-
-def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    table = Table(box=SIMPLE, header_style="bold", padding=(0, 1))
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right")
-    for row in rows:
-        if row:
-            table.add_row(*row)
-        else:
-            table.add_section()
-    return table
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from .estimators import MKMTRLClassifier
 from .kernels import Kernel, gaussian_kernels, view_kernels
 
 if TYPE_CHECKING:
-    from .cli import Terminal
+    from .commands.terminal import Terminal
 
 OURS, AVERAGE, SINGLE = "MK-MTRL", "average", "single"
 N_FOLDS = 3

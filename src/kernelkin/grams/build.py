@@ -93,7 +93,7 @@ def raw_grams(
     else:
         names = [kernel.name for kernel in kernels]
     own = tuple(_raw_stack(data, kernels, rows) for rows in row_sets)
-    present = np.any([stack.any(axis=(1, 2)) for stack in own], axis=0)
+    present = np.any([_largest(stack) > 0 for stack in own], axis=0)
     if not present.all():
         raise ValueError(f"kernel {names[int(np.argmin(present))]!r} is zero on all training rows")
     whole = _raw_stack(data, kernels, np.concatenate(data.rows)) if dense else few
@@ -171,11 +171,18 @@ def _raw_stack(data: TaskData, kernels: Sequence[FittedKernel] | None, rows: np.
     if kernels is None:
         return np.ascontiguousarray(np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0))
     raw = evaluate(kernels, data.X[rows])
-    for kernel, gram in zip(kernels, raw, strict=True):
-        # A kernel may be zero on the rows of one task; that it is not zero on all is checked at the end.
-        if gram.any():
+    for kernel, gram, largest in zip(kernels, raw, _largest(raw), strict=True):
+        # A kernel may be zero on the rows of one task; that it is not zero on all is checked at the end. What is a
+        # kernel by construction can only fail by overflow.
+        if largest != 0 and not (kernel.known_psd and np.isfinite(largest)):
             check_gram(kernel.name, gram, kernel.known_psd)
     return raw
+
+
+def _largest(stack: np.ndarray) -> np.ndarray:
+    """(K,) the largest size of an entry of each Gram; NaN where there is one."""
+    flat = stack.reshape(len(stack), -1)
+    return np.maximum(flat.max(axis=1), -flat.min(axis=1))
 
 
 def gram_bytes(sizes: Sequence[int], n_kernels: int, itemsize: int) -> int:

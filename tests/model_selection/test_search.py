@@ -254,6 +254,15 @@ def test_progress_is_shown(capsys):
     assert "left" in lines[0]
 
 
+@pytest.mark.parametrize("estimator", [MKMTRLRegressor(KERNELS), AverageRegressor(KERNELS)])
+def test_the_callback_is_told_of_each_candidate_on_each_fold(estimator):
+    X, y, tasks = long_data()
+    told = []
+    search = MultiTaskCV(estimator, {"C": [0.1, 1, 10]}, cv=3, n_jobs=2, callback=lambda *counts: told.append(counts))
+    search.fit(X, y, tasks=tasks)
+    assert told == [(done, 9) for done in range(1, 10)]
+
+
 @pytest.mark.parametrize(
     ("grid", "message"),
     [({"nu": [1]}, "'nu' cannot be in the grid"), ({"task_column": [0]}, "'task_column' cannot be in the grid")],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -58,6 +59,9 @@ class MultiTaskCV(MetaEstimatorMixin, BaseEstimator):
         Makes the folds.
     verbose : int
         1 shows progress and the time left.
+    callback : callable, optional
+        Called with two numbers after each candidate on each fold: how many are done, of how many. (Candidates that are
+        the same model count as one.)
 
     Attributes
     ----------
@@ -93,6 +97,7 @@ class MultiTaskCV(MetaEstimatorMixin, BaseEstimator):
     n_jobs: int | None = None
     random_state: Any = None
     verbose: int = 0
+    callback: Callable | None = None
 
     __metadata_request__predict: ClassVar = {"split": UNUSED, "unknown_tasks": UNUSED}
 
@@ -104,6 +109,7 @@ class MultiTaskCV(MetaEstimatorMixin, BaseEstimator):
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "callback": [callable, None],
     }
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [HasMethods(["fit", "predict"])],
@@ -126,7 +132,7 @@ class MultiTaskCV(MetaEstimatorMixin, BaseEstimator):
         lines = make_lines(model, candidates, self.search_tol)
         stacks = RawStacks(data, lines) if shares_grams(model) else None
         inputs = Inputs(X, y, tasks, sample_weight)
-        how = {"n_jobs": self.n_jobs, "verbose": self.verbose, "cache": self.cache}
+        how = {name: getattr(self, name) for name in ("n_jobs", "verbose", "callback", "cache")}
         found, self.n_cached_ = run_search(lines, data, inputs, folds, stacks=stacks, **how)
         self.cv_results_ = tabulate(candidates, found, Judge(data, folds, metric, classification=classification))
         self.n_splits_ = len(folds)

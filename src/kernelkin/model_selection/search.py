@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -21,6 +21,8 @@ from .grid import Line, Params, identity
 from .path import Follow, GramFold, Inputs, Outcome, PlainFold
 from .scoring import Judge
 
+# What is told of a search: how many problems are solved, of how many.
+Tell = Callable[[int, int], object]
 # The parameters of the shell that decide what a Gram stack holds.
 _GRAM_PARAMETERS = ("kernels", "kernel", "normalize")
 
@@ -91,11 +93,23 @@ class Problems:
 class Progress:
     """A line for each finished piece, with the time that is left at this pace; pieces of a cache take none."""
 
-    def __init__(self, n_jobs: int, verbose: int) -> None:
-        self.n_jobs, self.verbose = n_jobs, verbose
-        self.done = self.cached = 0
+    def __init__(self, lines: Sequence[Line], n_folds: int, verbose: int, callback: Tell | None) -> None:
+        self.n_jobs, self.n_problems = len(lines) * n_folds, sum(len(line.steps) for line in lines) * n_folds
+        self.verbose, self.callback = verbose, callback
+        self.done = self.cached = self.solved = 0
         self._began = time.perf_counter()
         self._lock = Lock()
+
+    def count(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
+        """Collect the outcomes of a line, and call back for each."""
+        found = []
+        for outcome in outcomes:
+            found.append(outcome)
+            with self._lock:
+                self.solved += 1
+                if self.callback is not None:
+                    self.callback(self.solved, self.n_problems)
+        return found
 
     def __call__(self, cached: bool) -> None:
         with self._lock:
@@ -120,11 +134,12 @@ def run_search(
     *,
     n_jobs: int | None,
     verbose: int,
+    callback: Tell | None,
     cache: Any,
     stacks: RawStacks | None,
 ) -> tuple[dict[int, list[Outcome]], int]:
     """Candidate -> its outcome on each fold; and how many lines on folds were in the cache."""
-    store, progress = Cache(cache, data), Progress(len(lines) * len(folds), verbose)
+    store, progress = Cache(cache, data), Progress(lines, len(folds), verbose, callback)
 
     def build(line: Line, fold: int) -> Follow:
         if stacks is None:
@@ -133,7 +148,7 @@ def run_search(
 
     def work(job: Job) -> list[Outcome]:
         stored = store.load(job.line, folds[job.fold])
-        outcomes = list(problems.get(job)(job.line)) if stored is None else stored
+        outcomes = progress.count(problems.get(job)(job.line) if stored is None else stored)
         if stored is None:
             store.store(job.line, folds[job.fold], outcomes)
         problems.done(job)

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import time
+import warnings
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .evaluation import Answers, folds, metric_of, score_name
+from ..fingerprint import fingerprint
+from ..schema import TableSchema
+from ..storage import Folder
+from .evaluation import Answers, answer, folds, metric_of, score_name
 from .kernel_spec import HELP as KERNELS
 from .tables import read_table
-from .training import Problem, Recipe, add_data_arguments, add_model_arguments, check_parameters, read_problem
+from .training import (
+    Problem,
+    Recipe,
+    add_data_arguments,
+    add_model_arguments,
+    check_cache,
+    check_parameters,
+    read_problem,
+)
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 HELP = "cross-validate several models on a table and show them side by side"
 EXAMPLES = (
@@ -33,6 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, terminal: Any) -> None:
     if arguments.folds < 2:
         raise ValueError(f"--folds must be 2 at least, not {arguments.folds}")
+    check_cache(arguments)
     problem = read_problem(read_table(arguments.data), arguments)
     recipes = {recipe.name: recipe for recipe in (Recipe.of(name, problem, arguments) for name in arguments.models)}
     check_parameters(list(recipes.values()), arguments)
@@ -68,17 +86,69 @@ def _cross_validate(
     fold_of = folds(tasks, y, arguments.folds, arguments.seed, classification=not problem.regression)
     answers = {name: Answers.empty(tasks, y, metric) for name in recipes}
     seconds = dict.fromkeys(recipes, 0.0)
+    cache = Folder(arguments.cache) if arguments.cache else None
     with terminal.progress(arguments.folds * len(recipes)) as step:
         for fold in range(arguments.folds):
             train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
             schema = problem.schema(train)
             for name, recipe in recipes.items():
-                step(f"fold {fold + 1}: {name}")
-                began = time.perf_counter()
-                model = recipe.fit(schema, problem.frame.iloc[train])
-                seconds[name] += time.perf_counter() - began
-                answers[name].ask(model, schema.encode(problem.frame.iloc[test]), test, metric, fold)
+                piece = Piece(recipe, schema, problem.frame.iloc[train], problem.frame.iloc[test], metric, step)
+                found = piece.load(cache)
+                step(f"fold {fold + 1}: {name}{'' if found is None else ', from the cache'}")
+                values, took = piece.perform(cache) if found is None else found
+                answers[name].note(values, test, fold)
+                seconds[name] += took
     return answers, seconds
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One model on one fold: what it says of the rows that were held out, and the seconds its fit took."""
+
+    recipe: Recipe
+    schema: TableSchema
+    train: DataFrame
+    test: DataFrame
+    metric: Any
+    step: Any
+
+    def perform(self, cache: Folder | None) -> tuple[np.ndarray, float]:
+        began = time.perf_counter()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = self.recipe.fit(self.schema, self.train, self.step)
+        seconds = time.perf_counter() - began
+        values = answer(model, self.schema.encode(self.test), self.schema.tasks(self.test), self.metric)
+        told = [str(warning.message) for warning in caught]
+        if cache is not None:
+            cache.write_arrays(self._name, values=values, seconds=seconds, warnings=np.array(told, dtype=str))
+        _tell(told)
+        return values, seconds
+
+    def load(self, cache: Folder | None) -> tuple[np.ndarray, float] | None:
+        """What was stored of it; its warnings are told again."""
+        stored = None if cache is None else cache.read_arrays(self._name)
+        if stored is None:
+            return None
+        _tell(stored["warnings"].tolist())
+        return stored["values"], float(stored["seconds"])
+
+    @cached_property
+    def _name(self) -> str:
+        """Of its file: changes with whatever the answer depends on."""
+        tasks = self.schema.tasks(self.train)
+        model = self.recipe.unfitted(self.schema, len(np.unique(tasks)), self.step)
+        # How it is computed, not what.
+        ways = [name for name in model.get_params() if name.rpartition("__")[2] in ("n_jobs", "cache", "callback")]
+        model.set_params(**dict.fromkeys(ways))
+        rows = self.schema.encode(self.train), self.schema.targets(self.train), tasks
+        asked = self.schema.encode(self.test), self.schema.tasks(self.test), self.metric.ranks
+        return f"{fingerprint(model, rows, asked)}.npz"
+
+
+def _tell(texts: list[str]) -> None:
+    for text in texts:
+        warnings.warn(text, stacklevel=1)
 
 
 def _wins(name: str, answers: dict[str, Answers], metric: Any) -> str:

@@ -65,7 +65,11 @@ class Answers:
 
     def ask(self, model: Any, X: np.ndarray, rows: np.ndarray, metric: Metric, fold: int = 0) -> None:
         """X are the features of these rows."""
-        self.values[rows] = _answer(model, X, self.tasks[rows], metric)
+        self.note(answer(model, X, self.tasks[rows], metric), rows, fold)
+
+    def note(self, values: np.ndarray, rows: np.ndarray, fold: int) -> None:
+        """What a model said of these rows."""
+        self.values[rows] = values
         self.fold[rows] = fold
 
     def scores(self, metric: Metric, without: int | None = None) -> dict[Any, float]:
@@ -113,7 +117,8 @@ def mean(scores: dict[Any, float]) -> float:
     return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
 
-def _answer(model: Any, X: np.ndarray, tasks: np.ndarray, metric: Metric) -> np.ndarray:
+def answer(model: Any, X: np.ndarray, tasks: np.ndarray, metric: Metric) -> np.ndarray:
+    """What a model says of rows X (n, d): predictions (n,), or decision values where the score ranks."""
     if not metric.ranks or not is_classifier(model):
         return model.predict(X, tasks=tasks)
     values = model.decision_function(X, tasks=tasks)

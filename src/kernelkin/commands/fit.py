@@ -8,11 +8,20 @@ from typing import Any
 import numpy as np
 
 from ..data import listing
+from ..storage import check_writable
 from .evaluation import Answers, holdout, mean, metric_of, score_name, shorten
 from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
-from .tables import STDIN, check_folder, read_table
-from .training import Problem, Recipe, add_data_arguments, add_model_arguments, check_parameters, read_problem
+from .tables import STDIN, read_table
+from .training import (
+    Problem,
+    Recipe,
+    add_data_arguments,
+    add_model_arguments,
+    check_cache,
+    check_parameters,
+    read_problem,
+)
 
 HELP = "learn a model of many tasks from a table, measure it on held-out rows, save it"
 EXAMPLES = (
@@ -50,7 +59,10 @@ def run(arguments: Namespace, terminal: Any) -> None:
         raise ValueError(f"--test-size is a share from 0 up to 1, not {arguments.test_size:g}")
     if arguments.keep_test and not arguments.test_size:
         raise ValueError("--keep-test needs a test: --test-size above 0")
-    check_folder(arguments.out)
+    if arguments.cache and not arguments.cv:
+        raise ValueError("--cache keeps pieces of cross-validation: it needs --cv")
+    check_writable(arguments.out)
+    check_cache(arguments)
     problem = read_problem(read_table(arguments.data), arguments)
     recipe = Recipe.of(arguments.model, problem, arguments)
     check_parameters([recipe], arguments)
@@ -62,7 +74,7 @@ def run(arguments: Namespace, terminal: Any) -> None:
         about, tested = _measure(problem, recipes, arguments, step) if arguments.test_size else ({}, None)
         if refit:
             step(f"{recipe.name} on all {len(problem.frame)} rows")
-            tested = schema, recipe.fit(schema, problem.frame)
+            tested = schema, recipe.fit(schema, problem.frame, step)
     assert tested is not None
     schema, model = tested
     if about:
@@ -92,7 +104,7 @@ def _measure(problem: Problem, recipes: dict[str, Recipe], arguments: Namespace,
     scores, first = {}, None
     for name, recipe in recipes.items():
         step(f"{name} on {len(train)} rows, tested on {len(test)}")
-        model = recipe.fit(schema, problem.frame.iloc[train])
+        model = recipe.fit(schema, problem.frame.iloc[train], step)
         answers = Answers.empty(tasks, y, metric)
         answers.ask(model, schema.encode(problem.frame.iloc[test]), test, metric)
         scores[name] = list(answers.scores(metric).values())

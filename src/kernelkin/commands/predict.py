@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from ..data import listing
-from .tables import STDOUT, check_folder, open_output, read_pieces, separator
+from .tables import STDOUT, check_output, open_output, read_pieces, separator
 
 HELP = "add a column of predictions to a table, however long it is"
 EXAMPLES = (
@@ -36,7 +36,7 @@ def run(arguments: Namespace, terminal: Any) -> None:
 
     if arguments.rows < 1:
         raise ValueError(f"--rows must be 1 at least, not {arguments.rows}")
-    check_folder(arguments.out)
+    check_output(arguments.out)
     saved, ending = load_model(arguments.model), separator(arguments.out)
     if saved.schema is None:
         raise ValueError(f"{arguments.model} was saved without the schema of a table: predict with it from Python")

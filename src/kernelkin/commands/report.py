@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from .tables import check_folder
+from ..storage import check_writable
 
 HELP = "write one HTML file that shows what a saved model has learned; it needs no network"
 EXAMPLES = "  kernelkin report sales.skops -o report.html"
@@ -21,6 +21,6 @@ def run(arguments: Namespace, terminal: Any) -> None:
     from ..persistence import load_model
     from ..report import write_report
 
-    check_folder(arguments.out)
+    check_writable(arguments.out)
     write_report(load_model(arguments.model), arguments.out, title=arguments.title, file=arguments.model)
     terminal.say(f"Wrote {arguments.out}: open it in a browser.")

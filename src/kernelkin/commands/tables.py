@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-import os
+import bz2
+import csv
+import gzip
+import io
+import lzma
 import sys
-import tempfile
-from collections.abc import Iterator
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from ..storage import check_writable, open_text_whole
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 STDIN = STDOUT = "-"
 ENDINGS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
-PACKED = (".gz", ".bz2", ".xz", ".zip")
+PACKED: dict[str, Callable[[str], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zip": lambda path: _open_zip(path),
+}
 
 
 def need_pandas() -> Any:
@@ -34,7 +47,8 @@ def read_table(path: str) -> DataFrame:
         _need_pyarrow()
         frame = pandas.read_parquet(path)
     else:
-        frame = _csv(pandas, path, low_memory=False)
+        with _opened(path) as file, _explained(path):
+            frame = pandas.read_csv(file, **_how(path), low_memory=False)
     if not len(frame):
         raise ValueError(f"{_name(path)} has no rows")
     if frame.shape[1] == 1:
@@ -54,9 +68,17 @@ def read_pieces(path: str, rows: int) -> Iterator[DataFrame]:
 
         with ParquetFile(path) as file:
             yield from (batch.to_pandas() for batch in file.iter_batches(rows))
-    else:
-        with _csv(pandas, path, dtype=str, chunksize=rows) as pieces:
-            yield from pieces
+        return
+    with _opened(path) as file:
+        with _explained(path):
+            pieces = pandas.read_csv(file, **_how(path), dtype=str, chunksize=rows)
+        while (piece := _next(pieces, path)) is not None:
+            yield piece
+
+
+def _next(pieces: Iterator[DataFrame], path: str) -> DataFrame | None:
+    with _explained(path):
+        return next(pieces, None)
 
 
 @contextmanager
@@ -65,16 +87,14 @@ def open_output(path: str) -> Iterator[TextIO]:
     if path == STDOUT:
         yield sys.stdout
         return
-    target = Path(path)
-    handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            yield file
-        os.chmod(partial, 0o644)
-        os.replace(partial, target)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+    with open_text_whole(path) as file:
+        yield file
+
+
+def check_output(path: str) -> None:
+    """Refuse, before any work is done, to write where that cannot be; "-" is standard output."""
+    if path != STDOUT:
+        check_writable(path)
 
 
 def separator(path: str) -> str:
@@ -90,21 +110,75 @@ def separator(path: str) -> str:
     return ENDINGS[ending]
 
 
-def check_folder(path: str) -> None:
-    """Refuse, before any work is done, to write where there is no folder."""
-    if path != STDOUT and not Path(path).parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {str(Path(path).parent)!r} to write {Path(path).name!r} to")
+def _how(path: str) -> dict[str, Any]:
+    # Without index_col, pandas takes the first column of rows that are one field too long for names of rows, and every
+    # value for that of the column before.
+    return {"sep": separator(path), "index_col": False}
 
 
-def _csv(pandas: Any, path: str, **how: Any) -> Any:
-    try:
-        return pandas.read_csv(sys.stdin if path == STDIN else path, sep=separator(path), **how)
-    except pandas.errors.EmptyDataError:
-        raise ValueError(f"{_name(path)} is empty") from None
-    except pandas.errors.ParserError as error:
-        raise ValueError(f"{_name(path)} is not a table: {error}") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{_name(path)} is not text in UTF-8: {error}") from None
+@contextmanager
+def _opened(path: str) -> Iterator[_Again]:
+    """A text file, packed or not, whose header names no column twice; pandas would give the second another name."""
+    ending = separator(path)
+    if path == STDIN:
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict", newline="")
+        yield _check_header(sys.stdin, path, ending)
+        return
+    unpack = PACKED.get(Path(path).suffix.lower(), io.FileIO)
+    with _explained(path):
+        raw = unpack(path)
+    with raw, io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8-sig", newline="") as file:
+        yield _check_header(file, path, ending)
+
+
+def _check_header(file: TextIO, path: str, ending: str) -> _Again:
+    taken: list[str] = []
+    lines = (taken.append(line) or line for line in file)  # type: ignore[func-returns-value]
+    with _explained(path):
+        names = next((row for row in csv.reader(lines, delimiter=ending) if row), [])
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{_name(path)} has the column {twice!r} twice")
+    return _Again("".join(taken), file)
+
+
+class _Again(io.TextIOBase):
+    """A text file from its beginning, of which the head was read already."""
+
+    def __init__(self, head: str, rest: TextIO) -> None:
+        self._head, self._rest = head, rest
+
+    def read(self, size: int | None = -1, /) -> str:
+        head, self._head = self._head, ""
+        return head + self._rest.read(-1 if size is None or size < 0 else max(size - len(head), 0))
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Whatever reading a damaged file raises, as one error that names it."""
+    errors = need_pandas().errors
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", errors.ParserWarning)
+        try:
+            yield
+        except errors.EmptyDataError:
+            raise ValueError(f"{_name(path)} is empty") from None
+        except errors.ParserWarning:
+            raise ValueError(f"{_name(path)} is not a table: its rows have more fields than its header") from None
+        except (errors.ParserError, csv.Error) as error:
+            raise ValueError(f"{_name(path)} is not a table: {error}") from None
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{_name(path)} is not text in UTF-8: {error}") from None
+        except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile, zlib.error) as error:
+            raise ValueError(f"{_name(path)} cannot be unpacked: {error}") from None
+
+
+def _open_zip(path: str) -> Any:
+    with zipfile.ZipFile(path) as archive:
+        if len(archive.namelist()) != 1:
+            raise ValueError(f"{path} holds {len(archive.namelist())} files, not one")
+        return archive.open(archive.namelist()[0])
 
 
 def _is_parquet(path: str) -> bool:

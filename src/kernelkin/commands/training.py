@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +16,13 @@ from ..data import listing
 from ..kernels.families import default_kernels
 from ..registry import Model, find_model
 from ..schema import TableSchema, check_columns
+from ..storage import Folder
 from .kernel_spec import read_kernels
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
+
+    from .terminal import Progress
 
 # Whole numbers with at most this many different values are taken for classes.
 MOST_CLASSES = 10
@@ -47,6 +51,9 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--scoring", metavar="NAME", help="accuracy, roc_auc, r2 or another score of scikit-learn")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
     parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: 1)")
+    parser.add_argument(
+        "--cache", metavar="DIR", help="keep what is finished here: the same command, if killed, goes on from there"
+    )
 
 
 @dataclass(frozen=True)
@@ -160,17 +167,32 @@ class Recipe:
     def name(self) -> str:
         return self.model.name
 
-    def fit(self, schema: TableSchema, frame: DataFrame) -> Any:
-        """Fit on the rows of a table."""
+    def fit(self, schema: TableSchema, frame: DataFrame, step: Progress) -> Any:
+        """Fit on the rows of a table, a step whose parts are candidates."""
         X, y, tasks = schema.encode(frame), schema.targets(frame), schema.tasks(frame)
+        model = self.unfitted(schema, len(np.unique(tasks)), step).fit(X, y, tasks=tasks)
+        if getattr(model, "n_cached_", 0):
+            print(f"{self.name}: {model.n_cached_} pieces of cross-validation from the cache", file=sys.stderr)
+        return getattr(model, "best_estimator_", model)
+
+    def unfitted(self, schema: TableSchema, n_tasks: int, step: Progress) -> Any:
+        """The model, or a search where there is something to choose."""
         estimator = self._estimator(schema)
-        grid = self._grid(estimator, len(np.unique(tasks))) if self.arguments.cv else {}
+        grid = self._grid(estimator, n_tasks) if self.arguments.cv else {}
         if not grid:
-            return estimator.fit(X, y, tasks=tasks)
+            return estimator
         from ..model_selection import MultiTaskCV
 
-        how = {"scoring": self.scoring, "random_state": self.arguments.seed, "n_jobs": self.arguments.jobs}
-        return MultiTaskCV(estimator, grid, **how).fit(X, y, tasks=tasks).best_estimator_
+        given = self.arguments
+        return MultiTaskCV(
+            estimator,
+            grid,
+            scoring=self.scoring,
+            cache=given.cache,
+            random_state=given.seed,
+            n_jobs=given.jobs,
+            callback=step.part,
+        )
 
     def _estimator_class(self) -> type:
         found = self.model.regressor if self.regression else self.model.classifier
@@ -208,6 +230,12 @@ class Recipe:
         given = {*read_parameters(self.arguments.set), *(["couplings"] if self.arguments.couplings else [])}
         known = set(estimator.get_params(deep=False)) - given
         return {name: values for name, values in grid.items() if name in known}
+
+
+def check_cache(arguments: Namespace) -> None:
+    """Refuse, before any work is done, a cache that nothing can be written to."""
+    if arguments.cache:
+        Folder(arguments.cache).prepare()
 
 
 def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:

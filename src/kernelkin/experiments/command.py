@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..storage import Folder
+
 HELP = "run an experiment of the paper and show its table beside the paper's figures"
 EXAMPLES = (
     "  kernelkin reproduce stock --as-published\n"
@@ -47,6 +49,7 @@ def reproduce(arguments: Namespace, terminal: Any) -> None:
     _check_models(protocol, arguments.models)
     runs = protocol.runs if arguments.runs is None else arguments.runs
     folder = Path(arguments.output) / name
+    Folder(folder).prepare()
     results = run_protocol(
         protocol, Store(folder / "units"), runs, arguments.models, arguments.jobs, _progress(terminal)
     )

@@ -25,8 +25,9 @@ from .baselines import (
 from .estimators import MKMTRLClassifier, MKMTRLRegressor, TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor
 from .kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, view_kernels
 from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
-from .persistence import load_model, save_model
+from .persistence import SavedModel, load_model, save_model
 from .registry import models
+from .schema import TableSchema
 
 __version__ = "0.1.0"
 
@@ -57,6 +58,8 @@ __all__ = [
     "OLSRegressor",
     "STLClassifier",
     "STLRegressor",
+    "SavedModel",
+    "TableSchema",
     "TwoStageMKMTRLClassifier",
     "TwoStageMKMTRLRegressor",
     "gaussian_kernels",

@@ -3,17 +3,63 @@
 import sys
 import warnings
 
+__all__ = ["CollapseWarning", "GramMemoryError", "ModelFileError"]
+
 
 class CollapseWarning(UserWarning):
-    """The relationship penalty has put all tasks on one mix of kernels, so the relationship says nothing."""
+    """The relationship penalty has put all tasks on one mix of kernels, so the relationship says nothing.
+
+    Examples
+    --------
+    Where that is known and wanted, it can be silenced:
+
+    >>> import warnings
+    >>> from kernelkin import MKMTRLRegressor
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> from kernelkin.exceptions import CollapseWarning
+    >>> data = make_related_tasks(4, 2, 2, random_state=0)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", CollapseWarning)
+    ...     model = MKMTRLRegressor(data.kernels, shrinkage=0.0).fit(data.X, data.y, tasks=data.tasks)
+    >>> print(f"{model.effective_rank_:.1f} directions")
+    1.0 directions
+    """
 
 
 class GramMemoryError(MemoryError):
-    """The Gram matrices of a fit would not fit into memory."""
+    """The Gram matrices of a fit would not fit into memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLRegressor
+    >>> from kernelkin.exceptions import GramMemoryError
+    >>> try:
+    ...     MKMTRLRegressor().fit(np.zeros((1_000_000, 1)), np.zeros(1_000_000))
+    ... except GramMemoryError as error:
+    ...     print("too large:", "memory" in str(error))
+    too large: True
+    """
 
 
 class ModelFileError(ValueError):
-    """A file is not a saved model, or not one that can be loaded."""
+    """A file is not a saved model, or not one that can be loaded; the message says which, and what to do.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from kernelkin import load_model
+    >>> from kernelkin.exceptions import ModelFileError
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "table.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("shop,sales")
+    ...     try:
+    ...         load_model(path)
+    ...     except ModelFileError as error:
+    ...         print("is not a saved model" in str(error))
+    True
+    """
 
 
 def warn_user(message: str, category: type[Warning]) -> None:

@@ -38,6 +38,18 @@ class SavedModel:
     schema : the table it was fitted on; None where it was saved without.
     version : the version of kernelkin that saved it.
     about : whatever else was saved with it, such as the scores that `kernelkin fit` measured.
+
+    Examples
+    --------
+    What `load_model` gives. With the schema of a table it predicts tables:
+
+    >>> import pandas as pd
+    >>> from kernelkin import AverageRegressor, SavedModel, TableSchema
+    >>> table = pd.DataFrame({"shop": list("aaabbb"), "size": [1.0, 2, 3, 1, 2, 3], "sales": [1.0, 2, 3, 3, 2, 1]})
+    >>> schema = TableSchema.fit(table, task="shop", target="sales", regression=True)
+    >>> model = AverageRegressor(C=1e3).fit(schema.encode(table), schema.targets(table), tasks=schema.tasks(table))
+    >>> SavedModel(model, schema).predict(table[["size", "shop"]]).round(1)
+    array([1., 2., 3., 3., 2., 1.])
     """
 
     model: Any

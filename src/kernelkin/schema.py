@@ -76,6 +76,17 @@ class TableSchema:
     regression : whether the target is a real number; the model then learns (target - target_mean) / target_scale.
     n_rows : training rows.
     left_out : columns that are no features, and why.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from kernelkin import TableSchema
+    >>> table = pd.DataFrame({"day": ["Mon", "Sat"] * 3, "size": range(6), "shop": list("aaabbb"), "sales": range(6)})
+    >>> schema = TableSchema.fit(table, task="shop", target="sales", regression=True)
+    >>> schema.features
+    ['day=Mon', 'day=Sat', 'size']
+    >>> schema.encode(table).shape, schema.tasks(table).tolist()
+    ((6, 3), ['a', 'a', 'a', 'b', 'b', 'b'])
     """
 
     columns: tuple[Column, ...]

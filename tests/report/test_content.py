@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 from kernelkin import AverageRegressor, LassoRegressor, MKMTRLRegressor
 from kernelkin.persistence import SavedModel
-from kernelkin.report import render_report, report_content, write_report
-from kernelkin.report.content import MOST_PAIRS
+from kernelkin.report import render_report, write_report
+from kernelkin.report.content import MOST_PAIRS, report_content
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(40, 2)), np.repeat(["a", "b"], 20)

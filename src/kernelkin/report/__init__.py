@@ -12,18 +12,52 @@ from ..persistence import SavedModel
 from ..storage import write_whole
 from .content import report_content
 
-__all__ = ["render_report", "report_content", "write_report"]
+__all__ = ["render_report", "write_report"]
 
 
 def write_report(
     saved: SavedModel, path: str | os.PathLike[str], *, title: str | None = None, file: str = "model.skops"
 ) -> None:
-    """Write the report of a saved model; `file` is where the model is, for the lines that say how to load it."""
+    """Write the report of a saved model to one HTML file.
+
+    Parameters
+    ----------
+    saved : SavedModel
+        What `load_model` gives.
+    path : where to.
+    title : str, optional
+        The headline; by default the target and the task.
+    file : str
+        Where the model is, for the lines that say how to load it.
+
+    Examples
+    --------
+    >>> import numpy as np, os, tempfile
+    >>> from kernelkin import MKMTRLRegressor, SavedModel
+    >>> from kernelkin.report import write_report
+    >>> X, tasks = np.linspace(0, 1, 20)[:, np.newaxis], np.repeat(["a", "b"], 10)
+    >>> model = MKMTRLRegressor().fit(X, X[:, 0], tasks=tasks)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(SavedModel(model), os.path.join(folder, "report.html"))
+    ...     os.listdir(folder)
+    ['report.html']
+    """
     write_whole(path, render_report(saved, title=title, file=file))
 
 
 def render_report(saved: SavedModel, *, title: str | None = None, file: str = "model.skops") -> str:
-    """The report of a saved model as HTML."""
+    """The report of a saved model as HTML; arguments are those of `write_report`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLRegressor, SavedModel
+    >>> from kernelkin.report import render_report
+    >>> X, tasks = np.linspace(0, 1, 20)[:, np.newaxis], np.repeat(["a", "b"], 10)
+    >>> page = render_report(SavedModel(MKMTRLRegressor().fit(X, X[:, 0], tasks=tasks)), title="Two tasks")
+    >>> "<title>Two tasks</title>" in page
+    True
+    """
     content = report_content(saved, title=title, file=file)
     page = files(__package__).joinpath("page")
     parts: dict[str, str] = {

@@ -28,6 +28,16 @@ class Alternating:
     ridge : what is added to B'B before its root is taken, relative to its size at the start, where no shrinkage keeps
         Omega invertible. The paper's authors do the same.
     threshold : weights below it are set to zero after each step, as the paper's authors do. It breaks the descent.
+
+    Examples
+    --------
+    >>> from kernelkin import MKMTRLRegressor
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> from kernelkin.solvers import Alternating
+    >>> data = make_related_tasks(4, 2, 2, random_state=0)
+    >>> model = MKMTRLRegressor(data.kernels, solver=Alternating(step="fista")).fit(data.X, data.y, tasks=data.tasks)
+    >>> bool(model.duality_gap_ <= 0.1 * model.objective_)
+    True
     """
 
     name: ClassVar[str] = "alternating"

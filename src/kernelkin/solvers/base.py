@@ -31,6 +31,15 @@ class Iterate:
 
     `objective` is the solver's own at these weights; `primal` is the lowest and `bound` the highest found so far.
     `kernel_weights` (J, K) is what an estimator's `init` takes to go on from here.
+
+    Examples
+    --------
+    >>> from kernelkin import MKMTRLRegressor
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data, seen = make_related_tasks(4, 2, 2, random_state=0), []
+    >>> model = MKMTRLRegressor(data.kernels, callback=seen.append).fit(data.X, data.y, tasks=data.tasks)
+    >>> type(seen[0]).__name__, seen[-1].kernel_weights.shape, len(seen) == model.n_iter_
+    ('Iterate', (4, 2), True)
     """
 
     iteration: int

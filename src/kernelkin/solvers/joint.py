@@ -24,6 +24,16 @@ class Joint:
     Parameters
     ----------
     memory : how many past steps L-BFGS-B remembers.
+
+    Examples
+    --------
+    >>> from kernelkin import MKMTRLRegressor
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> from kernelkin.solvers import Joint
+    >>> data = make_related_tasks(4, 2, 2, random_state=0)
+    >>> model = MKMTRLRegressor(data.kernels, solver=Joint(memory=5)).fit(data.X, data.y, tasks=data.tasks)
+    >>> bool(model.duality_gap_ <= model.tol * model.objective_)
+    True
     """
 
     name: ClassVar[str] = "joint"

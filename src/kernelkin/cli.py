@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
@@ -101,15 +102,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.showwarning = _show_warning
         try:
             arguments.run(arguments, Terminal())
+            sys.stdout.flush()
         except KeyboardInterrupt:
             print("kernelkin: interrupted", file=sys.stderr)
             return INTERRUPTED
+        except BrokenPipeError:  # who read the output, such as `head`, has enough of it
+            _let_go_of_stdout()
+            return FAILED
         except Exception as error:
             if arguments.debug:
                 raise
+            _let_go_of_stdout()
             print(f"kernelkin: error: {_one_line(error)} (--debug shows where)", file=sys.stderr)
             return FAILED
     return 0
+
+
+def _let_go_of_stdout() -> None:
+    """Where nothing can be written to it any more, Python would try again at its end, and complain at length."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _one_line(error: BaseException | str) -> str:

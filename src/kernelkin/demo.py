@@ -12,6 +12,7 @@ import numpy as np
 
 from .estimators import MKMTRLClassifier
 from .kernels import Kernel, gaussian_kernels, view_kernels
+from .storage import Folder, open_whole
 
 if TYPE_CHECKING:
     from .commands.terminal import Terminal
@@ -88,6 +89,7 @@ def one_vs_rest(digits: np.ndarray) -> np.ndarray:
 def run_demo(terminal: Terminal, folder: str | Path = "demo", *, n_rows: int = 200, n_splits: int = 3) -> DemoResult:
     """Tune, fit and score all models on each split; tell; draw."""
     began = time.perf_counter()
+    Folder(folder).prepare()
     X, digits, kernels = load_views()
     models = candidates(kernels)
     terminal.say(
@@ -188,7 +190,6 @@ def _tell(terminal: Terminal, result: DemoResult) -> None:
 def _draw(terminal: Terminal, model: MKMTRLClassifier, folder: Path) -> None:
     from .plots import ConvergenceDisplay, KernelWeightsDisplay, TaskRelationshipDisplay
 
-    folder.mkdir(parents=True, exist_ok=True)
     pictures: dict[str, Any] = {
         "kernel_weights": KernelWeightsDisplay,
         "task_relationship": TaskRelationshipDisplay,
@@ -198,5 +199,6 @@ def _draw(terminal: Terminal, model: MKMTRLClassifier, folder: Path) -> None:
     for name, display in pictures.items():
         path = folder / f"{name}.png"
         figure = display.from_estimator(model).figure_
-        figure.savefig(path, dpi=120)
+        with open_whole(path) as file:
+            figure.savefig(file, format="png", dpi=120)
         terminal.say(f"  {path}")

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..kernels import FittedKernel, Scaling, diagonals, evaluate
 
-# Kernel values held at one time while predicting, in bytes.
-_BLOCK_BYTES = 1 << 26
+# Kernel values held at one time while predicting, in bytes: they stay in cache from their evaluation to the product.
+_BLOCK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -34,24 +34,36 @@ class Bundle:
     rows: np.ndarray | None
     a: np.ndarray
 
-    def blocks(self, X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Blocks of queries with their scaled kernel values (A, q, s)."""
+    def products(self, X: np.ndarray, b: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Blocks of queries, and what each kernel adds there (A, q, O) at weights b (K, O) of all kernels."""
+        weights = b[self.active]
+        if self.scaling.factor_only:
+            weights = weights * self.scaling.factor[:, np.newaxis]
+        right = self.a * weights[:, np.newaxis]
         size = max(1, _BLOCK_BYTES // (8 * len(self.active) * len(self.support)))
         for start in range(0, len(X), size):
             part = slice(start, start + size)
-            yield part, self._cross(X[part])
+            with np.errstate(over="ignore", invalid="ignore"):
+                added = self._cross(X[part]) @ right
+            finite = np.isfinite(added).all(axis=(1, 2))
+            if not finite.all():
+                name = self._name(int(np.argmin(finite)))
+                raise ValueError(f"kernel {name!r} overflows at rows to predict: are they too large?")
+            yield part, added
 
-    def name(self, i: int) -> str:
+    def _name(self, i: int) -> str:
         """What an error calls the i-th of the kernels."""
         return f"kernel {self.active[i]}" if self.kernels is None else self.kernels[i].name
 
     def _cross(self, X: np.ndarray) -> np.ndarray:
+        """Kernel values (A, q, s), scaled but for a factor where that is all of the scaling."""
         if self.kernels is None:
-            cross = np.moveaxis(X[:, self.support][:, :, self.active], 2, 0)
-            return self.scaling.apply(np.ascontiguousarray(cross), overwrite=True)
-        cross = evaluate(self.kernels, X, self.rows)
-        # Where scaling is one factor, k(x, x) of the queries is not asked for.
-        own = None if self.scaling.factor_only else diagonals(self.kernels, X)
+            cross = np.ascontiguousarray(np.moveaxis(X[:, self.support][:, :, self.active], 2, 0))
+        else:
+            cross = evaluate(self.kernels, X, self.rows)
+        if self.scaling.factor_only:
+            return cross
+        own = None if self.kernels is None else diagonals(self.kernels, X)
         return self.scaling.apply(cross, own, overwrite=True)
 
 
@@ -73,27 +85,18 @@ class Expansion:
     def values(self, X: np.ndarray) -> np.ndarray:
         """X (q, d), or precomputed (q, n_train, K) -> (q, O)."""
         out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
-        for part, _, added in self._terms(X):
-            out[part] += added
+        for bundle in self.bundles:
+            for part, added in bundle.products(X, self.b):
+                out[part] += added.sum(axis=0)
         return out
 
     def parts(self, X: np.ndarray) -> np.ndarray:
         """X (q, d) -> (q, K, O): what each kernel adds; with the intercept they sum to `values`."""
         out = np.zeros((len(X), *self.b.shape))
-        for part, k, added in self._terms(X):
-            out[part, k] = added
-        return out
-
-    def _terms(self, X: np.ndarray) -> Iterator[tuple[slice, int, np.ndarray]]:
-        """For blocks of queries and each kernel of some weight, what it adds (q, O)."""
         for bundle in self.bundles:
-            for part, cross in bundle.blocks(X):
-                for i, (k, gram) in enumerate(zip(bundle.active, cross, strict=True)):
-                    with np.errstate(over="ignore", invalid="ignore"):
-                        added = gram @ (bundle.a * self.b[k])
-                    if not np.isfinite(added).all():
-                        raise ValueError(f"kernel {bundle.name(i)!r} overflows at rows to predict: are they too large?")
-                    yield part, k, added
+            for part, added in bundle.products(X, self.b):
+                out[part, bundle.active] = np.moveaxis(added, 0, 1)
+        return out
 
 
 def make_expansion(

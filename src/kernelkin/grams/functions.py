@@ -87,12 +87,14 @@ class TaskFunctions:
             where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
             out[(*where, ..., slice(0, shares[task][0].n_outputs))] = 0.0
         for e, mine in users.items():
-            needed = np.unique(np.concatenate([rows_of[task] for task, _ in mine]))
+            alone = len(mine) == 1
+            needed = rows_of[mine[0][0]] if alone else np.unique(np.concatenate([rows_of[task] for task, _ in mine]))
             values = evaluate(self.expansions[e], X[needed])
             for task, share in mine:
                 rows = rows_of[task]
                 where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
-                out[(*where, ..., slice(0, share.n_outputs))] += share(values[np.searchsorted(needed, rows)])
+                own = values if alone else values[np.searchsorted(needed, rows)]
+                out[(*where, ..., slice(0, share.n_outputs))] += share(own)
         return out
 
     def _rows(self, n: int, codes: np.ndarray | None) -> dict[int, np.ndarray]:

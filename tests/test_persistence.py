@@ -1,11 +1,12 @@
 import json
 import os
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import kernelkin
 from kernelkin import (
@@ -246,3 +247,30 @@ def test_an_unfitted_model_is_refused(path):
 
     with pytest.raises(NotFittedError):
         save_model(MKMTRLRegressor(), path)
+
+
+OLD = sorted((Path(__file__).parent / "data" / "models").glob("*.skops"))
+
+
+@pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
+def test_a_model_that_an_earlier_version_saved_still_predicts_the_same(path, monkeypatch):
+    monkeypatch.setattr(kernelkin, "__version__", "9.1")
+    saved = load_model(path)
+    assert path.stem.endswith(f"-{saved.version}")
+    said, expected = saved.predict(pd.DataFrame(saved.about["table"])), saved.about["predictions"]
+    assert_array_equal(said, expected) if said.dtype.kind in "OTU" else assert_allclose(said, expected, rtol=1e-9)
+
+
+def test_every_release_has_left_models():
+    assert {path.stem.rpartition("-")[2] for path in OLD} >= {"0.1.0"}
+
+
+def test_an_earlier_model_that_cannot_be_read_says_by_what_it_was_saved_and_why(path):
+    path.write_bytes(OLD[0].read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        text = archive.read("schema.json").decode()
+    rewrite(path, **{"schema.json": text.replace('"__loader__": "NdArrayNode"', '"__loader__": "NoSuchNode"')})
+    with pytest.raises(
+        ModelFileError, match=r"saved by kernelkin 0\.1\.0 and cannot be read by kernelkin .*NoSuchNode"
+    ):
+        load_model(path)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kernelkin import load_model
-from kernelkin.commands.fit import _against
+from kernelkin.commands.scores import verdict
 
 FLAGS = ["--task", "shop", "--target"]
 
@@ -134,6 +134,25 @@ def test_files_that_cannot_be_read_or_written(run, folder, tmp_path):
     assert "there is no folder" in error
 
 
-def test_a_gain_is_told_with_its_error_over_tasks():
-    line = _against("A", [0.5, 0.7, np.nan], "B", [0.4, 0.4, 0.1])
-    assert line == "A against B: +0.200 ± 0.100; better in 2 of 2 tasks."
+@pytest.mark.parametrize(
+    ("ours", "average", "tuned", "advice"),
+    [
+        ([0.5, 0.6], [0.6, 0.8], False, "MK-MTRL is behind the average kernel, with parameters that were not chosen"),
+        ([0.5, 0.6], [0.6, 0.8], True, "though its parameters were chosen by cross-validation: prefer --model AVG."),
+        ([0.5, 0.9], [0.6, 0.7], True, "MK-MTRL is ahead of the average kernel by no more than chance may give"),
+        ([0.5, 0.9, float("nan")], [0.3, 0.6, 1.0], False, ""),
+        ([float("nan")], [0.3], False, ""),
+    ],
+)
+def test_what_to_make_of_the_scores(ours, average, tuned, advice):
+    scores = {"MK-MTRL": ours, "AVG": average, "STL": [0.0] * len(ours)}
+    found = verdict({"scores": scores, "tuned": tuned})
+    assert advice in found
+    assert bool(advice) == bool(found)
+
+
+def test_a_model_that_loses_says_so_and_what_to_do(run, folder, tmp_path):
+    argv = ["fit", folder / "sales.csv", *FLAGS, "sales", "--drop", "busy", "-o", tmp_path / "m.skops"]
+    out = run(*argv, "--set", "C=0.001")
+    assert "MK-MTRL is behind" in out
+    assert "--cv chooses them" in out

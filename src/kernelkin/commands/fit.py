@@ -9,9 +9,10 @@ import numpy as np
 
 from ..data import listing
 from ..storage import check_writable
-from .evaluation import Answers, holdout, mean, metric_of, score_name, shorten
+from .evaluation import Answers, holdout, metric_of, score_name
 from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
+from .scores import BASELINES, tell_scores
 from .tables import STDIN, read_table
 from .training import (
     Problem,
@@ -31,8 +32,6 @@ EXAMPLES = (
     "  kernelkin fit exams.parquet --task school --target grade --couplings common --kernels gaussian@each -o m.skops\n"
     "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.skops\n\n" + KERNELS
 )
-# What a model is measured against.
-BASELINES = {"AVG": "average kernel", "STL": "single-task"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -78,7 +77,7 @@ def run(arguments: Namespace, terminal: Any) -> None:
     assert tested is not None
     schema, model = tested
     if about:
-        _tell_scores(terminal, about)
+        tell_scores(terminal, about["evaluation"])
     _tell_model(terminal, model)
     about["task_rows"] = _task_rows(schema, problem)
     about["data"] = "standard input" if arguments.data == STDIN else arguments.data
@@ -142,32 +141,6 @@ def _tell_data(terminal: Any, arguments: Namespace, problem: Problem, schema: An
     terminal.say()
 
 
-def _tell_scores(terminal: Any, about: dict[str, Any]) -> None:
-    evaluation = about["evaluation"]
-    names, tasks = list(evaluation["scores"]), evaluation["tasks"]
-    ours = names[0]
-    columns = np.array(list(evaluation["scores"].values()))
-    order = np.argsort(-np.nan_to_num(columns[0], nan=-np.inf), kind="stable")
-    rows = [[str(tasks[t]), *(_number(column[t]) for column in columns)] for t in order]
-    means = ["mean", *(_number(mean(dict(enumerate(column)))) for column in columns)]
-    how = "parameters by cross-validation" if evaluation["tuned"] else "parameters as they are by default: try --cv"
-    terminal.say(
-        f"{evaluation['score']} on {evaluation['test_rows']} test rows of all tasks, best first "
-        f"(trained on {evaluation['train_rows']}; {how}):"
-    )
-    terminal.table(["task", *(_title(name) for name in names)], [*shorten(rows), [], means])
-    for name in names[1:]:
-        terminal.say(_against(ours, columns[0], _title(name), evaluation["scores"][name]))
-
-
-def _against(ours: str, mine: Any, other: str, theirs: Any) -> str:
-    """One line: the mean gain, its standard error over tasks, in how many tasks."""
-    gain = np.asarray(mine) - np.asarray(theirs)
-    gain = gain[np.isfinite(gain)]
-    error = f" ± {gain.std(ddof=1) / np.sqrt(len(gain)):.3f}" if len(gain) > 1 else ""
-    return f"{ours} against {other}: {gain.mean():+.3f}{error}; better in {(gain > 0).sum()} of {len(gain)} tasks."
-
-
 def _tell_model(terminal: Any, model: Any) -> None:
     terminal.say()
     parameters = ", ".join(f"{name}={value}" for name, value in changed_parameters(model).items())
@@ -210,11 +183,3 @@ def _options(arguments: Namespace) -> str:
 
 
 _SWITCHES = ("classification", "regression", "cv", "balanced", "keep_test")
-
-
-def _title(name: str) -> str:
-    return BASELINES.get(name, name)
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}" if np.isfinite(value) else "-"

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..commands.inspect import changed_parameters, relative_gap
+from ..commands.scores import title as score_title
+from ..commands.scores import verdict
 from ..estimators.base import PenalisedEstimator
 from ..persistence import SavedModel
 from ..plots._order import correlation_linkage, leaf_order, weight_linkage
@@ -16,7 +18,6 @@ from ..registry import models
 # Above this many tasks a heatmap of all pairs is neither readable nor small.
 MOST_PAIRS = 400
 RELATED = 10
-BASELINES = {"AVG": "average kernel", "STL": "single-task"}
 
 
 def report_content(saved: SavedModel, *, title: str | None = None, file: str = "model.skops") -> dict[str, Any]:
@@ -97,7 +98,7 @@ def _scores(saved: SavedModel) -> dict[str, Any] | None:
     place = {str(task): i for i, task in enumerate(evaluation["tasks"])}
     where = [place.get(str(task)) for task in saved.model.tasks_.tolist()]
     columns = [
-        {"name": BASELINES.get(name, name), "values": [None if i is None else _number(values[i]) for i in where]}
+        {"name": score_title(name), "values": [None if i is None else _number(values[i]) for i in where]}
         for name, values in evaluation["scores"].items()
     ]
     return {
@@ -106,6 +107,7 @@ def _scores(saved: SavedModel) -> dict[str, Any] | None:
         "test_rows": evaluation["test_rows"],
         "train_rows": evaluation["train_rows"],
         "tuned": evaluation["tuned"],
+        "verdict": verdict(evaluation),
     }
 
 

@@ -149,8 +149,8 @@ function scoreText() {
     return `than ${other.name === "single-task" ? "" : "the "}${other.name} in ${gains.filter(gain => gain > 0).length} of ${plural(gains.length, "task")}`;
   });
   return make("p", {}, `${s.score[0].toUpperCase() + s.score.slice(1)} on ${plural(s.test_rows, "row")} held out of the tasks, by models trained on the other ${s.train_rows.toLocaleString("en")}`
-    + ` (${s.tuned ? "parameters chosen by cross-validation on these" : "parameters at their defaults"}). `
-    + (wins.length ? `${ours.name} is better ${wins.join(", and ")}. ` : "")
+    + ` (${s.tuned ? "parameters chosen by cross-validation on these" : "parameters not chosen for this table"}). `
+    + (wins.length ? `${ours.name} is better ${wins.join(", and ")}. ` : "") + (s.verdict ? s.verdict + " " : "")
     + (s.columns.length > 1 ? "Average kernel: one machine for each task on the mean of all kernels. Single-task: on one kernel of all columns." : ""));
 }
 

@@ -1,0 +1,81 @@
+"""How a model's scores on held-out rows compare with those of the baselines, in a table and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .evaluation import mean, shorten
+
+# What a model is measured against.
+BASELINES = {"AVG": "average kernel", "STL": "single-task"}
+
+
+def tell_scores(terminal: Any, evaluation: dict[str, Any]) -> None:
+    """The table of tasks, a line for each baseline, and what to make of it."""
+    names, tasks = list(evaluation["scores"]), evaluation["tasks"]
+    columns = np.array(list(evaluation["scores"].values()))
+    order = np.argsort(-np.nan_to_num(columns[0], nan=-np.inf), kind="stable")
+    rows = [[str(tasks[t]), *(_number(column[t]) for column in columns)] for t in order]
+    means = ["mean", *(_number(mean(dict(enumerate(column)))) for column in columns)]
+    how = "by cross-validation" if evaluation["tuned"] else "not chosen for this table"
+    terminal.say(
+        f"{evaluation['score']} on {evaluation['test_rows']} test rows of all tasks, best first "
+        f"(trained on {evaluation['train_rows']}; parameters {how}):"
+    )
+    terminal.table(["task", *(title(name) for name in names)], [*shorten(rows), [], means])
+    for name in names[1:]:
+        terminal.say(against(names[0], columns[0], title(name), evaluation["scores"][name]))
+    if advice := verdict(evaluation):
+        terminal.say(advice)
+
+
+def against(ours: str, mine: Sequence[float], other: str, theirs: Sequence[float]) -> str:
+    """One line: the mean gain, its standard error over tasks, in how many tasks.
+
+    >>> against("A", [0.5, 0.7], "B", [0.4, 0.4])
+    'A against B: +0.200 ± 0.100; better in 2 of 2 tasks.'
+    """
+    gain, error = _gain(mine, theirs)
+    if not len(gain):
+        return f"{ours} against {other}: no task has a score of both."
+    told = "" if error is None else f" ± {error:.3f}"
+    return f"{ours} against {other}: {gain.mean():+.3f}{told}; better in {(gain > 0).sum()} of {len(gain)} tasks."
+
+
+def verdict(evaluation: dict[str, Any]) -> str:
+    """What to do where the model is behind a baseline, or not clearly ahead of the best; empty where it is."""
+    ours, *others = evaluation["scores"]
+    found = {name: _gain(evaluation["scores"][ours], evaluation["scores"][name]) for name in others}
+    found = {name: (gain, error) for name, (gain, error) in found.items() if len(gain)}
+    if not found:
+        return ""
+    best = min(found, key=lambda name: found[name][0].mean())
+    gain, error = found[best]
+    place = title(best) if best == "STL" else f"the {title(best)}"
+    if gain.mean() < 0 and not evaluation["tuned"]:
+        return f"{ours} is behind {place}, with parameters that were not chosen for this table: --cv chooses them."
+    if gain.mean() < 0:
+        return (
+            f"{ours} is behind {place}, though its parameters were chosen by cross-validation: prefer --model {best}."
+        )
+    if error is not None and gain.mean() <= error:
+        return f"{ours} is ahead of {place} by no more than chance may give: `kernelkin compare` tells more."
+    return ""
+
+
+def title(name: str) -> str:
+    return BASELINES.get(name, name)
+
+
+def _gain(mine: Any, theirs: Any) -> tuple[np.ndarray, float | None]:
+    """The gain in each task that has both scores, and the standard error of its mean."""
+    gain = np.asarray(mine, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
+    gain = gain[np.isfinite(gain)]
+    return gain, float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else None
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if np.isfinite(value) else "-"

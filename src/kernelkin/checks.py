@@ -9,8 +9,8 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-# Targets enter a fit to the fourth power (the bound squares what is quadratic in them), so these still fit.
-_LARGEST_TARGET = 1e75
+# Targets enter a fit to the fourth power (the bound squares what is quadratic in them): these just fit into a float.
+LARGEST = 1e75
 
 
 def as_array(values: Any, name: str) -> np.ndarray:
@@ -146,7 +146,7 @@ def _check_reals(Y: np.ndarray) -> np.ndarray:
     Y = check_array(Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=finite, input_name="y")
     present = Y[~np.isnan(Y)]
     if len(present):
-        _check_size("y", present, _LARGEST_TARGET, fitting=True)
+        _check_size("y", present, LARGEST, fitting=True)
     return Y
 
 

@@ -198,13 +198,14 @@ def _long(X: np.ndarray, y: np.ndarray, weights: np.ndarray, tasks: np.ndarray |
         labels, codes = np.array([0]), np.zeros(len(X), dtype=np.intp)
     else:
         labels, codes = np.unique(tasks, return_inverse=True)
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=len(labels)))
-    rows = tuple(part[weights[part] > 0] for part in np.split(order, ends[:-1]))
+    kept = np.flatnonzero(weights > 0)
+    order = kept[np.argsort(codes[kept], kind="stable")]
+    ends = np.cumsum(np.bincount(codes[kept], minlength=len(labels))).tolist()
+    rows = tuple(order[start:end] for start, end in zip([0, *ends], ends, strict=False))
     return TaskData(
         X=X,
         rows=rows,
-        y=tuple(y[kept] for kept in rows),
+        y=tuple(y[part] for part in rows),
         sample_weight=weights,
         labels=labels,
         form="single" if tasks is None else "long",

@@ -118,7 +118,7 @@ class LassoRegressor(_SeparateTasks):
     def _fit_tasks(self, data: TaskData) -> tuple[np.ndarray, np.ndarray]:
         fitted = super()._fit_tasks(data)
         self.n_iter_ = max(int(model.n_iter_) for model in self.models_)
-        self.duality_gap_ = float(sum(model.dual_gap_ for model in self.models_))
+        self.duality_gap_ = float(sum(max(model.dual_gap_, 0.0) for model in self.models_))
         return fitted
 
 

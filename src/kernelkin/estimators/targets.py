@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..checks import LARGEST
 from ..couplings import Coupling, connected_tasks
 from ..data import TaskData, listing
 from ..learners import DualSolution, Machine
@@ -41,6 +42,12 @@ def regression_machines(data: TaskData, C: float, fit_intercept: bool) -> list[M
 
 
 def _machine(y: np.ndarray, cost: np.ndarray, fit_intercept: bool) -> Machine:
+    # Dual variables are of this size, and the bound has their fourth power.
+    largest = float(cost.max()) * max(float(np.abs(y).max()), 1.0)
+    if largest > LARGEST:
+        raise ValueError(
+            f"C, sample_weight and y reach {largest:.3g} as a product; above {LARGEST:g} a fit overflows: rescale them"
+        )
     return Machine(
         y=np.ascontiguousarray(y, dtype=np.float64),
         C=np.repeat(cost[:, np.newaxis], y.shape[1], axis=1),

@@ -40,7 +40,13 @@ class RawStacks:
 
     def __init__(self, data: TaskData, lines: Sequence[Line]) -> None:
         self.data = data
-        self.linked = {_gram_key(line.params) for line in lines if line.estimator._couplings(data.labels)}
+        self.linked = set()
+        for line in lines:
+            couplings = line.estimator._couplings(data.labels)
+            # What is wrong with a candidate shows before any kernel is evaluated.
+            line.estimator._pose(data, couplings)
+            if couplings:
+                self.linked.add(_gram_key(line.params))
         self._key: tuple | None = None
         self._raw: RawGrams | None = None
 

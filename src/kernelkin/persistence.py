@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import os
 import zipfile
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .data import listing
 from .exceptions import ModelFileError
+from .model_files import grows_too_much, pack, unpack
 from .schema import TableSchema
 from .storage import write_whole
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-# The layout of `kernelkin.json`, which is counted up when older readers would misread it.
-FORMAT = 1
-OLDEST_FORMAT = 1
-_FACTS = "kernelkin.json"
 
 
 @dataclass(frozen=True)
@@ -103,6 +95,8 @@ def save_model(
     check_is_fitted(model)
     sio = _skops()
     content = sio.dumps(model, compression=zipfile.ZIP_DEFLATED)
+    if grows_too_much(content):
+        content = sio.dumps(model)
     strangers = sorted(set(sio.get_untrusted_types(data=content)) - set(trusted_types()))
     if strangers:
         raise ValueError(
@@ -110,16 +104,11 @@ def save_model(
             "Kernels of this library and those named by scikit-learn can be saved; others cannot"
         )
     facts = {
-        "format": FORMAT,
         "kernelkin": __version__,
-        "digest": _digest(content),
         "schema": None if schema is None else schema.to_json(),
         "about": about or {},
     }
-    buffer = io.BytesIO(content)
-    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_FACTS, json.dumps(facts, default=_plain))
-    write_whole(path, buffer.getvalue())
+    write_whole(path, pack(content, facts))
 
 
 def load_model(path: str | os.PathLike[str]) -> SavedModel:
@@ -136,18 +125,13 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
     ...
     FileNotFoundError: [Errno 2] No such file or directory: 'no such file'
     """
-    content = Path(path).read_bytes()
-    facts = _read_facts(path, content)
-    _check_format(path, facts)
-    if facts.get("digest") != _digest(content):
-        raise ModelFileError(f"{path} was changed after it was saved: its contents are not those it had then")
-    schema = facts.get("schema")
-    return SavedModel(
-        model=_read_model(path, content, facts),
-        schema=None if schema is None else TableSchema.from_json(schema),
-        version=facts["kernelkin"],
-        about=facts.get("about", {}),
-    )
+    content, facts = unpack(path)
+    model = _read_model(path, content, facts)
+    schema = _read_schema(path, facts.get("schema"), model)
+    about = facts.get("about", {})
+    if not isinstance(about, dict):
+        raise ModelFileError(f"{path} was changed or damaged: what it says of the model is no list of names and values")
+    return SavedModel(model=model, schema=schema, version=facts["kernelkin"], about=about)
 
 
 @cache
@@ -184,67 +168,46 @@ def _skops() -> Any:
     return skops.io
 
 
-def _read_facts(path: Any, content: bytes) -> dict[str, Any]:
-    """What `save_model` wrote beside the model; errors for files it did not write."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            names = archive.namelist()
-            if _FACTS in names:
-                return json.loads(archive.read(_FACTS))
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, EOFError) as error:
-        raise ModelFileError(f"{path} is not a saved model, or was cut short or damaged ({error})") from error
-    what = "a skops file, but not one that kernelkin saved" if "schema.json" in names else "not a saved model"
-    raise ModelFileError(f"{path} is {what}")
-
-
-def _check_format(path: Any, facts: dict[str, Any]) -> None:
-    from . import __version__
-
-    theirs, version = facts.get("format"), facts.get("kernelkin")
-    if not isinstance(theirs, int) or not isinstance(version, str):
-        raise ModelFileError(f"{path} does not say which version of kernelkin saved it: it was changed or damaged")
-    if theirs > FORMAT:
-        raise ModelFileError(
-            f"{path} was saved by kernelkin {version} in format {theirs}; this is kernelkin {__version__}, which reads "
-            f"formats up to {FORMAT}: install kernelkin {version} or later"
-        )
-    if theirs < OLDEST_FORMAT:
-        raise ModelFileError(
-            f"{path} was saved by kernelkin {version} in format {theirs}; this is kernelkin {__version__}, which reads "
-            f"formats from {OLDEST_FORMAT}: fit it again, or load it with kernelkin {version}"
-        )
-
-
 def _read_model(path: Any, content: bytes, facts: dict[str, Any]) -> Any:
     from . import __version__
 
     sio = _skops()
     try:
         strangers = sorted(set(sio.get_untrusted_types(data=content)) - set(trusted_types()))
-        if not strangers:
-            return sio.loads(content, trusted=list(trusted_types()))
+        model = None if strangers else sio.loads(content, trusted=list(trusted_types()))
+        if model is not None:
+            _check_model(model)
     except Exception as error:
         raise ModelFileError(
             f"{path} was saved by kernelkin {facts['kernelkin']} and cannot be read by kernelkin {__version__}: "
             f"{type(error).__name__}: {error}"
         ) from error
-    raise ModelFileError(f"{path} holds types that are no part of a model, and is not loaded: {listing(strangers)}")
+    if strangers:
+        raise ModelFileError(f"{path} holds types that are no part of a model, and is not loaded: {listing(strangers)}")
+    return model
 
 
-def _digest(content: bytes) -> str:
-    """A checksum of everything in the archive but the facts. It finds damage, not malice: the trusted types do."""
-    found = hashlib.sha256()
+def _check_model(model: Any) -> None:
+    """Refuse what is no fitted estimator of this library."""
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import check_is_fitted
+
+    if not isinstance(model, BaseEstimator) or not type(model).__module__.startswith("kernelkin."):
+        raise TypeError(f"it holds no model, but {type(model).__name__}")
+    model.get_params(deep=False)
+    check_is_fitted(model)
+
+
+def _read_schema(path: Any, fields: Any, model: Any) -> TableSchema | None:
+    if fields is None:
+        return None
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            for name in sorted(set(archive.namelist()) - {_FACTS}):
-                found.update(name.encode() + b"\0" + hashlib.sha256(archive.read(name)).digest())
-    except zipfile.BadZipFile as error:
-        raise ModelFileError(f"the file is damaged: {error}") from error
-    return found.hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays as JSON's."""
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} cannot be saved with a model")
+        schema = TableSchema.from_json(fields)
+    except ValueError as error:
+        raise ModelFileError(f"{path} was changed or damaged: {error}") from error
+    if len(schema.features) != model.n_features_in_:
+        raise ModelFileError(
+            f"{path} was changed or damaged: its table has {len(schema.features)} features, and its model was fitted "
+            f"to {model.n_features_in_}"
+        )
+    return schema

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -175,8 +175,51 @@ class TableSchema:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> TableSchema:
-        columns = tuple(Column(**{**c, "categories": tuple(c["categories"])}) for c in fields["columns"])
-        return cls(**{**fields, "columns": columns})
+        """The schema of which `to_json` made these fields; a ValueError where they are not those of one."""
+        try:
+            columns = tuple(Column(**{**c, "categories": tuple(c["categories"])}) for c in fields["columns"])
+            schema = cls(**{**fields, "columns": columns})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"these are not the fields of a schema: {error}") from None
+        _check_fields(schema)
+        for column in columns:
+            _check_fields(column)
+        return schema
+
+
+def _check_fields(part: TableSchema | Column) -> None:
+    """Refuse values of the wrong type, which would do harm much later."""
+    for name, value in vars(part).items():
+        expected = _FIELDS[name]
+        if not expected(value):
+            raise ValueError(f"{name} of a schema cannot be {value!r:.80}")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and bool(np.isfinite(value))
+
+
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "name": _is_text,
+    "kind": lambda value: value in ("number", "truth", "text"),
+    "dtype": _is_text,
+    "mean": _is_number,
+    "scale": lambda value: _is_number(value) and value != 0,
+    "categories": lambda value: all(map(_is_text, value)),
+    "columns": bool,
+    "task": _is_text,
+    "target": _is_text,
+    "whole_tasks": lambda value: isinstance(value, bool),
+    "regression": lambda value: isinstance(value, bool),
+    "target_mean": _is_number,
+    "target_scale": lambda value: _is_number(value) and value != 0,
+    "n_rows": lambda value: type(value) is int and value > 0,
+    "left_out": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
+}
 
 
 def check_columns(frame: DataFrame, names: Sequence[str]) -> None:

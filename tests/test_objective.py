@@ -90,6 +90,19 @@ def test_every_bound_is_below_every_primal(loss, name):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+def test_float32_grams_are_judged_by_the_numbers_in_them(loss):
+    """Primal and bound are those of a float64 stack that holds the same numbers: rounding is added to neither."""
+    penalty, (stacks, ys) = PENALTY_CASES["relation"], random_problem(0, loss, T, K, n=15)
+    single = [stack.astype(np.float32) for stack in stacks]
+    B = random_weights(np.random.default_rng(1), penalty)
+    one, two = (
+        make_objective(grams, ys, loss, penalty, C=2.0, mu=0.7).evaluate(B, tol=1e-12)
+        for grams in (single, [stack.astype(np.float64) for stack in single])
+    )
+    np.testing.assert_allclose([one.primal, one.bound], [two.primal, two.bound], rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 def test_random_feasible_duals_bound_from_below(loss):
     """The certificate holds for any feasible a, not only for those a machine would return."""
     rng = np.random.default_rng(3)

@@ -203,13 +203,16 @@ def test_kernels_on_named_columns():
 
 
 def test_float32(model):
+    """The objective of float32 rows is within 1e-6 of that of float64 ones, and its gap closes as far."""
     X, y, labels, tasks = long_data(10)
     y = targets(model, y, labels)
+    model.set_params(tol=1e-8, max_iter=500)
     double = clone(model).fit(X, y, tasks=tasks)
     single = clone(model).fit(X.astype(np.float32), y, tasks=tasks)
-    np.testing.assert_allclose(single.objective_, double.objective_, rtol=1e-4)
+    assert 0 <= single.duality_gap_ <= 1e-8 * single.objective_
+    np.testing.assert_allclose(single.objective_, double.objective_, rtol=1e-6)
     np.testing.assert_allclose(
-        values(single, X.astype(np.float32), tasks=tasks), values(double, X, tasks=tasks), atol=0.02
+        values(single, X.astype(np.float32), tasks=tasks), values(double, X, tasks=tasks), atol=2e-4
     )
 
 

@@ -12,8 +12,8 @@ def random_stack(K=4, n=30, dtype=np.float64, seed=0):
     return GramStack(np.ascontiguousarray(factors @ factors.transpose(0, 2, 1) / n, dtype=dtype))
 
 
-def tolerance(stack):
-    return 200 * np.finfo(stack.values.dtype).eps
+# Of a float32 stack too: sums are added up in float64.
+TOLERANCE = 200 * np.finfo(np.float64).eps
 
 
 @pytest.fixture(params=["whole", "pieces"])
@@ -41,7 +41,7 @@ def test_combine(stack, used):
     combined = stack.combine(weights)
     expected = np.einsum("km,kij->mij", weights, stack.values.astype(np.float64))
     assert combined.dtype == np.float64
-    np.testing.assert_allclose(combined, expected, atol=tolerance(stack) * np.abs(expected).max())
+    np.testing.assert_allclose(combined, expected, atol=TOLERANCE * np.abs(expected).max())
     np.testing.assert_array_equal(combined, combined.transpose(0, 2, 1))
 
 
@@ -50,7 +50,7 @@ def test_quadratic_forms(stack, zeros):
     rng = np.random.default_rng(2)
     a = rng.normal(size=(stack.n_rows, 2)) * (rng.random(stack.n_rows) >= zeros)[:, None]
     expected = 0.5 * np.einsum("im,kij,jm->km", a, stack.values.astype(np.float64), a)
-    np.testing.assert_allclose(stack.quadratic_forms(a), expected, rtol=tolerance(stack), atol=0)
+    np.testing.assert_allclose(stack.quadratic_forms(a), expected, rtol=TOLERANCE, atol=0)
 
 
 def test_quadratic_forms_are_never_negative():

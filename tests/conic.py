@@ -36,8 +36,10 @@ def _machine(grams, y, b, C, loss, fit_intercept, epsilon):
     return sum(norms) + _loss(loss, y, f, np.broadcast_to(np.asarray(C, float), len(y)), epsilon)
 
 
-def conic_optimum(stacks, ys, C, mu, loss, prior=None, shrinkage=0.1, min_rank=1.0, fit_intercept=True, epsilon=0.1):
-    """Minimise sum_t L_t(b_t) + (mu/2) tr(B inv(Omega) B') jointly over all w, B (K, T) and Omega (T, T).
+def conic_optimum(
+    stacks, ys, C, mu, loss, prior=None, shrinkage=0.1, min_rank=1.0, evenness=0.0, fit_intercept=True, epsilon=0.1
+):
+    """Minimise sum_t L_t(b_t) + (mu/2) tr(inv(Gamma) B inv(Omega) B') jointly over all w, B (K, T) and Omega (T, T).
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ def conic_optimum(stacks, ys, C, mu, loss, prior=None, shrinkage=0.1, min_rank=1
         Cost, or one (n_t,) array of costs for each task in a list.
     mu : float
     loss : {"hinge", "squared", "epsilon_insensitive"}
-    prior, shrinkage, min_rank, fit_intercept, epsilon
+    prior, shrinkage, min_rank, evenness, fit_intercept, epsilon
         As in the estimators.
 
     Returns
@@ -67,7 +69,8 @@ def conic_optimum(stacks, ys, C, mu, loss, prior=None, shrinkage=0.1, min_rank=1
     machines = [
         _machine(stacks[t], np.asarray(ys[t], float), B[:, t], costs[t], loss, fit_intercept, epsilon) for t in range(T)
     ]
-    penalty = cp.matrix_frac((B @ inverse_root).T, Psi)
+    values, vectors = np.linalg.eigh((1 - evenness) * np.eye(K) + evenness)
+    penalty = cp.matrix_frac(((vectors / np.sqrt(values)) @ vectors.T @ B @ inverse_root).T, Psi)
     limits = [Psi >> shrinkage / T * np.eye(T), Psi << np.eye(T) / min_rank, cp.trace(Psi) <= 1]
     problem = cp.Problem(cp.Minimize(sum(machines) + mu / 2 * penalty), limits)
     problem.solve(solver=cp.CLARABEL)

@@ -40,6 +40,7 @@ def fit_classes(X=X, y=LABELS, tasks=TASKS, **params):
         ("shrinkage", 1.1, r"'shrinkage' parameter .* Got 1.1"),
         ("min_rank", 0.5, r"'min_rank' parameter .* in the range \[1.0, inf\). Got 0.5"),
         ("min_rank", 3.5, r"min_rank=3.5 is above the number of tasks, which is 3"),
+        ("evenness", 1.0, r"'evenness' parameter .* in the range \[0.0, 1.0\). Got 1.0"),
         ("tol", 0, r"'tol' parameter .* Got 0"),
         ("max_iter", 0, r"'max_iter' parameter .* Got 0"),
         ("normalize", "mean", r"'normalize' parameter .* Got 'mean'"),

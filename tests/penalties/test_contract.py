@@ -15,6 +15,8 @@ CASES = {
     "relation, min_rank": RelationPenalty(J, shrinkage=0.05, min_rank=2.5),
     "relation, no shrinkage": RelationPenalty(J, shrinkage=0.0),
     "relation, no shrinkage, min_rank": RelationPenalty(J, shrinkage=0.0, min_rank=2.0),
+    "relation, even": RelationPenalty(J, evenness=0.7),
+    "relation, even, prior": RelationPenalty(J, prior=PRIOR, shrinkage=0.0, min_rank=2.0, evenness=0.3),
     "lp 1": LpPenalty(p=1.0),
     "lp 1.3": LpPenalty(p=1.3),
     "lp": LpPenalty(),
@@ -98,9 +100,10 @@ def test_bound_holds_everywhere(penalty):
 
 
 def test_bound_is_tight_where_the_gradient_meets_Q(penalty):
-    # Rank one, and such that the gradient is positive also with the prior: then it is the Q of a minimiser.
+    # Rank one, and such that the gradient is positive also with prior and evenness: then it is the Q of a minimiser.
     u, v = np.random.default_rng(4).uniform(0.2, 1.5, size=(2, J))
-    B, mu = penalty.expand(penalty.free(np.outer(u[:K], PRIOR @ v))), 0.7
+    u, mu = u[:K] + getattr(penalty, "evenness", 0.0) * u[:K].sum() / (1 - getattr(penalty, "evenness", 0.0)), 0.7
+    B = penalty.expand(penalty.free(np.outer(u, PRIOR @ v)))
     Q = mu * penalty.gradient(B)
     assert Q.min() >= 0
     attained = mu / 2 * penalty.value(B) - (B * Q).sum()

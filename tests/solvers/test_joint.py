@@ -13,11 +13,11 @@ C, MU = 2.0, 0.5
 ERROR = 1e-6
 
 
-def check_against_cone(loss, seed, T, K, n, prior, shrinkage, min_rank):
+def check_against_cone(loss, seed, T, K, n, prior, shrinkage, min_rank, evenness=0.0):
     stacks, ys = random_problem(seed, loss, T, K, n)
-    penalty = RelationPenalty(T, prior, shrinkage, min_rank)
+    penalty = RelationPenalty(T, prior, shrinkage, min_rank, evenness)
     solution, _ = solve(make_objective(stacks, ys, loss, penalty, C, MU), Joint(), tol=1e-5)
-    optimum, *_ = conic_optimum(stacks, ys, C, MU, loss, prior, shrinkage, min_rank)
+    optimum, *_ = conic_optimum(stacks, ys, C, MU, loss, prior, shrinkage, min_rank, evenness)
     assert solution.status is Status.CONVERGED
     assert solution.relative_gap <= 1e-5
     np.testing.assert_allclose(solution.primal, optimum, rtol=1e-5)
@@ -49,6 +49,23 @@ def test_optimum_is_that_of_a_cone_solver(loss, size, with_prior, shrinkage, min
 @pytest.mark.parametrize(("shrinkage", "min_rank"), [(0.1, 1.0), (0.0, 2.0)])
 def test_optimum_is_that_of_a_cone_solver_with_the_epsilon_insensitive_loss(shrinkage, min_rank):
     check_against_cone("epsilon_insensitive", 0, 4, 4, 20, None, shrinkage, min_rank)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+@pytest.mark.parametrize(
+    ("with_prior", "shrinkage", "min_rank"), [(False, 0.1, 1.0), (True, 0.1, 1.5), (False, 0.0, 1.0)]
+)
+def test_optimum_is_that_of_a_cone_solver_with_evenness(loss, with_prior, shrinkage, min_rank):
+    check_against_cone(loss, 2, 3, 6, 24, random_prior(2, 3) if with_prior else None, shrinkage, min_rank, 0.4)
+
+
+def test_evenness_tends_to_the_average_kernel():
+    """Every task ends with one weight for all its kernels."""
+    objective = make_objective(*random_problem(3, "squared"), "squared", RelationPenalty(4, evenness=1 - 1e-6), C, MU)
+    solution, _ = solve(objective, Joint(), tol=1e-6)
+    assert solution.status is Status.CONVERGED
+    np.testing.assert_allclose(solution.B, np.broadcast_to(solution.B.mean(axis=0), solution.B.shape), rtol=1e-3)
+    assert np.ptp(solution.B.mean(axis=0)) > 1e-2 * solution.B.max()
 
 
 PENALTIES_OF_FOUR = {

@@ -16,7 +16,7 @@ from ..exceptions import CollapseWarning, warn_user
 from ..grams import CoupledGrams, KernelBank
 from ..objective import Objective
 from ..penalties import RelationPenalty
-from ..solvers import Solution
+from ..solvers import Alternating, Solution
 from .base import MultiKernelClassifier, MultiKernelRegressor, PenalisedEstimator
 from .coupled import CoupledClassifier, CoupledEstimator
 from .scores import task_score
@@ -24,11 +24,12 @@ from .scores import task_score
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Relationship(CoupledEstimator, PenalisedEstimator):
-    """What the two MK-MTRL estimators share: the relationship penalty and its three numbers, and tasks to hold out."""
+    """What the two MK-MTRL estimators share: the relationship penalty and its numbers, and tasks to hold out."""
 
     prior: Any = None
     shrinkage: float = 0.1
     min_rank: float = 1.0
+    evenness: float = 0.0
     holdout_tasks: Any = None
 
     _relation_constraints: ClassVar[dict[str, Any]] = {
@@ -37,6 +38,7 @@ class _Relationship(CoupledEstimator, PenalisedEstimator):
         "prior": ["array-like", None],
         "shrinkage": [Interval(Real, 0, 1, closed="both")],
         "min_rank": [Interval(Real, 1, None, closed="left")],
+        "evenness": [Interval(Real, 0, 1, closed="left")],
         "holdout_tasks": ["array-like", None],
     }
 
@@ -45,7 +47,11 @@ class _Relationship(CoupledEstimator, PenalisedEstimator):
             raise ValueError(f"min_rank={self.min_rank:g} is above the number of tasks, which is {n_tasks}")
         if self.prior is not None and np.shape(self.prior) != (n_tasks, n_tasks):
             raise ValueError(f"prior has shape {np.shape(self.prior)}; {n_tasks} tasks need ({n_tasks}, {n_tasks})")
-        own = RelationPenalty(n_tasks, self.prior, self.shrinkage, self.min_rank)
+        if self.evenness and (self.solver == "alternating" or isinstance(self.solver, Alternating)):
+            raise ValueError(
+                "evenness is for solver='joint': the alternating one moves the weights of each kernel alone"
+            )
+        own = RelationPenalty(n_tasks, self.prior, self.shrinkage, self.min_rank, self.evenness)
         if not n_couplings:
             return own
         prior = None
@@ -53,7 +59,7 @@ class _Relationship(CoupledEstimator, PenalisedEstimator):
             # Couplings are as strong as a task is on average, and nothing is known of how they are related.
             prior = np.eye(n_tasks + n_couplings)
             prior[:n_tasks, :n_tasks] = np.asarray(self.prior) * (n_tasks / np.trace(self.prior))
-        return RelationPenalty(n_tasks + n_couplings, prior, self.shrinkage, self.min_rank)
+        return RelationPenalty(n_tasks + n_couplings, prior, self.shrinkage, self.min_rank, self.evenness)
 
     def _set_aside(self, data: TaskData) -> tuple[TaskData, TaskData | None]:
         if self.holdout_tasks is None:
@@ -117,6 +123,9 @@ class MKMTRLClassifier(CoupledClassifier, _Relationship, MultiKernelClassifier):
         How far the relationship is held to the prior. 1: the prior itself.
     min_rank : float in [1, T]
         Over how many directions at least the relationship spreads. T: independent tasks.
+    evenness : float in [0, 1)
+        How alike a task's weights of different kernels are expected to be. 0: nothing is expected, as in the paper;
+        towards 1: the average kernel, which is hard to beat where all kernels are of use.
     holdout_tasks : list of task labels, optional
         Tasks to leave out of the fit and to predict by the common part: `holdout_scores_` tells how well that works.
     normalize : {"trace", "cosine", "center"} or None
@@ -194,8 +203,8 @@ class MKMTRLRegressor(_Relationship, MultiKernelRegressor):
         Half the width of the tube without loss, for ``loss="epsilon_insensitive"``.
     fit_intercept : bool
         Whether each task has an intercept.
-    kernels, C, mu, couplings, prior, shrinkage, min_rank, holdout_tasks, normalize, solver, init, task_column, tol, \
-max_iter, n_jobs, random_state, verbose, callback
+    kernels, C, mu, couplings, prior, shrinkage, min_rank, evenness, holdout_tasks, normalize, solver, init, \
+task_column, tol, max_iter, n_jobs, random_state, verbose, callback
         As for `MKMTRLClassifier`, which also lists the fitted attributes.
 
     Examples

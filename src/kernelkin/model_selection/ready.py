@@ -59,8 +59,8 @@ class MKMTRLClassifierCV(_Searched, MKMTRLClassifier):
         of C beside mu repeats itself, for the model depends on ``mu / C**3`` alone.
     cv, scoring, search_tol, cache
         As for `MultiTaskCV`, which says how the search is done.
-    kernels, C, mu, couplings, prior, shrinkage, min_rank, holdout_tasks, normalize, loss, class_weight, solver, init, \
-task_column, tol, max_iter, n_jobs, random_state, verbose, callback
+    kernels, C, mu, couplings, prior, shrinkage, min_rank, evenness, holdout_tasks, normalize, loss, class_weight, \
+solver, init, task_column, tol, max_iter, n_jobs, random_state, verbose, callback
         As for `MKMTRLClassifier`, where the grid does not name them; `n_jobs`, `random_state` (the folds) and `verbose`
         are the search's.
 
@@ -98,8 +98,8 @@ class MKMTRLRegressorCV(_Searched, MKMTRLRegressor):
     ----------
     grid, cv, scoring, search_tol, cache
         As for `MKMTRLClassifierCV`.
-    kernels, C, mu, couplings, prior, shrinkage, min_rank, holdout_tasks, normalize, loss, epsilon, fit_intercept, \
-solver, init, task_column, tol, max_iter, n_jobs, random_state, verbose, callback
+    kernels, C, mu, couplings, prior, shrinkage, min_rank, evenness, holdout_tasks, normalize, loss, epsilon, \
+fit_intercept, solver, init, task_column, tol, max_iter, n_jobs, random_state, verbose, callback
         As for `MKMTRLRegressor`, where the grid does not name them.
 
     Examples

@@ -82,10 +82,10 @@ def _prior_roots(prior: Array, n: int) -> tuple[Array, Array]:
 
 
 class RelationPenalty(Penalty):
-    """R(B) = min over Omega of tr(B inv(Omega) B'), Omega held to a prior and spread over several directions.
+    """R(B) = min over Omega of tr(inv(Gamma) B inv(Omega) B'), Omega held to a prior and spread over directions.
 
     With J components, A = (J Omega0)^(1/2) for the prior Omega0 of trace 1 and Omega = A Psi A, the minimum is over
-    (shrinkage/J) I <= Psi <= (1/min_rank) I with tr Psi = 1.
+    (shrinkage/J) I <= Psi <= (1/min_rank) I with tr Psi = 1. Gamma = (1 - evenness) I + evenness 11' (K, K).
 
     Parameters
     ----------
@@ -97,12 +97,19 @@ class RelationPenalty(Penalty):
         How far Omega is held to the prior.
     min_rank : float in [1, J]
         Over how many directions at least Omega spreads.
+    evenness : float in [0, 1)
+        How alike the weights of different kernels are expected to be.
     """
 
     name: ClassVar[str] = "relation"
 
     def __init__(
-        self, n_components: int, prior: Array | None = None, shrinkage: float = 0.1, min_rank: float = 1.0
+        self,
+        n_components: int,
+        prior: Array | None = None,
+        shrinkage: float = 0.1,
+        min_rank: float = 1.0,
+        evenness: float = 0.0,
     ) -> None:
         if n_components < 1:
             raise ValueError(f"n_components must be at least 1, got {n_components!r}")
@@ -110,13 +117,16 @@ class RelationPenalty(Penalty):
             raise ValueError(f"shrinkage must be in [0, 1], got {shrinkage!r}")
         if not 1 <= min_rank <= n_components:
             raise ValueError(f"min_rank must be in [1, {n_components}] (the number of components), got {min_rank!r}")
+        if not 0 <= evenness < 1:
+            raise ValueError(f"evenness must be in [0, 1), got {evenness!r}")
         self.n_components = int(n_components)
+        self.evenness = float(evenness)
         self.shrinkage = float(shrinkage)
         self.min_rank = float(min_rank)
         self._roots = None if prior is None else _prior_roots(prior, self.n_components)
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
-        """R(B), and the gradient B inv(Omega) (K, J) of R/2 at B (K, J).
+        """R(B), and the gradient inv(Gamma) B inv(Omega) (K, J) of R/2 at B (K, J).
 
         Where Omega is singular the inverse is the pseudo-inverse, which gives a subgradient.
         """
@@ -130,7 +140,7 @@ class RelationPenalty(Penalty):
         Without shrinkage, and where a weight is zero, it is tight only in the limit of the minimisers of the ladder:
         the pseudo-inverse is one subgradient of many there, and theirs tend to the right one.
         """
-        # Any M >= Q gives a bound. At a minimiser mu B inv(Omega) is one, and the best.
+        # Any M >= Q gives a bound. At a minimiser mu inv(Gamma) B inv(Omega) is one, and the best.
         U, s, Vt = self._spectrum(B)
         candidates = [Q, *(np.maximum(Q, mu * self._gradient(U, rung._slopes(s), Vt)) for rung in self.ladder())]
         return -min(map(self._energy, candidates)) / (2 * mu)
@@ -167,8 +177,8 @@ class RelationPenalty(Penalty):
         return self.shrinkage == 0 and self.min_rank == 1 and self.n_components > 1
 
     def _spectrum(self, B: Array) -> tuple[Array, Array, Array]:
-        """Thin singular value decomposition of Bh = B inv(A) (K, J): its r non-zero values, U (K, r), V' (r, J)."""
-        Bh = B if self._roots is None else B @ self._roots[1]
+        """Thin singular value decomposition of Bh = Gamma^(-1/2) B inv(A) (K, J): r non-zero values, U (K, r), V'."""
+        Bh = self._even(B if self._roots is None else B @ self._roots[1], -0.5)
         # Of the transpose: K is often much smaller than J, and tall matrices are decomposed faster than wide ones.
         V, s, Ut = np.linalg.svd(Bh.T, full_matrices=False)
         r = int(np.count_nonzero(s > max(B.shape) * np.finfo(np.float64).eps * s[0]))
@@ -180,13 +190,20 @@ class RelationPenalty(Penalty):
         J = self.n_components
         return water_fill(s / s[:1], J, self.shrinkage, J / self.min_rank)
 
+    def _even(self, X: Array, power: float) -> Array:
+        """Gamma^power X, for X (K, J): Gamma has one value along the even direction and another one across it."""
+        if self.evenness == 0:
+            return X
+        along, across = (1 + (len(X) - 1) * self.evenness) ** power, (1 - self.evenness) ** power
+        return across * X + (along - across) * X.mean(axis=0)
+
     def _slopes(self, s: Array) -> Array:
         """Singular values (r,) of Bh inv(Psi), from those of Bh, s (r,)."""
         return self.n_components * (s / self._fill(s)[0])
 
     def _gradient(self, U: Array, slopes: Array, Vt: Array) -> Array:
-        """B inv(Omega) (K, J), from the decomposition of Bh inv(Psi)."""
-        gradient = (U * slopes) @ Vt
+        """inv(Gamma) B inv(Omega) (K, J), from the decomposition of Bh inv(Psi)."""
+        gradient = self._even((U * slopes) @ Vt, -0.5)
         return gradient if self._roots is None else gradient @ self._roots[1]
 
     def _assemble(self, values: Array, rest: float, Vt: Array, root: int) -> Array:
@@ -200,8 +217,8 @@ class RelationPenalty(Penalty):
         return (X + X.T) / 2
 
     def _energy(self, M: Array) -> float:
-        """Maximum over Omega of tr(M Omega M'), for M (K, J)."""
-        Mh = M if self._roots is None else M @ self._roots[0]
+        """Maximum over Omega of tr(Gamma M Omega M'), for M (K, J)."""
+        Mh = self._even(M if self._roots is None else M @ self._roots[0], 0.5)
         gram = Mh @ Mh.T if len(Mh) < self.n_components else Mh.T @ Mh
         squares = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0)
         # Greedy: the floor to all, and what is left to the largest, up to the cap.

@@ -50,13 +50,13 @@ def unpack(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any]]:
         raise ModelFileError(f"{path} is not a saved model")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            facts = _read_facts(path, archive)
+            facts = _read_facts(path, archive, len(content))
             _check_format(path, facts)
             signed = sign(archive, facts)
             # The first files have no checksum of the facts.
             if any({**signed, _DIGEST: None, **facts}[name] != signed[name] for name in (_DIGEST, _OF_FACTS)):
                 raise ModelFileError(f"{path} was changed after it was saved: its contents are not those it had then")
-            _check_loaders(path, facts, json.loads(archive.read(_TREE)))
+            _check_parts(path, facts, strange_parts(archive))
     except ModelFileError:
         raise
     except Exception as error:  # zip files and JSON raise whatever they like where they are damaged
@@ -64,10 +64,20 @@ def unpack(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any]]:
     return content, facts
 
 
-def grows_too_much(content: bytes) -> bool:
-    """Whether an archive holds more than a reader accepts of its size."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return _too_large(archive, len(content))
+def grows_too_much(archive: zipfile.ZipFile, size: int) -> bool:
+    """Whether an archive of this size holds more than a reader accepts."""
+    return sum(member.file_size for member in archive.infolist()) > max(_GROWTH * size, _SMALL)
+
+
+def strange_parts(archive: zipfile.ZipFile) -> list[str]:
+    """What is no part of a model by the way skops would make it."""
+    strangers, left = set(), [json.loads(archive.read(_TREE))]
+    while left:
+        node = left.pop()
+        if isinstance(node, dict) and str(node.get("__loader__", "JsonNode")) not in LOADERS:
+            strangers.add(f"{node.get('__module__')}.{node.get('__class__')} ({node['__loader__']})")
+        left.extend(node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
+    return sorted(strangers)
 
 
 def sign(archive: zipfile.ZipFile, facts: dict[str, Any]) -> dict[str, Any]:
@@ -83,18 +93,14 @@ def sign(archive: zipfile.ZipFile, facts: dict[str, Any]) -> dict[str, Any]:
     return {**others, _DIGEST: found.hexdigest(), _OF_FACTS: of_facts.hexdigest()}
 
 
-def _too_large(archive: zipfile.ZipFile, size: int) -> bool:
-    return sum(member.file_size for member in archive.infolist()) > max(_GROWTH * size, _SMALL)
-
-
-def _read_facts(path: Any, archive: zipfile.ZipFile) -> dict[str, Any]:
+def _read_facts(path: Any, archive: zipfile.ZipFile, size: int) -> dict[str, Any]:
     names = archive.namelist()
     if _FACTS not in names:
         what = "a skops file, but not one that kernelkin saved" if _TREE in names else "not a saved model"
         raise ModelFileError(f"{path} is {what}")
     if len(set(names)) < len(names):
         raise ModelFileError(f"{path} was changed after it was saved: it has parts of one name")
-    if _too_large(archive, archive.start_dir):
+    if grows_too_much(archive, size):
         raise ModelFileError(f"{path} would take far more memory than its size, and is not loaded")
     facts = json.loads(archive.read(_FACTS))
     return facts if isinstance(facts, dict) else {}
@@ -118,23 +124,14 @@ def _check_format(path: Any, facts: dict[str, Any]) -> None:
         )
 
 
-def _check_loaders(path: Any, facts: dict[str, Any], tree: Any) -> None:
+def _check_parts(path: Any, facts: dict[str, Any], strangers: list[str]) -> None:
     """Refuse what is no part of a model before skops sees it."""
     from . import __version__
 
-    strangers, left = set(), [tree]
-    while left:
-        node = left.pop()
-        if isinstance(node, dict):
-            # A model has strings there, and whatever else is there is none of the known ones.
-            loader = str(node.get("__loader__", "JsonNode"))
-            if loader not in LOADERS:
-                strangers.add(f"{node.get('__module__')}.{node.get('__class__')} ({loader})")
-        left.extend(node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
     if strangers:
         raise ModelFileError(
             f"{path} was saved by kernelkin {facts['kernelkin']} and cannot be read by kernelkin {__version__}: it "
-            f"holds what is no part of a model, {listing(sorted(strangers))}"
+            f"holds what is no part of a model, {listing(strangers)}"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import zipfile
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import numpy as np
 
 from .data import listing
 from .exceptions import ModelFileError
-from .model_files import grows_too_much, pack, unpack
+from .model_files import grows_too_much, pack, strange_parts, unpack
 from .schema import TableSchema
 from .storage import write_whole
 
@@ -95,9 +96,10 @@ def save_model(
     check_is_fitted(model)
     sio = _skops()
     content = sio.dumps(model, compression=zipfile.ZIP_DEFLATED)
-    if grows_too_much(content):
-        content = sio.dumps(model)
-    strangers = sorted(set(sio.get_untrusted_types(data=content)) - set(trusted_types()))
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if grows_too_much(archive, len(content)):
+            content = sio.dumps(model)
+        strangers = [*sorted({*sio.get_untrusted_types(data=content)} - {*trusted_types()}), *strange_parts(archive)]
     if strangers:
         raise ValueError(
             f"this model holds {listing(strangers)}, code of yours that a file cannot hold: it would not load again. "

@@ -139,6 +139,7 @@ def test_files_that_cannot_be_read_or_written(run, folder, tmp_path):
     [
         ([0.5, 0.6], [0.6, 0.8], False, "MK-MTRL is behind the average kernel, with parameters that were not chosen"),
         ([0.5, 0.6], [0.6, 0.8], True, "though its parameters were chosen by cross-validation: prefer --model AVG."),
+        ([0.5, 0.6], [0.4, 0.8], True, "MK-MTRL is behind the average kernel by no more than chance may give: `kern"),
         ([0.5, 0.9], [0.6, 0.7], True, "MK-MTRL is ahead of the average kernel by no more than chance may give"),
         ([0.5, 0.9, float("nan")], [0.3, 0.6, 1.0], False, ""),
         ([float("nan")], [0.3], False, ""),

@@ -70,7 +70,11 @@ def run(arguments: Namespace, terminal: Any) -> None:
         ]
         for name, (value, error, took) in sorted(found.items(), key=lambda item: -item[1][0])
     ]
-    how = "parameters chosen inside each training part" if arguments.cv else "parameters at their defaults: try --cv"
+    how = (
+        "parameters chosen inside each training part"
+        if arguments.cv
+        else "parameters not chosen for this table: try --cv"
+    )
     terminal.say(
         f"{score_name(problem.scoring)}, {arguments.folds} folds inside every task, mean over tasks ± standard error "
         f"over folds\n({how}; * best; tasks: where a model is the best of these)"

@@ -55,14 +55,15 @@ def verdict(evaluation: dict[str, Any]) -> str:
     best = min(found, key=lambda name: found[name][0].mean())
     gain, error = found[best]
     place = title(best) if best == "STL" else f"the {title(best)}"
+    clear = error is None or abs(gain.mean()) > error
+    where = f"{ours} is {'behind' if gain.mean() < 0 else 'ahead of'} {place}"
+    where += "" if clear else " by no more than chance may give"
     if gain.mean() < 0 and not evaluation["tuned"]:
-        return f"{ours} is behind {place}, with parameters that were not chosen for this table: --cv chooses them."
+        return f"{where}, with parameters that were not chosen for this table: --cv chooses them."
+    if not clear:
+        return f"{where}: `kernelkin compare` tells more."
     if gain.mean() < 0:
-        return (
-            f"{ours} is behind {place}, though its parameters were chosen by cross-validation: prefer --model {best}."
-        )
-    if error is not None and gain.mean() <= error:
-        return f"{ours} is ahead of {place} by no more than chance may give: `kernelkin compare` tells more."
+        return f"{where}, though its parameters were chosen by cross-validation: prefer --model {best}."
     return ""
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # A column of text with more different values than this, or with one in every second row, names rows.
 MOST_CATEGORIES = 50
+# Squares of larger numbers are none.
+LARGEST = 1e150
 TRUTHS = {"true": 1.0, "false": 0.0}
 
 
@@ -42,8 +44,7 @@ class Column:
         kind, name, dtype = _kind(values), str(values.name), str(values.dtype)
         if kind == "text":
             return cls(name, kind, dtype, categories=tuple(sorted(set(values.dropna().astype(str)))))
-        numbers = _numbers(values, kind)
-        mean, scale = (float(np.nanmean(numbers)), float(np.nanstd(numbers))) if np.isfinite(numbers).any() else (0, 0)
+        mean, scale = _moments(_numbers(values, kind))
         # What is left of a constant after rounding is no scale.
         return cls(name, kind, dtype, mean, scale if scale > 1e-12 * abs(mean) else 1.0)
 
@@ -116,15 +117,15 @@ class TableSchema:
                 columns.append(Column.fit(frame[name]))
         if not columns:
             raise ValueError("no column is left to predict from: all are the task, the target, constant or dropped")
-        y = _numbers(frame[target], "number") if regression else np.zeros(len(frame))
+        mean, scale = _moments(_numbers(frame[target], "number")) if regression else (0.0, 0.0)
         return cls(
             columns=tuple(columns),
             task=task,
             target=target,
             whole_tasks=_are_whole(frame[task]),
             regression=regression,
-            target_mean=float(y.mean()),
-            target_scale=float(y.std()) or 1.0,
+            target_mean=mean,
+            target_scale=scale or 1.0,
             n_rows=len(frame),
             left_out=left_out,
         )
@@ -261,7 +262,7 @@ def _useless(values: Series) -> str | None:
 
 
 def _numbers(values: Series, kind: str) -> np.ndarray:
-    """(n,) floats, NaN where missing; refuses anything that is not a number, and infinity."""
+    """(n,) floats, NaN where missing; refuses anything that is not a number, infinity, and what is close to it."""
     import pandas as pd
 
     if kind == "truth":
@@ -271,11 +272,22 @@ def _numbers(values: Series, kind: str) -> np.ndarray:
     else:
         numbers = pd.to_numeric(values, errors="coerce")
     out = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
-    bad = (np.isnan(out) & values.notna().to_numpy()) | np.isinf(out)
+    bad = (np.isnan(out) & values.notna().to_numpy()) | (np.abs(out) > LARGEST)
     if bad.any():
         row = int(bad.argmax())
-        raise ValueError(f"column {values.name!r} has {str(values.iloc[row])!r} in row {row + 1}, not a number")
+        what = "too large a number" if np.isfinite(out[row]) else "not a number"
+        raise ValueError(f"column {values.name!r} has {str(values.iloc[row])!r:.80} in row {row + 1}, {what}")
     return out
+
+
+def _moments(numbers: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation of numbers (n,), of which some may be missing; zeros where all are."""
+    known = numbers[~np.isnan(numbers)]
+    if not len(known):
+        return 0.0, 0.0
+    # Squares of tiny numbers vanish; a power of two takes nothing from any digit.
+    unit = 2.0 ** np.frexp(np.abs(known).max())[1]
+    return float(known.mean()), float((known / unit).std() * unit)
 
 
 def _are_whole(values: Series) -> bool:

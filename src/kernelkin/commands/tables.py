@@ -170,7 +170,10 @@ def _explained(path: str) -> Iterator[None]:
             raise ValueError(f"{_name(path)} is not a table: {error}") from None
         except UnicodeDecodeError as error:
             raise ValueError(f"{_name(path)} is not text in UTF-8: {error}") from None
-        except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile, zlib.error) as error:
+        except (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, zlib.error) as error:
+            # Errors of the system have numbers, those of damaged archives have none.
+            if getattr(error, "errno", None) is not None:
+                raise
             raise ValueError(f"{_name(path)} cannot be unpacked: {error}") from None
 
 

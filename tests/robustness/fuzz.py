@@ -1,0 +1,61 @@
+"""More rounds of what the suite does to saved models and tables: python tests/robustness/fuzz.py --rounds 100000"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from robustness import fuzz_models, fuzz_tables
+
+
+def fuzz_saved_models(rounds: int, seed: int, folder: Path) -> Counter[str]:
+    """Load so many changed models; a round that goes wrong leaves its file in the folder and says its seed."""
+    expected = fuzz_models.make_model(folder / "model.skops")
+    content = (folder / "model.skops").read_bytes()
+    found: Counter[str] = Counter()
+    for number in range(rounds):
+        rng = random.Random(f"{seed} {number}")
+        with _named(number):
+            found[fuzz_models.try_model(*fuzz_models.mutate(content, rng), expected, folder / "changed.skops")] += 1
+    return found
+
+
+def fuzz_csv_tables(rounds: int, seed: int, folder: Path) -> Counter[str]:
+    """Read so many changed tables."""
+    found: Counter[str] = Counter()
+    for number in range(rounds):
+        rng = random.Random(f"{seed} {number}")
+        with _named(number):
+            found[fuzz_tables.try_table(*fuzz_tables.mutate(rng), folder)] += 1
+    return found
+
+
+class _named:
+    """Errors say in which round they came about."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind, error, where) -> None:
+        if isinstance(error, Exception):
+            error.add_note(f"in round {self.number}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20_000, help="of each kind")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    scratch = Path(tempfile.mkdtemp(prefix="fuzz"))
+    print(f"files of a round that goes wrong stay in {scratch}")
+    for name, run in (("models", fuzz_saved_models), ("tables", fuzz_csv_tables)):
+        print(name, dict(run(given.rounds, given.seed, scratch)), flush=True)

@@ -1,11 +1,14 @@
-"""The console sessions of the documentation: each is run, and what it prints is what the page says.
+"""The console session of the guide: it is run, and what it prints is what the page says.
 
-`python docs/console.py` writes the pages anew after a change to what commands print; the test suite compares them.
+`python docs/console.py` writes the pages anew after a change to what commands print, and the picture of the report
+where there is a Chromium; the test suite compares them.
 """
 
 import io
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 import tempfile
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -13,13 +16,14 @@ from pathlib import Path
 
 from kernelkin.cli import main
 
-PAGES = (Path(__file__).parent / "guide" / "command_line.md",)
+DOCS = Path(__file__).parent
+PAGE, PICTURE = DOCS / "guide" / "command_line.md", DOCS / "images" / "report.png"
 BLOCK = re.compile(r"```(?P<kind>python|console)\n(?P<body>.*?)```", re.DOTALL)
 
 
-def rerun(text: str) -> str:
-    """A page with its Python blocks run, and its console blocks with what their commands print."""
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+def rerun(text: str, folder: Path) -> str:
+    """A page with its Python blocks run in a folder, and its console blocks with what their commands print."""
+    with chdir(folder):
         return BLOCK.sub(_rerun_block, text)
 
 
@@ -43,7 +47,20 @@ def _run(command: str) -> str:
     return out.getvalue() if not code else err.getvalue()
 
 
+def picture_report(report: Path) -> None:
+    """A screenshot in few colours, which makes it small."""
+    from PIL import Image
+
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        print("no Chromium: the picture of the report stays as it is", file=sys.stderr)
+        return
+    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1300,1180"]
+    subprocess.run([browser, *flags, f"--screenshot={PICTURE}", report.as_uri()], check=True, capture_output=True)
+    Image.open(PICTURE).convert("RGB").quantize(64).save(PICTURE, optimize=True)
+
+
 if __name__ == "__main__":
-    for page in PAGES:
-        page.write_text(rerun(page.read_text()))
-        print(f"wrote {page}", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        PAGE.write_text(rerun(PAGE.read_text(), Path(folder)))
+        picture_report(Path(folder) / "report.html")

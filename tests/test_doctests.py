@@ -13,7 +13,7 @@ import pytest
 import kernelkin
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted(ROOT.joinpath("docs").glob("*.md")), *sorted(ROOT.glob("docs/guide/*.md"))]
+PAGES = [*sorted(ROOT.joinpath("docs").glob("*.md")), *sorted(ROOT.glob("docs/guide/*.md"))]
 # The modules a user imports from; the rooms behind them are described for those who extend the library.
 PUBLIC = ("datasets", "exceptions", "model_selection", "plots", "report")
 ROOMS = ("baselines", "commands", "estimators", "experiments", "grams", "kernels", "learners", "penalties", "solvers")

@@ -11,20 +11,39 @@ PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 
 
 @pytest.fixture(scope="module")
-def example():
-    """The variables of the example, which must have printed what the README says."""
+def readme():
+    """The script that writes the README's tables."""
+    spec = importlib.util.spec_from_file_location("readme", ROOT / "docs/readme.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_are_those_of_the_stored_results(readme):
+    text = (ROOT / "README.md").read_text()
+    assert readme.fill(text) == text, "run python docs/readme.py"
+
+
+def test_a_figure_that_is_changed_by_hand_is_noticed(readme):
+    text = (ROOT / "README.md").read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| [Exam"))
+    assert readme.fill(text.replace(row, row.replace("0.", "1."))) == text
+
+
+def test_speed_takes_every_contender_of_the_measurements(readme):
+    rows = readme.speed().splitlines()[2:]
+    assert sum("himalaya" in row for row in rows) >= 1
+    assert sum("naive" in row for row in rows) >= 2
+
+
+def test_the_example_prints_what_it_says_and_the_picture_shows_the_three_groups(readme):
     matplotlib.use("Agg")
-    spec = importlib.util.spec_from_file_location("draw", ROOT / "docs/images/draw.py")
-    draw = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(draw)
-    yield draw.run_readme()
+    example = readme.Example((ROOT / "README.md").read_text())
     matplotlib.pyplot.close("all")
-
-
-def test_the_picture_shows_the_three_groups(example):
-    groups = example["data"].groups[example["picture"].order_]
-    assert np.count_nonzero(np.diff(groups)) == 2
-    R, same = example["picture"].correlation, np.equal.outer(*[example["data"].groups] * 2)
+    assert example.failures == 0, "run python docs/readme.py"
+    data, picture = example.variables["data"], example.variables["picture"]
+    assert np.count_nonzero(np.diff(data.groups[picture.order_])) == 2
+    R, same = picture.correlation, np.equal.outer(data.groups, data.groups)
     assert R[same].min() > R[~same].max()
 
 

@@ -1,7 +1,8 @@
-"""Run benchmarks by name.
+"""Run benchmarks by name, and print their tables as Markdown.
 
-python -m benchmarks                      every problem with a goal
+python -m benchmarks                      every problem with a goal, on two threads
 python -m benchmarks landmine wide_ridge  some of them
+python -m benchmarks --threads 1          on one thread, by CPU time, which a loaded machine changes least
 python -m benchmarks online -- tasks      a report of its own, with its arguments after --
 """
 
@@ -10,16 +11,27 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
+import traceback
 import warnings
 from importlib import import_module
 
-from threadpoolctl import threadpool_limits
+from .harness import Goal, Report, pinned, save, show
+from .limits import rates
 
-from .harness import Report, save, show
-
-PROBLEMS = ("landmine", "one_vs_rest", "wide_ridge", "many_tasks", "many_kernels", "prediction", "import_time")
-# They print what they find; some read the data folder that KERNELKIN_DATA names.
-REPORTS = ("smo_against_libsvm", "cross_validation", "online", "online_quality", "couplings", "baselines")
+PROBLEMS = (
+    "landmine",
+    "one_vs_rest",
+    "wide_ridge",
+    "many_tasks",
+    "many_kernels",
+    "cross_validation",
+    "prediction",
+    "import_time",
+    "couplings",
+    "baselines",
+)
+# They print what they find.
+REPORTS = ("smo_against_libsvm", "online", "online_quality")
 
 
 def main() -> None:
@@ -29,7 +41,8 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(PROBLEMS)}; {', '.join(REPORTS)}")
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--largest", type=int, default=1000, help="the largest T of many_tasks; the goal is for 3000")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--largest", type=int, default=3000, help="the largest T of many_tasks")
     options = parser.parse_args(ours)
     unknown = set(options.names) - {*PROBLEMS, *REPORTS}
     if unknown:
@@ -37,12 +50,23 @@ def main() -> None:
     reports = [_run(name, options, theirs) for name in options.names or PROBLEMS]
     found = [report for report in reports if report is not None]
     if found:
-        print(f"\nwritten to {save(found)}")
+        print(f"\nwritten to {save(found, _machine(options.threads))}")
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     cut = arguments.index("--") if "--" in arguments else len(arguments)
     return arguments[:cut], arguments[cut + 1 :]
+
+
+def _machine(threads: int) -> dict[str, float]:
+    """Print and return how fast the machine is."""
+    found = {}
+    for count in sorted({1, threads}):
+        measured = rates(count)
+        found[f"GB/s, triad, {count} threads"] = measured.bandwidth / 1e9
+        found[f"GFlop/s, product, {count} threads"] = measured.products / 1e9
+    print("\n## Machine\n" + "\n".join(f"- {name}: {value:.1f}" for name, value in found.items()))
+    return found
 
 
 def _run(name: str, options: argparse.Namespace, arguments: list[str]) -> Report | None:
@@ -53,9 +77,13 @@ def _run(name: str, options: argparse.Namespace, arguments: list[str]) -> Report
         module.main(arguments) if takes else module.main()
         return None
     extra = {"largest": options.largest} if name == "many_tasks" else {}
-    with threadpool_limits(1), warnings.catch_warnings():
+    with pinned(options.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        report = module.run(options.repetitions, **extra)
+        try:
+            report = module.run(options.repetitions, **extra)
+        except Exception as error:  # data that is not there, or a fault: the other problems still run
+            traceback.print_exc()
+            report = Report(name, [], [Goal(name, f"{type(error).__name__}: {error}", None)])
     show(report)
     return report
 

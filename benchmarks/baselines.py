@@ -3,33 +3,34 @@
 The loop computes the Gram matrices once, and then, as often as the model solved all machines, combines them with the
 model's final weights and fits scikit-learn's SVC or KernelRidge on each. Models that make one machine of all tasks
 (MTFL and MTRL from the side of the tasks) are compared with one learner on a Gram of that size, linear models with
-scikit-learn's. CPU seconds on one thread. The last part is wall time on the whole school data, on two threads.
-
-    KERNELKIN_DATA=<folder> python benchmarks/baselines.py
+scikit-learn's: MRCE with a lasso for each task and a graphical lasso in each round, FES with a ridge regression in each
+step. One thread, but for MTFL and MTRL on the whole school data. Needs the landmine, SARCOS and school data.
 """
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.covariance import graphical_lasso
+from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import Lasso, LinearRegression
+from sklearn.linear_model import Lasso, LinearRegression, Ridge
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from threadpoolctl import threadpool_limits
 
 import kernelkin
 from kernelkin.datasets import load_landmine, load_sarcos, load_school
 
+from .harness import OURS, Contender, Goal, Report, Row, pinned, race, threads
+
 DEGREES = (1, 2, 3, 4, 5)
 WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
-SKIPPED = ("MK-MTRL", "Two-stage MK-MTRL", "Mean")
+SKIPPED = ("MK-MTRL", "Two-stage MK-MTRL")
 
 
 def landmine(rows: int = 80) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -51,12 +52,8 @@ def sarcos(rows: int = 300) -> tuple[np.ndarray, np.ndarray]:
     return StandardScaler().fit_transform(data.X[index]), StandardScaler().fit_transform(data.y[index])
 
 
-def cpu(run: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds of the second of two runs, and its result: the first one compiles."""
-    run()
-    start = time.process_time()
-    result = run()
-    return time.process_time() - start, result
+# What fits the model, what loops over scikit-learn's learners, and how many solves of all machines both make.
+Pair = tuple[Callable[[], Any], Callable[[], Any], int]
 
 
 def solves(model: Any) -> int:
@@ -67,11 +64,11 @@ def solves(model: Any) -> int:
     return min(2 ** (checks - 1), model.max_iter) + checks
 
 
-def classify(name: str, estimator: type) -> tuple[float, float, float]:
+def classify(name: str, estimator: type) -> Pair:
     X, y, tasks = landmine()
     kernels = kernelkin.polynomial_kernels(DEGREES)
     model = estimator(kernels, C=1.0, class_weight="balanced", n_jobs=1)
-    ours, model = cpu(lambda: model.fit(X, y, tasks=tasks))
+    model.fit(X, y, tasks=tasks)
     joint = name in ("MTFL", "MTRL")
     groups = [np.arange(len(X))] if joint else [np.flatnonzero(tasks == t) for t in np.unique(tasks)]
     used = [kernelkin.kernels.resolve_kernels(kernels)[k].name in model.kernel_names_ for k in range(len(DEGREES))]
@@ -86,14 +83,14 @@ def classify(name: str, estimator: type) -> tuple[float, float, float]:
                 gram = np.tensordot(model.kernel_weights_[t], stack, 1)
                 SVC(kernel="precomputed", class_weight="balanced").fit(gram, y[rows])
 
-    return ours, cpu(loop)[0], solves(model)
+    return lambda: model.fit(X, y, tasks=tasks), loop, solves(model)
 
 
-def regress(name: str, estimator: type) -> tuple[float, float, float]:
+def regress(name: str, estimator: type) -> Pair:
     X, Y = sarcos()
     kernels = kernelkin.gaussian_kernels(WIDTHS, relative=False)
     model = estimator(kernels, C=1.0, n_jobs=1)
-    ours, model = cpu(lambda: model.fit(X, Y))
+    model.fit(X, Y)
     joint = name in ("MTFL", "MTRL")
     names = [kernel.name for kernel in kernelkin.kernels.resolve_kernels(kernels)]
     widths = [width for width, kernel in zip(WIDTHS, names, strict=True) if kernel in model.kernel_names_]
@@ -109,59 +106,85 @@ def regress(name: str, estimator: type) -> tuple[float, float, float]:
                 gram = np.tensordot(model.kernel_weights_[t], stack, 1)
                 KernelRidge(alpha=1.0, kernel="precomputed").fit(gram, Y[:, t])
 
-    return ours, cpu(loop)[0], model.n_iter_
+    return lambda: model.fit(X, Y), loop, model.n_iter_
 
 
-def linear(name: str, estimator: type) -> tuple[float, float, float] | None:
-    """OLS and Lasso; MRCE and FES have no counterpart in scikit-learn."""
-    theirs = {"OLS": LinearRegression(), "Lasso": Lasso(0.1)}.get(name)
-    if theirs is None:
-        return None
+def linear(name: str, estimator: type) -> Pair:
+    """OLS, Lasso and the mean of each school."""
+    theirs = {"OLS": LinearRegression(), "Lasso": Lasso(0.1), "Mean": DummyRegressor()}[name]
     data = load_school()
     groups = [np.flatnonzero(data.tasks == t) for t in np.unique(data.tasks)]
-    ours, _ = cpu(lambda: estimator().fit(data.X, data.y, tasks=data.tasks))
-    return ours, cpu(lambda: [theirs.fit(data.X[rows], data.y[rows]) for rows in groups])[0], 1
+    return (
+        lambda: estimator().fit(data.X, data.y, tasks=data.tasks),
+        lambda: [theirs.fit(data.X[rows], data.y[rows]) for rows in groups],
+        1,
+    )
+
+
+def multivariate(name: str, estimator: type) -> Pair:
+    """MRCE and FES, as many rounds or steps as the model took."""
+    X, Y = sarcos()
+    model = estimator().fit(X, Y)
+
+    def rounds() -> None:
+        for _ in range(model.n_iter_):
+            found = np.column_stack([Lasso(0.05).fit(X, y).predict(X) for y in Y.T])
+            graphical_lasso(np.cov((Y - found).T), 0.1)
+
+    def steps() -> None:
+        for _ in range(model.n_iter_):
+            Ridge(0.1).fit(X, Y)
+
+    return lambda: model.fit(X, Y), rounds if name == "MRCE" else steps, model.n_iter_
 
 
 def scaled(gram: np.ndarray) -> np.ndarray:
     return gram / gram.diagonal().mean()
 
 
-def school() -> None:
-    """MTFL and MTRL on 139 tasks, 15,362 rows and a linear kernel."""
+def comparisons() -> list[tuple[str, str, type, Callable[[str, type], Pair]]]:
+    """The registered models, with the data that each is compared on."""
+    found: list[tuple[str, str, type, Callable[[str, type], Pair]]] = []
+    for model in kernelkin.models():
+        if model.name in SKIPPED:
+            continue
+        if model.classifier is not None:
+            found.append((model.name, "landmine", model.classifier, classify))
+        if model.regressor is not None and hasattr(model.regressor(), "kernels"):
+            found.append((model.name, "sarcos", model.regressor, regress))
+        elif model.name in ("MRCE", "FES"):
+            found.append((model.name, "sarcos", model.regressor, multivariate))
+        elif model.regressor is not None:
+            found.append((model.name, "school", model.regressor, linear))
+    return found
+
+
+def school(name: str, C: float, tol: float) -> Contender:
+    """MTFL or MTRL on 139 tasks, 15,362 rows and a linear kernel."""
     data = load_school()
-    for name in ("MTFL", "MTRL"):
-        for tol in (1e-3, 1e-6):
-            for C in (1.0, 100.0):
-                estimator = kernelkin.registry.find_model(name).regressor
-                assert estimator is not None
-                start = time.perf_counter()
-                model = estimator("linear", C=C, tol=tol, n_jobs=2, max_iter=500).fit(data.X, data.y, tasks=data.tasks)
-                took = time.perf_counter() - start
-                gap = model.duality_gap_ / model.objective_
-                print(f"{name:6} C {C:5.0f}  tol {tol:.0e}  {took:6.1f} s  {model.n_iter_:3d} solves  gap {gap:.0e}")
+    estimator = kernelkin.registry.find_model(name).regressor
+    assert estimator is not None
+    model = estimator("linear", C=C, tol=tol, n_jobs=threads(), max_iter=500)
+    return Contender(
+        f"{name}, C={C:g}, tol={tol:g}",
+        lambda: model.fit(data.X, data.y, tasks=data.tasks),
+        lambda m: {"solves": m.n_iter_, "gap": m.duality_gap_ / m.objective_},
+    )
 
 
-def main() -> None:
+def run(repetitions: int) -> Report:
     warnings.simplefilter("ignore", ConvergenceWarning)
-    print(f"{'model':8} {'data':9} {'solves':>6} {'ours s':>8} {'loop s':>8} {'ratio':>6}")
-    with threadpool_limits(1):
-        for model in kernelkin.models():
-            if model.name in SKIPPED:
-                continue
-            cases = [(model.classifier, "landmine", classify)] if model.classifier else []
-            has_kernels = model.regressor is not None and hasattr(model.regressor(), "kernels")
-            cases += [(model.regressor, "sarcos", regress)] if has_kernels else [(model.regressor, "school", linear)]
-            for estimator, data, compare in cases:
-                found = compare(model.name, estimator) if estimator is not None else None
-                if found is not None:
-                    ours, loop, count = found
-                    print(
-                        f"{model.name:8} {data:9} {count:6.0f} {ours:8.3f} {loop:8.3f} {ours / loop:6.2f}", flush=True
-                    )
-    print("\nschool, linear kernel, two threads")
-    school()
-
-
-if __name__ == "__main__":
-    main()
+    rows: list[Row] = []
+    goals = []
+    with pinned(1):
+        for name, data, estimator, compare in comparisons():
+            ours, loop, count = compare(name, estimator)
+            contenders = [Contender(OURS, ours, lambda _, count=count: {"solves": count}), Contender("loop", loop)]
+            rows += race(f"{name}, {data}", contenders, repetitions)
+            times = 1 / rows[-1].times
+            goals.append(Goal(f"{name}, {data}: <= 2x the loop", f"{times:.2f}x", times <= 2))
+    whole = [school(name, C, tol) for name in ("MTFL", "MTRL") for tol in (1e-3, 1e-6) for C in (1.0, 100.0)]
+    rows += race("school, linear kernel", whole, repetitions)
+    slowest = max(row.wall for row in rows[-len(whole) :])
+    goals.append(Goal("MTFL and MTRL on school in a minute", f"{slowest:.1f} s at most", slowest <= 60))
+    return Report("the other models against loops over scikit-learn", rows, goals)

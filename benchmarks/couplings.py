@@ -4,13 +4,12 @@
 - school: 139 tasks, 60% of the rows for training, one Gaussian on each attribute, ridge, to relative gap 1e-3;
 - the structured solve of the school machine (own blocks plus a factor of low rank) against the dense one on some tasks.
 
-    KERNELKIN_DATA=<folder> python benchmarks/couplings.py
+Needs the landmine and school data.
 """
 
 from __future__ import annotations
 
 import resource
-import time
 
 import numpy as np
 
@@ -22,6 +21,8 @@ from kernelkin.estimators.targets import link_machines, regression_machines
 from kernelkin.grams import build_grams
 from kernelkin.kernels import fit_kernels
 from kernelkin.learners import Ridge
+
+from .harness import Contender, Goal, Report, Row, race, threads
 
 EACH = gaussian_kernels((1.0,), per_feature=True)
 
@@ -45,18 +46,20 @@ def school(share: float = 0.6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return data.X[kept].astype(float), (y - y.mean()) / y.std(), data.tasks[kept]
 
 
-def fit(name: str, model, X: np.ndarray, y: np.ndarray, tasks: np.ndarray) -> None:
-    """Seconds of the second of two fits (the first compiles), the gap, and the peak memory of the process."""
-    model.fit(X, y, tasks=tasks)
-    start = time.perf_counter()
-    model.fit(X, y, tasks=tasks)
-    seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    gap = model.duality_gap_ / model.objective_
-    print(f"{name:34s} {len(y):6d} rows {seconds:7.2f} s {model.n_iter_:4d} solves  gap {gap:.1e}  peak {peak:.2f} GiB")
+def fits(name: str, model, X: np.ndarray, y: np.ndarray, tasks: np.ndarray, repetitions: int) -> list[Row]:
+    def judge(m) -> dict[str, float]:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        return {
+            "rows": len(y),
+            "evaluations": m.n_iter_,
+            "gap": m.duality_gap_ / m.objective_,
+            "GiB, the process at most": peak,
+        }
+
+    return race(name, [Contender("fit", lambda: model.fit(X, y, tasks=tasks), judge)], repetitions)
 
 
-def structured_against_dense(n_tasks: int = 12) -> None:
+def structured_against_dense(n_tasks: int = 12) -> float:
     """One ridge machine of coupled schools, solved with structure and from its entries: the largest difference."""
     X, y, tasks = school()
     kept = np.isin(tasks, np.unique(tasks)[:n_tasks])
@@ -68,13 +71,11 @@ def structured_against_dense(n_tasks: int = 12) -> None:
     B = np.random.default_rng(0).uniform(size=(grams.n_kernels, grams.n_components))
     (gram,) = grams.combine(B, range(1))
     structured, dense = Ridge().solve(gram, machine), Ridge().solve(np.asarray(gram), machine)
-    worst = np.abs(structured.a - dense.a).max() / np.abs(dense.a).max()
-    rank = gram.reach[0].shape[1]
-    print(f"{'structured against dense':34s} {len(machine.y):6d} rows  rank {rank}  relative {worst:.1e}")
+    return float(np.abs(structured.a - dense.a).max() / np.abs(dense.a).max())
 
 
-def main() -> None:
-    X, y, tasks = landmine()
+def run(repetitions: int) -> Report:
+    rows: list[Row] = []
     for loss in ("hinge", "squared"):
         model = MKMTRLClassifier(
             polynomial_kernels(range(1, 6)),
@@ -83,12 +84,17 @@ def main() -> None:
             mu=0.1,
             loss=loss,
             class_weight="balanced",
-            n_jobs=2,
+            n_jobs=threads(),
         )
-        fit(f"landmine, common part, {loss}", model, X, y, tasks)
-    fit("school, common part, ridge", MKMTRLRegressor(EACH, couplings="common", n_jobs=2), *school())
-    structured_against_dense()
-
-
-if __name__ == "__main__":
-    main()
+        rows += fits(f"landmine, common part, {loss}", model, *landmine(), repetitions)
+    model = MKMTRLRegressor(EACH, couplings="common", n_jobs=threads())
+    rows += fits("school, common part, squared", model, *school(), repetitions)
+    limits = [1.0, 1.0, 30.0]
+    goals = [
+        Goal(f"{row.case}: <= {limit:g} s", f"{row.seconds:.2f} s", row.seconds <= limit)
+        for row, limit in zip(rows, limits, strict=True)
+    ]
+    peak, worst = rows[-1].figures["GiB, the process at most"], structured_against_dense()
+    goals.append(Goal("school in 4 GB", f"{peak:.2f} GiB", peak * 2**30 <= 4e9))
+    goals.append(Goal("structured solve that of the dense Gram", f"differs by {worst:.1e}", worst < 1e-9))
+    return Report("coupled tasks", rows, goals)

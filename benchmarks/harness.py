@@ -1,7 +1,8 @@
 """Time several contenders side by side, judge what each of them reached, and report ratios.
 
 Every contender runs once to warm up, then all run in turn, again and again, so that a loaded machine slows all of them
-alike. Figures are medians. Ratios are of CPU seconds, since wall time on a shared machine tells about its load.
+alike. Figures are medians. On one thread ratios are of CPU seconds, which a loaded machine changes least; on more they
+are of wall seconds, which want a quiet machine.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -19,10 +21,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 OURS = "kernelkin"
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("kernelkin", "numpy", "scipy", "scikit-learn", "numba", "himalaya", "MKLpy")
+
+
+class _Pin:
+    threads = 1
+
+
+@contextmanager
+def pinned(threads: int) -> Iterator[None]:
+    """Inside, BLAS has so many threads, and so have our loops over tasks."""
+    before, _Pin.threads = _Pin.threads, threads
+    try:
+        with threadpool_limits(threads):
+            yield
+    finally:
+        _Pin.threads = before
+
+
+def threads() -> int:
+    """What a model of ours takes as `n_jobs`."""
+    return _Pin.threads
 
 
 @dataclass(frozen=True)
@@ -36,7 +59,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Row:
-    """What one contender took and reached on one case; `times` is its CPU time over ours."""
+    """What one contender took and reached on one case; `times` is its time over ours, by the clock that counts."""
 
     case: str
     contender: str
@@ -45,6 +68,11 @@ class Row:
     repetitions: int
     times: float = float("nan")
     figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """By the clock that counts."""
+        return self.cpu if threads() == 1 else self.wall
 
 
 @dataclass(frozen=True)
@@ -58,11 +86,12 @@ class Goal:
 
 @dataclass(frozen=True)
 class Report:
-    """The rows and goals of one problem."""
+    """The rows and goals of one problem, and the clock that they go by."""
 
     problem: str
     rows: list[Row]
     goals: list[Goal] = field(default_factory=list)
+    clock: str = field(default_factory=lambda: "CPU, one thread" if threads() == 1 else f"wall, {threads()} threads")
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, float, Any]:
@@ -72,7 +101,7 @@ def timed(run: Callable[[], Any]) -> tuple[float, float, Any]:
     return time.process_time() - cpu, time.perf_counter() - wall, result
 
 
-def race(case: str, contenders: Sequence[Contender], repetitions: int, budget: float = 20.0) -> list[Row]:
+def race(case: str, contenders: Sequence[Contender], repetitions: int, budget: float = 10.0) -> list[Row]:
     """One row for each contender, the first of which is ours.
 
     A contender whose warm-up takes long repeats less often, so that its repetitions stay within `budget` seconds. One
@@ -82,10 +111,10 @@ def race(case: str, contenders: Sequence[Contender], repetitions: int, budget: f
     times: list[list[tuple[float, float]]] = [[] for _ in contenders]
     for i, contender in enumerate(contenders):
         cpu, wall, result = timed(contender.run)
-        counts.append(int(min(budget / max(cpu, 1e-9), repetitions)))
+        counts.append(int(min(budget / max(wall, 1e-9), repetitions)))
         results.append(result)
-        if cpu > 0.5 * budget:
-            print(f"  ... {case}: {contender.name} took {cpu:.1f} s of CPU", file=sys.stderr, flush=True)
+        if wall > budget:
+            print(f"  ... {case}: {contender.name} took {wall:.1f} s", file=sys.stderr, flush=True)
         if counts[i] == 0:
             times[i].append((cpu, wall))
     for turn in range(repetitions):
@@ -93,14 +122,16 @@ def race(case: str, contenders: Sequence[Contender], repetitions: int, budget: f
             if turn < counts[i]:
                 times[i].append(timed(contender.run)[:2])
     medians = [np.median(mine, axis=0) for mine in times]
+    clock = 0 if threads() == 1 else 1
+    times_ours = [float(taken[clock] / medians[0][clock]) for taken in medians]
     return [
-        Row(case, c.name, float(cpu), float(wall), max(n, 1), float(cpu / medians[0][0]), c.judge(result))
-        for c, (cpu, wall), n, result in zip(contenders, medians, counts, results, strict=True)
+        Row(case, c.name, float(cpu), float(wall), max(n, 1), times, c.judge(result))
+        for c, (cpu, wall), n, times, result in zip(contenders, medians, counts, times_ours, results, strict=True)
     ]
 
 
 def ratio(rows: Sequence[Row], name: str, case: str | None = None) -> float | None:
-    """CPU time of the contender over ours; None where it did not run."""
+    """Time of the contender over ours; None where it did not run."""
     found = [row.times for row in rows if row.contender == name and case in (None, row.case)]
     return found[0] if found else None
 
@@ -110,21 +141,24 @@ def figure(rows: Sequence[Row], name: str, what: str) -> float:
 
 
 def show(report: Report) -> None:
-    print(f"\n{report.problem}")
-    print(f"  {'case':24} {'contender':34} {'cpu s':>9} {'wall s':>9} {'runs':>4} {'x ours':>8}  reached")
+    """Print the report as Markdown, ready to be pasted into a page."""
+    print(f"\n## {report.problem}\nRatios: {report.clock}.\n")
+    if report.rows:
+        print("| case | contender | CPU s | wall s | runs | times ours | reached |\n|---|---|---|---|---|---|---|")
     for row in report.rows:
-        reached = "  ".join(f"{name} {value:.6g}" for name, value in row.figures.items())
+        reached = ", ".join(f"{name} {value:.6g}" for name, value in row.figures.items())
         print(
-            f"  {row.case:24} {row.contender:34} {row.cpu:9.4f} {row.wall:9.4f} {row.repetitions:4d} "
-            f"{row.times:8.2f}  {reached}"
+            f"| {row.case} | {row.contender} | {row.cpu:.4g} | {row.wall:.4g} | {row.repetitions} | "
+            f"{row.times:.3g} | {reached} |"
         )
+    print()
     for goal in report.goals:
         word = {True: "met", False: "MISSED", None: "not measured"}[goal.met]
-        print(f"  {word}: {goal.goal}: {goal.measured}", flush=True)
+        print(f"- {word}: {goal.goal}: {goal.measured}", flush=True)
 
 
-def save(reports: Sequence[Report]) -> Path:
-    """Write the reports with what they were measured on; returns where."""
+def save(reports: Sequence[Report], rates: dict[str, float]) -> Path:
+    """Write the reports with what they were measured on, and how fast that is; returns where."""
     RESULTS.mkdir(exist_ok=True)
     now = datetime.now()
     path = RESULTS / f"{now:%Y-%m-%d-%H%M%S}.json"
@@ -134,6 +168,7 @@ def save(reports: Sequence[Report]) -> Path:
         "load": os.getloadavg(),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
+        **rates,
     }
     reported = [asdict(report) for report in reports]
     content = {"date": now.isoformat(timespec="seconds"), "machine": machine, "reports": reported}

@@ -6,7 +6,8 @@ import numpy as np
 
 from kernelkin import MKMTRLRegressor, gaussian_kernels
 
-from .harness import Contender, Goal, Report, Row, race
+from .harness import Contender, Goal, Report, Row, race, threads
+from .limits import against_limit
 
 SIZES = (10, 30, 100, 200, 400)
 TASKS, ROWS = 20, 60
@@ -21,10 +22,10 @@ def data(n_features: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray
 def run(repetitions: int) -> Report:
     rows = [row for K in SIZES for row in _one(K, repetitions)]
     fits = [row for row in rows if row.contender == "fit"]
-    each = np.array([row.cpu for row in fits]) / SIZES
+    each = np.array([row.seconds for row in fits]) / SIZES
     start = 2
     growth = each[-1] / each[start]
-    evaluation = [row.cpu / row.figures["evaluations"] for row in fits]
+    evaluation = [row.figures["ms each"] for row in fits]
     per = evaluation[-1] / evaluation[start] / (SIZES[-1] / SIZES[start])
     goals = [
         Goal(
@@ -39,11 +40,12 @@ def run(repetitions: int) -> Report:
 
 def _one(K: int, repetitions: int) -> list[Row]:
     X, y, tasks = data(K // 2, seed=1)
-    model = MKMTRLRegressor(gaussian_kernels((0.5, 2.0), relative=False, per_feature=True), n_jobs=1)
+    model = MKMTRLRegressor(gaussian_kernels((0.5, 2.0), relative=False, per_feature=True), n_jobs=threads())
 
     def judge(m: MKMTRLRegressor) -> dict[str, float]:
         used = int(m.kernel_weights_.any(axis=0).sum())
-        return {"evaluations": m.n_iter_, "gap": m.duality_gap_ / m.objective_, "kernels used": used}
+        limit = against_limit(m, lambda m: m.fit(X, y, tasks=tasks), [ROWS] * TASKS, K, ridge=True)
+        return {"gap": m.duality_gap_ / m.objective_, "kernels used": used, **limit}
 
     return race(f"K={K}", [Contender("fit", lambda: model.fit(X, y, tasks=tasks), judge)], repetitions)
 
@@ -57,8 +59,8 @@ def _free_kernels(repetitions: int, rows: list[Row]) -> Goal:
     narrow = gaussian_kernels((0.5, 2.0), relative=False, per_feature=True, columns=list(range(5)))
     wide = gaussian_kernels((0.5, 2.0), relative=False, per_feature=True)
     start[:, [*range(5), *range(200, 205)]], start[:, 5:10] = 0.1, 0.0
-    many = MKMTRLRegressor(wide, init=start, max_iter=1, tol=1e9, n_jobs=1).fit(X, y, tasks=tasks)
-    few = MKMTRLRegressor(narrow, init=np.full((TASKS, 10), 0.1), max_iter=1, tol=1e9, n_jobs=1)
+    many = MKMTRLRegressor(wide, init=start, max_iter=1, tol=1e9, n_jobs=threads()).fit(X, y, tasks=tasks)
+    few = MKMTRLRegressor(narrow, init=np.full((TASKS, 10), 0.1), max_iter=1, tol=1e9, n_jobs=threads())
     few.fit(X, y, tasks=tasks)
     difference = float(np.abs(many.predict(Xq, tasks_q) - few.predict(Xq, tasks_q)).max())
     raced = race(

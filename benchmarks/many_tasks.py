@@ -8,7 +8,8 @@ import numpy as np
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
 
-from .harness import Contender, Goal, Report, Row, race
+from .harness import Contender, Goal, Report, Row, race, threads
+from .limits import against_limit
 
 SIZES = (10, 30, 100, 300, 1000, 3000)
 ROWS, WIDTHS = 50, (0.5, 2.0)
@@ -33,15 +34,15 @@ def _one(loss: str, T: int, repetitions: int) -> list[Row]:
     X, y, tasks = data(T)
     kernels = gaussian_kernels(WIDTHS, relative=False, per_feature=True)
     if loss == "hinge":
-        model, target = MKMTRLClassifier(kernels, n_jobs=1), np.where(y > 0, 1, -1)
+        model, target = MKMTRLClassifier(kernels, n_jobs=threads()), np.where(y > 0, 1, -1)
     else:
-        model, target = MKMTRLRegressor(kernels, n_jobs=1), y
+        model, target = MKMTRLRegressor(kernels, n_jobs=threads()), y
 
     def judge(m) -> dict[str, float]:
         return {
-            "evaluations": m.n_iter_,
             "gap": m.duality_gap_ / m.objective_,
             "peak/Grams": _peak(lambda: m.fit(X, target, tasks=tasks)) / (8 * 10 * T * ROWS**2),
+            **against_limit(m, lambda m: m.fit(X, target, tasks=tasks), [ROWS] * T, 10, ridge=loss == "squared"),
         }
 
     return race(f"T={T}", [Contender(loss, lambda: model.fit(X, target, tasks=tasks), judge)], repetitions)
@@ -61,10 +62,10 @@ def _goals(rows: list[Row]) -> list[Goal]:
     for loss in ("hinge", "squared"):
         mine = [row for row in rows if row.contender == loss]
         sizes = np.array([int(row.case[2:]) for row in mine])
-        each = np.array([row.cpu for row in mine]) / sizes
+        each = np.array([row.seconds for row in mine]) / sizes
         # Below a hundred tasks what a fit costs whatever its size is most of it, and makes growth look better.
         start = int(np.argmax(sizes >= min(100, sizes[-1])))
-        growth, evaluation = each[-1] / each[start], [row.cpu / row.figures["evaluations"] for row in mine]
+        growth, evaluation = each[-1] / each[start], [row.figures["ms each"] for row in mine]
         per = evaluation[-1] / evaluation[start] / (sizes[-1] / sizes[start])
         span = f"T from {sizes[start]} to {sizes[-1]}"
         measured = f"{growth:.2f}x linear for {span} ({per:.2f}x for each evaluation)"

@@ -8,7 +8,8 @@ from sklearn.svm import SVC
 from kernelkin import MKMTRLClassifier, gaussian_kernels
 
 from . import naive
-from .harness import OURS, Contender, Goal, Report, figure, race, ratio
+from .harness import OURS, Contender, Goal, Report, figure, race, ratio, threads
+from .limits import against_limit
 from .problems import gaussian_stack, referee
 
 WIDTHS = (0.5, 2.0)
@@ -26,7 +27,7 @@ def data(n: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
 def run(repetitions: int, n: int = 1000, n_classes: int = 20) -> Report:
     X, Y = data(n, n_classes)
     kernels = gaussian_kernels(WIDTHS, relative=False, per_feature=True)
-    model = MKMTRLClassifier(kernels, C=C, mu=MU, tol=1e-3, n_jobs=1)
+    model = MKMTRLClassifier(kernels, C=C, mu=MU, tol=1e-3, n_jobs=threads())
     objective = referee(model, X, Y)
     machine = naive.svm(C)
 
@@ -47,7 +48,11 @@ def run(repetitions: int, n: int = 1000, n_classes: int = 20) -> Report:
         Contender(
             OURS,
             lambda: model.fit(X, Y),
-            lambda m: {"objective": objective(m.kernel_weights_.T), "gap": m.duality_gap_ / m.objective_},
+            lambda m: {
+                "objective": objective(m.kernel_weights_.T),
+                "gap": m.duality_gap_ / m.objective_,
+                **against_limit(m, lambda m: m.fit(X, Y), [n], 20, n_classes, ridge=False),
+            },
         ),
         Contender("naive, own stopping rule", alternating, judge),
         Contender("naive, stopped at our objective", lambda: alternating(tol=0.0, target=reached * (1 + 1e-3)), judge),

@@ -11,7 +11,7 @@ import numpy as np
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
 from kernelkin.kernels import evaluate
 
-from .harness import OURS, Contender, Goal, Report, race, ratio
+from .harness import OURS, Contender, Goal, Report, race, ratio, threads
 from .problems import landmine_like, wide_targets
 
 KERNELS = gaussian_kernels((0.5, 2.0), relative=False, per_feature=True)
@@ -39,7 +39,7 @@ def _direct(kernels, weights: np.ndarray, a: np.ndarray, c: float, X: np.ndarray
 def _one_task(repetitions: int):
     X, Y = wide_targets(1, 500, 1)
     Xq, _ = wide_targets(2, 2000, 1)
-    model = MKMTRLRegressor(KERNELS, n_jobs=1).fit(X, Y[:, 0])
+    model = MKMTRLRegressor(KERNELS, n_jobs=threads()).fit(X, Y[:, 0])
     direct = _direct(model.kernels_, model.kernel_weights_[0], model.dual_coef_[0][:, 0], model.intercept_[0], X, Xq)
     gram = np.tensordot(model.kernel_weights_[0], evaluate(model.kernels_, Xq, X), 1)
     a = model.dual_coef_[0][:, 0]
@@ -58,7 +58,7 @@ def _one_task(repetitions: int):
 def _wide(repetitions: int):
     X, Y = wide_targets(1, 500, 20)
     Xq, _ = wide_targets(2, 500, 20)
-    model = MKMTRLRegressor(KERNELS, n_jobs=1).fit(X, Y)
+    model = MKMTRLRegressor(KERNELS, n_jobs=threads()).fit(X, Y)
     a = np.hstack(model.dual_coef_)
     used = np.flatnonzero(model.kernel_weights_.any(axis=0))
     some, b = [model.kernels_[k] for k in used], model.kernel_weights_[:, used]
@@ -81,7 +81,7 @@ def _wide(repetitions: int):
 def _many_tasks(repetitions: int):
     X, y, tasks = landmine_like(1, 80)
     Xq, _, tasks_q = landmine_like(2, 200)
-    model = MKMTRLClassifier(KERNELS, n_jobs=1).fit(X, y, tasks=tasks)
+    model = MKMTRLClassifier(KERNELS, n_jobs=threads()).fit(X, y, tasks=tasks)
     hands = [
         _direct(
             model.kernels_,

@@ -12,7 +12,8 @@ from sklearn.kernel_ridge import KernelRidge
 from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV, gaussian_kernels
 
 from . import naive, peers
-from .harness import OURS, Contender, Goal, Report, figure, race, ratio
+from .harness import OURS, Contender, Goal, Report, figure, race, ratio, threads
+from .limits import against_limit
 from .problems import gaussian_stack, mean_r2, referee, wide_targets
 
 WIDTHS = (0.5, 2.0)
@@ -24,8 +25,8 @@ def run(repetitions: int, n: int = 500, n_tasks: int = 50) -> Report:
     X, Y = wide_targets(1, n, n_tasks)
     Xq, Yq = wide_targets(2, n, n_tasks)
     kernels = gaussian_kernels(WIDTHS, relative=False, per_feature=True)
-    model = MKMTRLRegressor(kernels, C=C, mu=MU, tol=1e-3, n_jobs=1)
-    search = MKMTRLRegressorCV(kernels, grid={"mu": np.logspace(-3, 1, 5)}, C=C, cv=3, tol=1e-3, n_jobs=1)
+    model = MKMTRLRegressor(kernels, C=C, mu=MU, tol=1e-3, n_jobs=threads())
+    search = MKMTRLRegressorCV(kernels, grid={"mu": np.logspace(-3, 1, 5)}, C=C, cv=3, tol=1e-3, n_jobs=threads())
     objective = referee(model, X, Y)
     machine = naive.ridge(C)
     cross = gaussian_stack(Xq, WIDTHS, X)
@@ -36,7 +37,8 @@ def run(repetitions: int, n: int = 500, n_tasks: int = 50) -> Report:
 
     def judge_ours(m: MKMTRLRegressor) -> dict[str, float]:
         score = mean_r2(m.predict(Xq), Yq)
-        return {"objective": objective(m.kernel_weights_.T), "gap": m.duality_gap_ / m.objective_, "R2": score}
+        limit = against_limit(m, lambda m: m.fit(X, Y), [n], 20, n_tasks, ridge=True)
+        return {"objective": objective(m.kernel_weights_.T), "gap": m.duality_gap_ / m.objective_, "R2": score, **limit}
 
     def judge(found) -> dict[str, float]:
         stack, values = gaussian_stack(X, WIDTHS), []

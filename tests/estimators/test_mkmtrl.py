@@ -302,6 +302,25 @@ def test_a_prior_is_in_the_order_of_tasks_and_of_any_scale():
     assert held.tasks_.tolist() == NAMES.tolist()
 
 
+@pytest.mark.parametrize("couplings", [None, "common"])
+def test_targets_in_other_units_lead_to_the_same_fit(couplings):
+    X, y, _, tasks = long_data(14)
+    model = MKMTRLRegressor(couplings=couplings, tol=1e-8, max_iter=500)
+    expected = model.fit(X, y, tasks=tasks)
+    weights, prediction = expected.kernel_weights_, expected.predict(X, tasks=tasks)
+    model.fit(X, 1e4 * y - 3, tasks=tasks)
+    np.testing.assert_allclose(model.kernel_weights_, weights, atol=1e-4 * weights.max())
+    np.testing.assert_allclose((model.predict(X, tasks=tasks) + 3) / 1e4, prediction, atol=1e-5 * np.ptp(y))
+
+
+def test_the_scale_of_the_targets_is_their_variance_within_tasks():
+    X, y, _, tasks = long_data(14)
+    y = y + 10 * np.unique(tasks, return_inverse=True)[1]
+    variance = np.mean(np.concatenate([y[tasks == task] - y[tasks == task].mean() for task in NAMES]) ** 2)
+    scaled, given = (MKMTRLRegressor(mu=mu).fit(X, y, tasks=tasks) for mu in ("scale", variance))
+    np.testing.assert_allclose(scaled.objective_, given.objective_, rtol=1e-12)
+
+
 # What is stored
 
 

@@ -222,7 +222,7 @@ class Recipe:
     def _grid(self, estimator: Any, n_tasks: int) -> dict[str, Any]:
         """The values to choose from, of those parameters that are not given."""
         if hasattr(estimator, "mu"):
-            grid: dict[str, Any] = {"mu": np.logspace(-4, 2, 7), "couplings": [None, COMMON]}
+            grid: dict[str, Any] = {"C": np.logspace(-2 / 3, 4 / 3, 7), "couplings": [None, COMMON]}
             # Above one, tasks that need different kernels may have them.
             grid["min_rank"] = [1.0, min(3.0, n_tasks)]
         else:

@@ -27,7 +27,14 @@ from ..parallel import Workers
 from ..penalties import Penalty, effective_rank
 from ..solvers import SOLVERS, Run, Solution, Solver, Status
 from .scores import score_each_task
-from .targets import class_machines, link_machines, regression_machines, stack_intercepts, tasks_of_machines
+from .targets import (
+    class_machines,
+    link_machines,
+    regression_machines,
+    stack_intercepts,
+    target_variance,
+    tasks_of_machines,
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -125,10 +132,10 @@ class MultiKernelEstimator(BaseEstimator):
     def _pose(self, data: TaskData, couplings: Sequence[Coupling]) -> Callable[[Grams], Objective]:
         """Everything about the problem but its Grams, so that what is wrong shows before these are computed."""
         penalty = self._penalty(data.n_tasks, len(couplings))
-        machines = self._machines(data)
+        machines, strength = self._machines(data), self._strength(data)
         if couplings:
             machines = link_machines(machines, connected_tasks(couplings, data.n_tasks), data.labels)
-        return lambda grams: Objective(grams, machines, self._learner(), penalty, self._strength)
+        return lambda grams: Objective(grams, machines, self._learner(), penalty, strength)
 
     def _fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
         if self._precomputed:
@@ -161,8 +168,7 @@ class MultiKernelEstimator(BaseEstimator):
         self.intercept_ = stack_intercepts(intercepts)
         self.functions_ = task_functions(data, bank, solution.B, self.dual_coef_, intercepts, couplings)
 
-    @property
-    def _strength(self) -> float:
+    def _strength(self, data: TaskData) -> float:
         """The factor mu of the penalty."""
         return 1.0
 
@@ -261,22 +267,28 @@ class WatchedEstimator(MultiKernelEstimator):
 class PenalisedEstimator(WatchedEstimator):
     """An estimator whose kernel weights minimise machines plus penalty, by one of `SOLVERS`."""
 
-    mu: float = 1.0
+    mu: float | str = "scale"
     solver: str | Solver = "joint"
     init: Any = None
     random_state: Any = None
 
     _penalised_constraints: ClassVar[dict[str, Any]] = {
         **WatchedEstimator._watched_constraints,
-        "mu": [Interval(Real, 0, None, closed="neither")],
+        "mu": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         "solver": [StrOptions(set(SOLVERS)), *SOLVERS.values()],
         "init": ["array-like", None],
         "random_state": ["random_state"],
     }
 
-    @property
-    def _strength(self) -> float:
+    def _strength(self, data: TaskData) -> float:
+        if isinstance(self.mu, str):
+            return 1.0 if is_classifier(self) else target_variance(data)
         return self.mu
+
+    @property
+    def _place(self) -> float:
+        """Where the model is on its path: the logarithm of mu / C^3, with 1 for the scale of the targets."""
+        return float(np.log(1.0 if isinstance(self.mu, str) else self.mu) - 3.0 * np.log(self.C))
 
     def _solve(self, objective: Objective) -> Solution:
         solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver

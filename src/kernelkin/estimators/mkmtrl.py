@@ -111,8 +111,10 @@ class MKMTRLClassifier(CoupledClassifier, _Relationship, MultiKernelClassifier):
         The base kernels. None: Gaussians of several widths around the median distance, and a linear kernel.
     C : float
         Cost of errors on training rows.
-    mu : float
-        Strength of the penalty on the kernel weights.
+    mu : float or "scale"
+        Strength of the penalty on the kernel weights. "scale": 1 for a classifier; for a regressor the variance of the
+        targets within tasks, so that targets in other units lead to the same fit in these units. With C it makes one
+        parameter, ``mu / C**3``: it is enough to tune C.
     couplings : None, "common" or dict
         Parts of the function that tasks share, each with kernel weights of its own: "common", one part for all tasks;
         a dict from names to group labels (one for each task, in order, or a dict from task to label), or to T x T

@@ -41,6 +41,16 @@ def regression_machines(data: TaskData, C: float, fit_intercept: bool) -> list[M
     ]
 
 
+def target_variance(data: TaskData) -> float:
+    """The mean over all rows of the squared distance from the mean of the row's task; 1 where all of them are zero."""
+    total = weight = 0.0
+    for rows, y in zip(data.rows, data.y, strict=True):
+        w = data.sample_weight[rows]
+        total += float(w @ (y - np.average(y, weights=w)) ** 2)
+        weight += float(w.sum())
+    return total / weight if total > 0 else 1.0
+
+
 def _machine(y: np.ndarray, cost: np.ndarray, fit_intercept: bool) -> Machine:
     # Dual variables are of this size, and the bound has their fourth power.
     largest = float(cost.max()) * max(float(np.abs(y).max()), 1.0)

@@ -74,8 +74,10 @@ def make_lines(estimator: BaseEstimator, candidates: Sequence[Params], tol: floa
         model = _candidate(estimator, params, tol)
         warm = _follows_path(model)
         others = identity(params, [name for name in sorted(params) if name not in ("C", "mu")])
-        place = np.log(model.mu) - 3.0 * np.log(model.C) if warm else 0.0
-        lines.setdefault((others, None) if warm else (others, index), []).append((place, index, model))
+        place = model._place if warm else 0.0
+        # Values of mu and the scale of the targets are not comparable.
+        line = isinstance(model.mu, str) if warm else index
+        lines.setdefault((others, warm, line), []).append((place, index, model))
     return [_line(members, candidates[members[0][1]]) for members in lines.values()]
 
 

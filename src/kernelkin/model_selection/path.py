@@ -77,13 +77,13 @@ class Trail:
         solver = SOLVERS[estimator.solver]() if isinstance(estimator.solver, str) else estimator.solver
         solution = solver.minimise(Run(objective, estimator.tol), B, estimator.max_iter)
         duals = [dual.a / estimator.C for dual in solution.duals]
-        self._past = [*self._past[-1:], (_place(estimator), solution.B * estimator.C, duals)]
+        self._past = [*self._past[-1:], (estimator._place, solution.B * estimator.C, duals)]
         return solution
 
     def _start(self, estimator: Any, objective: Objective) -> tuple[np.ndarray | None, Objective]:
         """Where weights and machines start; from the solver's own start where nothing is near."""
         place, B, a = self._past[-1] if self._past else (np.inf, np.zeros(0), [])
-        distance = _place(estimator) - place
+        distance = estimator._place - place
         if abs(distance) > _FAR or not B.any():
             return estimator._start(objective), objective
         by_B, by_a = (np.exp(power * distance) for power in self._powers())
@@ -100,10 +100,6 @@ class Trail:
 
 def _size(parts: Iterable[np.ndarray]) -> float:
     return max(sum(float(np.abs(part).sum()) for part in parts), np.finfo(float).tiny)
-
-
-def _place(estimator: Any) -> float:
-    return float(np.log(estimator.mu) - 3.0 * np.log(estimator.C))
 
 
 class GramFold:

@@ -11,8 +11,8 @@ from ..estimators.base import MultiKernelEstimator
 from ..estimators.mkmtrl import MKMTRLClassifier, MKMTRLRegressor
 from .estimators import MultiTaskCV
 
-# C stays what it is: with mu it makes one parameter, not two.
-_GRID = {"mu": np.logspace(-5, 3, 9), "shrinkage": [0.1, 1.0]}
+# mu stays what it is: with C it makes one parameter, not two.
+_GRID = {"C": np.logspace(-1, 5 / 3, 9), "shrinkage": [0.1, 1.0]}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -55,8 +55,8 @@ class MKMTRLClassifierCV(_Searched, MKMTRLClassifier):
     ----------
     grid : dict of lists, or list of such dicts
         Values of the parameters of `MKMTRLClassifier` to choose from, such as ``{"mu": [0.01, 0.1, 1], "min_rank": [1,
-        2], "couplings": [None, "common"]}``. None: nine values of mu, with and without a learned relationship. A grid
-        of C beside mu repeats itself, for the model depends on ``mu / C**3`` alone.
+        2], "couplings": [None, "common"]}``. None: nine values of C, with and without a learned relationship. A grid
+        of mu beside C repeats itself, for the model depends on ``mu / C**3`` alone.
     cv, scoring, search_tol, cache
         As for `MultiTaskCV`, which says how the search is done.
     kernels, C, mu, couplings, prior, shrinkage, min_rank, evenness, holdout_tasks, normalize, loss, class_weight, \

@@ -53,8 +53,8 @@ kernelkin("compare patients.csv --task group --target progression --couplings co
 kernelkin("inspect model.skops")
 
 # %%
-# The report has the same and more, in one file that needs no network. Here it is, to try: sort the table, search a group,
-# click on one, move over the heatmaps.
+# The report has the same and more, in one file that needs no network. Here it is, to try: sort the table, search a
+# group, click on one, move over the heatmaps.
 
 kernelkin("report model.skops -o report.html")
 

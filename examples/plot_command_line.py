@@ -9,6 +9,7 @@ the model, and predicts. Here its commands are run from Python, so that this pag
 # %%
 # A table as one would have it: patients of a diabetes study, in groups by age, with text among the columns.
 
+# sphinx_gallery_thumbnail_path = 'images/report.png'
 import html
 import tempfile
 from contextlib import chdir

@@ -1,0 +1,50 @@
+"""What can be checked of the documentation without building it: `make docs` checks the rest."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [*DOCS.glob("*.md"), *DOCS.glob("guide/*.md")]
+
+
+def leads_somewhere(page, target):
+    """A link to a file, to a page without its ending, or to what the gallery makes of an example."""
+    path = (page.parent / target.split("#")[0]).resolve()
+    if path.is_relative_to(DOCS / "gallery"):
+        name = path.stem.removeprefix("sphx_glr_").rstrip("0123456789").rstrip("_")
+        return path.stem == "index" or (ROOT / "examples" / f"{name}.py").exists()
+    return path.exists() or path.with_suffix(".md").exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_links_lead_somewhere(page):
+    text = page.read_text()
+    targets = [
+        *re.findall(r"\]\(([^)\s]+)\)", text),
+        *re.findall(r"^(?:```{image}|:target:) (\S+)", text, re.MULTILINE),
+    ]
+    lost = [t for t in targets if not t.startswith(("http", "#")) and not leads_somewhere(page, t)]
+    assert not lost
+
+
+def test_every_page_is_in_a_table_of_contents():
+    listed = set()
+    for page in PAGES:
+        for block in re.findall(r"```{toctree}\n(.*?)```", page.read_text(), re.DOTALL):
+            entries = [line for line in block.splitlines() if line and not line.startswith(":")]
+            listed |= {(page.parent / entry).resolve().with_suffix(".md") for entry in entries}
+    assert {page.resolve() for page in PAGES} - {DOCS / "index.md"} <= listed
+
+
+def test_the_gallery_has_a_place_for_every_example_and_counts_them():
+    spec = importlib.util.spec_from_file_location("gallery_order", DOCS / "gallery_order.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    examples = {path.stem.removeprefix("plot_") for path in ROOT.glob("examples/plot_*.py")}
+    assert set(module.ORDER) == examples
+    words = {8: "Eight", 9: "Nine", 10: "Ten", 11: "Eleven", 12: "Twelve", 13: "Thirteen"}
+    assert f"{words[len(examples)]} short stories" in (ROOT / "examples" / "README.rst").read_text()

@@ -65,7 +65,7 @@ def models(setting: Setting) -> list[Model]:
             INFORMED,
             MKMTRLClassifier(POLYNOMIALS, couplings={"terrain": TERRAIN}, **squared),
             {"C": [1e-2, 3e-2, 0.1]},
-            role="informed",
+            role="variant",
         ),
     ]
 

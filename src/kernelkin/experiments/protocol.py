@@ -38,8 +38,8 @@ class Model:
     `chooser` is an estimator of the same problem that cross-validation tries instead, where it is much faster.
 
     `grid` is a dict of lists, or a list of such dicts; empty: nothing to choose. `n_splits` is the number of folds;
-    `role` is "ours" for the setting we recommend, "informed" for a model that is told more than the others, "paper" for
-    the paper's own model in any form, "baseline" otherwise.
+    `role` is "ours" for the setting we recommend, "variant" for another one of ours, which takes no part in who is
+    best, "paper" for the paper's own model in any form, "baseline" otherwise.
     """
 
     name: str

@@ -72,7 +72,7 @@ def verdicts(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> list[
         beaten_by = [
             f"{name} ({show(cells[setting.name, name], protocol.metric)})"
             for name, model in models.items()
-            if model.role not in ("ours", "informed") and (setting.name, name) in cells
+            if model.role not in ("ours", "variant") and (setting.name, name) in cells
             if _ahead(cells[setting.name, name], mine, protocol.metric.larger_is_better)
         ]
         if beaten_by:

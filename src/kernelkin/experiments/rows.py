@@ -25,7 +25,6 @@ def paper_rows(
     kernels: Any,
     costs: Sequence[float] = COSTS,
     powers: Sequence[float] = POWERS,
-    mu: float = 1.0,
     **options: Any,
 ) -> list[Model]:
     """The models of the paper on one list of kernels; `kind` is "Classifier" or "Regressor".
@@ -40,14 +39,14 @@ def paper_rows(
         assert estimator is not None
         return estimator(kernels=kernels, **{"tol": 1e-3, **options, **parameters})
 
-    free = {"shrinkage": 0.0, "min_rank": 1.0, "mu": mu}
+    free = {"shrinkage": 0.0, "min_rank": 1.0}
     line = {"C": list(costs)}
     optimum = make("MK-MTRL", **free, max_iter=300)
     alternating = make("MK-MTRL", **free, solver="alternating", max_iter=50)
     return [
         Model("AVG", make("AVG"), line),
-        Model("IMKL", make("IMKL", mu=mu), {"p": list(powers), **line}),
-        Model("IKL", make("IKL", mu=mu), line),
+        Model("IMKL", make("IMKL"), {"p": list(powers), **line}),
+        Model("IKL", make("IKL"), line),
         Model("MK-MTFL", make("MK-MTFL"), line),
         Model(PUBLISHED, alternating, line, role="paper", chooser=optimum),
         Model(OPTIMUM, optimum, line, role="paper"),

@@ -23,8 +23,6 @@ from .rows import EXPLAINED_ROWS, OURS, PUBLISHED, paper_rows
 SETTING = Setting("2004")
 KERNELS = gaussian_kernels(np.geomspace(1e-4, 100.0, 13).tolist(), relative=False, per_feature=True)
 SINGLE = [*gaussian_kernels((0.5, 1.0, 2.0)), *linear_kernels()]
-# Squared returns are a thousandth of a unit, and kernel weights with them; mu is on that scale.
-MU = 1e-3
 
 
 def split(setting: Setting, run: int) -> Split:
@@ -36,22 +34,22 @@ def split(setting: Setting, run: int) -> Split:
 
 
 def models(setting: Setting) -> list[Model]:
-    costs = (1e-3, 1e-2, 0.1, 1.0, 10.0)
-    strengths = {"alpha": [1e-4, 3e-4, 1e-3, 3e-3, 1e-2]}
+    costs = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
+    strengths = {"alpha": [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2]}
     return [
         Model("Mean", MeanRegressor()),
         Model("OLS", OLSRegressor()),
         Model("Lasso", LassoRegressor(), strengths),
-        Model("MRCE", MRCERegressor(), {"alpha": [1.0, 3.0, 10.0, 30.0], "alpha_precision": [1e-4, 1e-3]}),
-        Model("FES", FESRegressor(), {"alpha": [1e-3, 3e-3, 1e-2, 3e-2]}),
+        Model("MRCE", MRCERegressor(), {"alpha": [1.0, 3.0, 10.0, 30.0, 100.0], "alpha_precision": [1e-4, 1e-3]}),
+        Model("FES", FESRegressor(), {"alpha": [1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3]}),
         Model("STL", STLRegressor(SINGLE), {"kernel": [0, 1, 2, 3], "C": list(costs)}),
-        Model("MTFL", MTFLRegressor(SINGLE), {"C": [1.0, 10.0, 100.0, 1e3]}),
-        Model("MTRL", MTRLRegressor(SINGLE, mu=MU), {"C": list(costs)}),
-        *paper_rows("Regressor", KERNELS, costs=costs, mu=MU),
+        Model("MTFL", MTFLRegressor(SINGLE), {"C": [1e-2, 0.1, 1.0, 10.0, 100.0]}),
+        Model("MTRL", MTRLRegressor(SINGLE), {"C": list(costs)}),
+        *paper_rows("Regressor", KERNELS, costs=costs),
         Model(
             OURS,
-            MKMTRLRegressor(KERNELS, mu=MU),
-            {"couplings": [None, "common"], "min_rank": [1.0, 3.0], "C": list(costs)},
+            MKMTRLRegressor(KERNELS),
+            {"couplings": [None, "common"], "min_rank": [1.0, 3.0], "evenness": [0.0, 0.9], "C": list(costs)},
             role="ours",
         ),
     ]

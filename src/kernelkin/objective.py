@@ -9,12 +9,13 @@ were solved. So the gap of the two is honest whatever a solver does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .grams import Grams
+from .grams import Grams, SeparateGrams
 from .learners import DualSolution, Learner, Machine
 from .parallel import Each, serially
 from .penalties import Penalty
@@ -32,6 +33,8 @@ class Evaluation:
     loss, upper : sums of the machines' dual and primal values, bounds on sum L_m(B) from below and above.
     primal : upper bound on F(B), hence on the optimum.
     bound : lower bound on the optimum of F.
+    curvature : (J, K, K) the Hessian of each machine's value in its kernel weights, where it was asked for and each
+        machine has one component.
     """
 
     B: np.ndarray
@@ -41,6 +44,7 @@ class Evaluation:
     upper: float
     primal: float
     bound: float
+    curvature: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -60,13 +64,23 @@ class Objective:
         warm: Sequence[np.ndarray] | None = None,
         tol: float = 1e-3,
         each: Each = serially,
+        curved: bool = False,
     ) -> Evaluation:
-        """Solve every machine at B (K, J), to relative gap `tol`, from the dual variables `warm`."""
+        """Solve every machine at B (K, J), to relative gap `tol`, from the dual variables `warm`.
+
+        `curved` asks for the curvature.
+        """
         Q = np.zeros_like(B)
         duals: list[DualSolution] = []
+        bends: list[np.ndarray] = []
         for batch in self.grams.batches():
-            solved = solve_batch(self.grams, self.machines, self.learner, B, batch, warm=warm, tol=tol, each=each)
-            Q += self.grams.quadratic_forms([dual.a for dual in solved], batch, each)
+            if curved and isinstance(self.grams, SeparateGrams):
+                solved, part, hessians = self._linearise(self.grams, B, batch, warm, tol, each)
+                bends += hessians
+            else:
+                solved = solve_batch(self.grams, self.machines, self.learner, B, batch, warm=warm, tol=tol, each=each)
+                part = self.grams.quadratic_forms([dual.a for dual in solved], batch, each)
+            Q += part
             duals += solved
         lin = sum(dual.lin for dual in duals)
         upper = sum(dual.primal for dual in duals)
@@ -78,7 +92,23 @@ class Objective:
             upper=upper,
             primal=upper + 0.5 * self.mu * self.penalty.value(B),
             bound=lin + self.penalty.bound(Q, B, self.mu),
+            curvature=np.array(bends) if bends else None,
         )
+
+    def _linearise(
+        self,
+        grams: SeparateGrams,
+        B: np.ndarray,
+        batch: range,
+        warm: Sequence[np.ndarray] | None,
+        tol: float,
+        each: Each,
+    ) -> tuple[list[DualSolution], np.ndarray, list[np.ndarray]]:
+        """The solutions of one batch, their Q (K, J), and the Hessian (K, K) of each machine."""
+        solved = _run_batch(grams, self.machines, self.learner.linearise, B, batch, warm, tol, each)
+        duals = [dual for dual, _ in solved]
+        Q, images = grams.images([dual.a for dual in duals], batch, each)
+        return duals, Q, each(lambda i: solved[i][1](images[i]), range(len(batch)))
 
 
 def solve_batch(
@@ -93,10 +123,23 @@ def solve_batch(
     each: Each = serially,
 ) -> list[DualSolution]:
     """Solve the machines of one batch at kernel weights B (K, J)."""
+    return _run_batch(grams, machines, learner.solve, B, batch, warm, tol, each)
+
+
+def _run_batch(
+    grams: Grams,
+    machines: Sequence[Machine],
+    learn: Callable[..., Any],
+    B: np.ndarray,
+    batch: range,
+    warm: Sequence[np.ndarray] | None,
+    tol: float,
+    each: Each,
+) -> list[Any]:
     combined = grams.combine(B, batch, each)
 
-    def solve(i: int) -> DualSolution:
+    def one(i: int) -> Any:
         m = batch[i]
-        return learner.solve(combined[i], machines[m], None if warm is None else warm[m], tol)
+        return learn(combined[i], machines[m], None if warm is None else warm[m], tol)
 
-    return each(solve, range(len(batch)))
+    return each(one, range(len(batch)))

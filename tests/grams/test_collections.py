@@ -52,6 +52,17 @@ def test_quadratic_forms(make, machines):
     np.testing.assert_allclose(Q, expected, rtol=1e-11)
 
 
+@pytest.mark.parametrize("make", [separate, shared])
+def test_images(make, machines):
+    rng = np.random.default_rng(3)
+    a = [rng.normal(size=(len(rows), outputs)) for rows, outputs in zip(ROWS, OUTPUTS, strict=True)]
+    Q, images = make().images([a[m] for m in machines], machines)
+    np.testing.assert_allclose(Q, make().quadratic_forms([a[m] for m in machines], machines), rtol=1e-11)
+    for m, image in zip(machines, images, strict=True):
+        expected = np.einsum("kij,jm->kim", STACK[:, ROWS[m]][:, :, ROWS[m]], a[m])
+        np.testing.assert_allclose(image, expected, atol=1e-11 * np.abs(expected).max())
+
+
 def test_batches_cover_all_machines_in_order(monkeypatch):
     for limit in (1, 8 * N * N, 3 * 8 * N * N, 1 << 28):
         monkeypatch.setattr("kernelkin.grams.collections._BATCH_BYTES", limit)

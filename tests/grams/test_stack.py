@@ -53,6 +53,12 @@ def test_quadratic_forms(stack, zeros):
     np.testing.assert_allclose(stack.quadratic_forms(a), expected, rtol=TOLERANCE, atol=0)
 
 
+def test_images(stack):
+    a = np.random.default_rng(3).normal(size=(stack.n_rows, 2))
+    expected = np.einsum("kij,jm->kim", stack.values.astype(np.float64), a)
+    np.testing.assert_allclose(stack.images(a), expected, atol=TOLERANCE * np.abs(expected).max())
+
+
 def test_quadratic_forms_are_never_negative():
     values = np.eye(5)[None] - 1e-15 - np.ones((1, 5, 5)) / 5
     forms = GramStack(np.ascontiguousarray(values)).quadratic_forms(np.ones((5, 1)))

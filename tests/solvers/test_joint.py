@@ -167,3 +167,20 @@ def test_a_prior_may_keep_the_optimum_from_rank_one():
     solution, _ = solve(make_objective(stacks, ys, "squared", penalty, C, MU), Joint(), tol=1e-6)
     assert solution.status is Status.CONVERGED
     assert effective_rank(solution.B) > 1.5
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("T", [2, 20])
+def test_newton_steps_are_few_whatever_the_number_of_tasks(loss, T):
+    objective = make_objective(*random_problem(8, loss, T, 5, 30), loss, RelationPenalty(T), C, MU)
+    solution, run = solve(objective, Joint(), tol=1e-6)
+    assert solution.status is Status.CONVERGED
+    assert len(run.iterates) <= 10
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+def test_a_start_of_the_wrong_scale_costs_little(factor):
+    objective = make_objective(*random_problem(8, "squared"), "squared", RelationPenalty(4), C, MU)
+    solution, run = solve(objective, Joint(), tol=1e-6, B=np.full((4, 4), factor))
+    assert solution.status is Status.CONVERGED
+    assert len(run.iterates) <= 12

@@ -13,7 +13,6 @@ feasible a, `sum_t lambda_t lin_t(a_t) - max_k sum_t lambda_t Q_tk` bounds the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -23,7 +22,6 @@ from sklearn.utils import check_random_state
 from ..estimators.base import MultiKernelClassifier, WatchedEstimator
 from ..learners import DualSolution
 from ..objective import Evaluation, Objective
-from ..parallel import Each, serially
 from ..penalties import Penalty
 from ..solvers import Run, Solution, Status
 from ..solvers.base import Finished
@@ -61,10 +59,8 @@ class WorstTask(Objective):
 
     lam: _TaskWeights = field(kw_only=True)
 
-    def evaluate(
-        self, B: np.ndarray, *, warm: Sequence[np.ndarray] | None = None, tol: float = 1e-3, each: Each = serially
-    ) -> Evaluation:
-        found = super().evaluate(B, warm=warm, tol=tol, each=each)
+    def evaluate(self, B: np.ndarray, **how: Any) -> Evaluation:
+        found = super().evaluate(B, **how)
         lam = self.lam.value
         lin = float(lam @ [dual.lin for dual in found.duals])
         primal = max(dual.primal for dual in found.duals)

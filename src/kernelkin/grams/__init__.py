@@ -1,7 +1,7 @@
 """Gram matrices: nothing outside this package touches their memory."""
 
 from .build import KernelBank, build_grams
-from .collections import Grams, SharedGrams, TaskGrams
+from .collections import Grams, SeparateGrams, SharedGrams, TaskGrams
 from .coupled import CoupledGrams
 from .functions import TaskFunctions, task_functions
 from .stack import GramStack
@@ -11,6 +11,7 @@ __all__ = [
     "GramStack",
     "Grams",
     "KernelBank",
+    "SeparateGrams",
     "SharedGrams",
     "TaskFunctions",
     "TaskGrams",

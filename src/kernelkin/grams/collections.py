@@ -1,19 +1,20 @@
 """The Gram stacks of all machines of a problem, shared by tasks (wide data) or one for each task (long data).
 
 A machine is one kernel machine; a component is one column of the weights B. Without couplings there is one of each for
-every task. `combine` and `quadratic_forms` are the only doors to the memory behind.
+every task. `combine`, `quadratic_forms` and `images` are the only doors to the memory behind.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from threading import local
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..parallel import Each, serially
-from .stack import GramStack
+from .stack import GramStack, half_forms
 
 # Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.
 _BATCH_BYTES = 1 << 28
@@ -42,7 +43,19 @@ class Grams(Protocol):
         ...
 
 
-class TaskGrams:
+@runtime_checkable
+class SeparateGrams(Grams, Protocol):
+    """Grams of machines of which each has one component to itself."""
+
+    @abstractmethod
+    def images(
+        self, a: Sequence[np.ndarray], machines: range, each: Each = serially
+    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        """Q (K, J) as above, and the G_k a (K, n_m, outputs) of each machine."""
+        ...
+
+
+class TaskGrams(SeparateGrams):
     """One stack for each task: long data, where tasks have rows of their own."""
 
     def __init__(self, stacks: Sequence[GramStack]) -> None:
@@ -63,8 +76,17 @@ class TaskGrams:
         Q[:, machines.start : machines.stop] = np.array(forms).T
         return Q
 
+    def images(
+        self, a: Sequence[np.ndarray], machines: range, each: Each = serially
+    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        images = each(lambda i: self.stacks[machines[i]].images(a[i]), range(len(machines)))
+        Q = np.zeros((self.n_kernels, self.n_components))
+        forms = each(lambda i: half_forms(a[i], images[i]).sum(axis=1), range(len(machines)))
+        Q[:, machines.start : machines.stop] = np.array(forms).T
+        return Q, images
 
-class SharedGrams:
+
+class SharedGrams(SeparateGrams):
     """One stack for all tasks: wide data. A task without a label on some rows uses the block of its own rows."""
 
     def __init__(self, stack: GramStack, rows: Sequence[np.ndarray]) -> None:
@@ -88,15 +110,32 @@ class SharedGrams:
         return self._room.grams[:count]
 
     def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
-        outputs = [part.shape[1] for part in a]
-        spread = np.zeros((self.stack.n_rows, sum(outputs)))
-        starts = np.cumsum([0, *outputs[:-1]])
-        for m, part, start in zip(machines, a, starts, strict=True):
-            rows = slice(None) if self.rows[m] is None else self.rows[m]
-            spread[rows, start : start + part.shape[1]] = part
+        spread, starts = self._spread(a, machines)
         Q = np.zeros((self.n_kernels, self.n_components))
-        Q[:, machines.start : machines.stop] = np.add.reduceat(self.stack.quadratic_forms(spread, each), starts, axis=1)
+        forms = self.stack.quadratic_forms(spread, each)
+        Q[:, machines.start : machines.stop] = np.add.reduceat(forms, starts[:-1], axis=1)
         return Q
+
+    def images(
+        self, a: Sequence[np.ndarray], machines: range, each: Each = serially
+    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        spread, starts = self._spread(a, machines)
+        images = self.stack.images(spread, each)
+        Q = np.zeros((self.n_kernels, self.n_components))
+        Q[:, machines.start : machines.stop] = np.add.reduceat(half_forms(spread, images), starts[:-1], axis=1)
+        parts = np.split(images, starts[1:-1], axis=2)
+        return Q, [part[:, self._place(m)] for m, part in zip(machines, parts, strict=True)]
+
+    def _spread(self, a: Sequence[np.ndarray], machines: range) -> tuple[np.ndarray, np.ndarray]:
+        """The a of all machines side by side, (n, outputs in all), and where each begins, (machines + 1,)."""
+        starts = np.cumsum([0, *(part.shape[1] for part in a)])
+        spread = np.zeros((self.stack.n_rows, starts[-1]))
+        for i, (m, part) in enumerate(zip(machines, a, strict=True)):
+            spread[self._place(m), starts[i] : starts[i + 1]] = part
+        return spread, starts
+
+    def _place(self, m: int) -> Any:
+        return slice(None) if self.rows[m] is None else self.rows[m]
 
 
 def _block(gram: np.ndarray, rows: np.ndarray | None) -> np.ndarray:

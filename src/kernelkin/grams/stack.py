@@ -1,7 +1,7 @@
-"""The Gram matrices of K kernels on one set of rows, and the two operations anything outside may ask of them.
+"""The Gram matrices of K kernels on one set of rows, and the operations anything outside may ask of them.
 
-Sums are added up in float64 whatever the stack is stored in: what `combine` and `quadratic_forms` say of a float32
-stack is exact for the numbers that are in it, so that a primal value and a bound computed from the two agree.
+Sums are added up in float64 whatever the stack is stored in: what `combine`, `quadratic_forms` and `images` say of a
+float32 stack is exact for the numbers that are in it, so that a primal value and a bound computed from them agree.
 """
 
 from __future__ import annotations
@@ -58,12 +58,30 @@ class GramStack:
             products = (a[:, np.newaxis] * a).reshape(-1, a.shape[1])
             forms = 0.5 * (self.values.reshape(self.n_kernels, -1).astype(np.float64, copy=False) @ products)
         else:
-            forms = np.array(each(_half_forms(a), self.values))
+            forms = np.array(each(_upper_forms(a), self.values))
         # The forms are non-negative; rounding, or a Gram indefinite within rounding, can leave a trace below zero.
         return np.maximum(forms, 0.0)
 
+    def images(self, a: np.ndarray, each: Each = serially) -> np.ndarray:
+        """a (n, m) -> (K, n, m) float64: G_k a."""
+        flat = self.values.reshape(-1, self.n_rows)
+        images = np.empty((len(flat), a.shape[1]))
+        length = max(1, _SMALL // self.n_rows)
 
-def _half_forms(a: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        def piece(start: int) -> None:
+            part = slice(start, start + length)
+            np.matmul(flat[part].astype(np.float64, copy=False), a, out=images[part])
+
+        each(piece, range(0, len(flat), length))
+        return images.reshape(self.n_kernels, *a.shape)
+
+
+def half_forms(a: np.ndarray, images: np.ndarray) -> np.ndarray:
+    """a (n, m) and its images (K, n, m) -> (K, m): half of a_j' G_k a_j, as `quadratic_forms` gives them."""
+    return np.maximum(0.5 * np.einsum("im,kim->km", a, images), 0.0)
+
+
+def _upper_forms(a: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """a (n, m) -> a function of G (n, n): half of a_j' G a_j, (m,), from the upper triangle of G alone."""
     blocks = []
     for start in range(0, len(a), _BLOCK):

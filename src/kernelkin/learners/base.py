@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
+
+# From the images G_k a (K, n, m) of a machine's dual variables to the Hessian (K, K) of its value in kernel weights.
+Curvature = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -84,5 +88,14 @@ class Learner(Protocol):
             Where to start; it need not be feasible.
         tol : float
             The gap is at most ``tol`` times the primal value, unless rounding forbids.
+        """
+        ...
+
+    def linearise(
+        self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
+    ) -> tuple[DualSolution, Curvature]:
+        """Solve, and tell how the value bends as the kernel weights change: its slope is known from a alone.
+
+        The curvature holds on to the Gram or to a factor of it.
         """
         ...

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from .base import DualSolution, Machine
+from .base import Curvature, DualSolution, Machine
+from .free import free_curvature
 
 
 @dataclass(frozen=True)
@@ -24,3 +26,10 @@ class SVM:
 
         bound = machine.y * machine.C
         return solve_box(gram, machine, np.minimum(bound, 0.0), np.maximum(bound, 0.0), 0.0, a0, tol)
+
+    def linearise(
+        self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
+    ) -> tuple[DualSolution, Curvature]:
+        """Solve, and bend where a is inside its box; see `free_curvature`."""
+        solution = self.solve(gram, machine, a0, tol)
+        return solution, partial(free_curvature, gram, machine, solution.a)

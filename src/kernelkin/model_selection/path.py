@@ -18,7 +18,6 @@ from ..estimators.targets import tasks_of_machines
 from ..grams.build import RawGrams, scale_grams
 from ..grams.heldout import held_out
 from ..objective import Evaluation, Objective
-from ..parallel import Each, serially
 from ..solvers import SOLVERS, Run, Solution, Status
 from .folds import Fold
 from .grid import Line
@@ -55,10 +54,8 @@ class WarmObjective(Objective):
     def of(cls, objective: Objective, start: Sequence[np.ndarray]) -> WarmObjective:
         return cls(**{part.name: getattr(objective, part.name) for part in fields(Objective)}, start=start)
 
-    def evaluate(
-        self, B: np.ndarray, *, warm: Sequence[np.ndarray] | None = None, tol: float = 1e-3, each: Each = serially
-    ) -> Evaluation:
-        return super().evaluate(B, warm=self.start if warm is None else warm, tol=tol, each=each)
+    def evaluate(self, B: np.ndarray, *, warm: Sequence[np.ndarray] | None = None, **how: Any) -> Evaluation:
+        return super().evaluate(B, warm=self.start if warm is None else warm, **how)
 
 
 class Trail:

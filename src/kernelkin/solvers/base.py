@@ -109,15 +109,16 @@ class Run:
             return np.inf
         return max(self.best.primal - self.bound, 0.0) / max(abs(self.best.primal), np.finfo(float).tiny)
 
-    def evaluate(self, B: np.ndarray, R: float | None = None) -> Evaluation:
+    def evaluate(self, B: np.ndarray, R: float | None = None, curved: bool = False) -> Evaluation:
         """Solve the machines at B from where they were last, record, and raise `Finished` when the run is over.
 
-        `R` is the penalty as the solver sees it, where that is not the penalty's value at B.
+        `R` is the penalty as the solver sees it, where that is not the penalty's value at B. `curved` asks for the
+        curvature of the machines.
         """
         if len(self.iterates) >= self.max_evaluations:
             self.finish(Status.MAX_ITER)
         warm = None if self._last is None else [dual.a for dual in self._last.duals]
-        evaluation = self.objective.evaluate(B, warm=warm, tol=self.accuracy, each=self.each)
+        evaluation = self.objective.evaluate(B, warm=warm, tol=self.accuracy, each=self.each, curved=curved)
         self._last = evaluation
         if self.best is None or evaluation.primal < self.best.primal:
             self.best = evaluation
@@ -129,6 +130,11 @@ class Run:
         if self.stop_at_gap and self.relative_gap <= self.tol:
             self.finish(Status.CONVERGED)
         return evaluation
+
+    def expect(self, gain: float) -> None:
+        """Ask for machines that fit a step by which the objective is to fall by this share of itself."""
+        # What is left of the gap after a step is a small part of what the step gains.
+        self.accuracy = min(self.accuracy, max(0.01 * gain, 0.1 * self.tol))
 
     def sharpen(self) -> bool:
         """Ask for more accurate machines; False when they are as accurate as they can usefully be."""
@@ -185,7 +191,7 @@ class Solver(Protocol):
 
 
 def uniform_start(run: Run, penalty: Callable[[np.ndarray], float] | None = None, rounds: int = 3) -> np.ndarray:
-    """All weights equal, at a scale that suits mu: for fixed w, `<B, Q>/s + (mu/2) s^2 R(B)` is least at that s.
+    """All weights equal, at a scale that suits mu.
 
     `penalty` is R as the solver sees it, where that is not the objective's.
     """
@@ -194,9 +200,14 @@ def uniform_start(run: Run, penalty: Callable[[np.ndarray], float] | None = None
     B = np.ones((objective.grams.n_kernels, objective.grams.n_components)) / objective.grams.n_kernels
     for _ in range(rounds):
         R = penalty(B)
-        scale = np.cbrt(float(np.vdot(B, run.evaluate(B, R).Q)) / (objective.mu * R))
+        scale = suitable_scale(objective, run.evaluate(B, R), R)
         if scale > 0:
             B = scale * B
         if 0.5 < scale < 2:
             break
     return B
+
+
+def suitable_scale(objective: Objective, evaluation: Evaluation, R: float) -> float:
+    """By what to multiply weights of penalty R: for fixed w, `<B, Q>/s + (mu/2) s^2 R` is least at this s."""
+    return float(np.cbrt(float(np.vdot(evaluation.B, evaluation.Q)) / (objective.mu * R)))

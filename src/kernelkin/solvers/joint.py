@@ -1,8 +1,9 @@
-"""The joint solver: L-BFGS-B on the kernel weights, the relationship eliminated, until the duality gap is closed.
+"""The joint solver: Newton steps on the kernel weights, the relationship eliminated, until the duality gap is closed.
 
-The gradient is `-Q + mu B inv(Omega)`. A penalty that is not smooth names smoother ones to walk through (its `ladder`);
-where its optimum is expected to have rank one, a walk along `B = u v'` closes the gap to rounding. The gap is always
-that of the true problem.
+A step minimises a model of the machines' values plus the penalty itself, which solves no machine; then the machines are
+solved at that minimiser. A penalty that is not smooth names smoother ones to walk through (its `ladder`); where its
+optimum is expected to have rank one, a walk along `B = u v'` closes the gap to rounding. The gap is always that of the
+true problem.
 """
 
 from __future__ import annotations
@@ -14,16 +15,21 @@ import numpy as np
 
 from ..objective import Evaluation
 from ..penalties import Penalty
-from .base import Finished, Run, Solution, Status, uniform_start
+from .base import Finished, Run, Solution, Status, suitable_scale
+from .models import TINY, Model, Models
+
+# A start whose scale is wrong by no more than this factor is near enough for a step to mend it.
+_NEAR = 3.0
+# The projected gradient of a model is made this much smaller: more would be wasted on what is only a model.
+_FORCING = 0.03
+# Shares of the predicted gain: what a step must reach, and how far machines may be off.
+_ENOUGH, _ROUGH = 1e-4, 0.3
+_SHORTEST = 1e-4
 
 
 @dataclass(frozen=True)
 class Joint:
     """Minimise over all kernel weights at once.
-
-    Parameters
-    ----------
-    memory : how many past steps L-BFGS-B remembers.
 
     Examples
     --------
@@ -31,40 +37,43 @@ class Joint:
     >>> from kernelkin.datasets import make_related_tasks
     >>> from kernelkin.solvers import Joint
     >>> data = make_related_tasks(4, 2, 2, random_state=0)
-    >>> model = MKMTRLRegressor(data.kernels, solver=Joint(memory=5)).fit(data.X, data.y, tasks=data.tasks)
+    >>> model = MKMTRLRegressor(data.kernels, solver=Joint()).fit(data.X, data.y, tasks=data.tasks)
     >>> bool(model.duality_gap_ <= model.tol * model.objective_)
     True
     """
 
     name: ClassVar[str] = "joint"
-    memory: int = 20
 
     def minimise(self, run: Run, B: np.ndarray | None = None, max_iter: int = 100) -> Solution:
         run.max_evaluations = max_iter
-        penalty = run.objective.penalty
+        penalty, models = run.objective.penalty, Models()
         try:
-            B = uniform_start(run) if B is None else B
+            evaluation = _start(run, B)
             first, *rest = penalty.ladder()
-            B = self._descend(run, first, B)
+            evaluation = _Walk(run, _Linear(first, evaluation.B), models).follow(evaluation)
             if penalty.collapses:
-                walk = _Walk(run, _RankOne(penalty, B))
-                walk.run_lbfgs(self.memory, ftol=0.01 * run.tol)
-                B = walk.best
+                walk = _Walk(run, _RankOne(penalty, evaluation.B), models)
+                evaluation = walk.follow()
             for stage in rest:
-                B = self._descend(run, stage, B)
+                evaluation = _Walk(run, _Linear(stage, evaluation.B), models).follow(evaluation)
             run.finish(Status.STALLED)
         except Finished:
             pass
         return run.solution()
 
-    def _descend(self, run: Run, stage: Penalty, B: np.ndarray) -> np.ndarray:
-        """Minimise with the penalty of this stage until its own gap is small beside the true one, or it stalls."""
-        while True:
-            walk = _Walk(run, _Linear(stage, B))
-            walk.run_lbfgs(self.memory)
-            B = walk.best
-            if walk.settled or not run.sharpen():
-                return B
+
+def _start(run: Run, B: np.ndarray | None, rounds: int = 3) -> Evaluation:
+    """The first evaluation at B, by default all weights equal, whose scale suits mu but for a small factor."""
+    objective = run.objective
+    if B is None:
+        B = np.full((objective.grams.n_kernels, objective.grams.n_components), 1 / objective.grams.n_kernels)
+    while True:
+        evaluation = run.evaluate(B, curved=True)
+        rounds -= 1
+        scale = suitable_scale(objective, evaluation, objective.penalty.value(B))
+        if 1 / _NEAR < scale < _NEAR or scale == 0 or rounds == 0:
+            return evaluation
+        B = scale * B
 
 
 class _Linear:
@@ -72,13 +81,14 @@ class _Linear:
 
     def __init__(self, penalty: Penalty, B: np.ndarray) -> None:
         self.penalty = penalty
-        self.start = penalty.free(B)
+        self.shape = penalty.free(B).shape
+        self.start = penalty.free(B).ravel()
 
     def weights(self, x: np.ndarray) -> np.ndarray:
-        return self.penalty.expand(x.reshape(self.start.shape))
+        return self.penalty.expand(x.reshape(self.shape))
 
     def pull(self, x: np.ndarray, G: np.ndarray) -> np.ndarray:
-        return self.penalty.pull(G)
+        return self.penalty.pull(G).ravel()
 
 
 class _RankOne:
@@ -103,51 +113,78 @@ class _StageDone(Exception):
 
 
 class _Walk:
-    """One call of L-BFGS-B on the variables of one stage, scaled to order one."""
+    """Newton steps in the variables of one stage, until its own gap is small beside the true one, or it stalls."""
 
-    def __init__(self, run: Run, path: _Linear | _RankOne) -> None:
-        self.run, self.path, self.stage = run, path, path.penalty
-        self.best = path.weights(path.start.ravel())
-        self.unit = max(float(np.abs(path.start).mean()), np.finfo(float).tiny)
-        self.worth = np.inf
-        self.settled = False
-        self.lowest = np.inf
+    def __init__(self, run: Run, path: _Linear | _RankOne, models: Models) -> None:
+        self.run, self.path, self.models = run, path, models
+        self.stage, self.mu = path.penalty, run.objective.mu
+        self.x = path.start
         self.bound = -np.inf
 
-    def run_lbfgs(self, memory: int, ftol: float = 0.0) -> None:
+    def follow(self, evaluation: Evaluation | None = None) -> Evaluation:
+        """From an evaluation at the start, where there is one, to the last that was good."""
+        try:
+            self.here, self.value = self._measure(self.x) if evaluation is None else self._take(evaluation)
+            while self._step():
+                pass
+        except _StageDone:
+            pass
+        return self.here
+
+    def _step(self) -> bool:
+        """One step, or machines solved more accurately where they are too rough to tell; False at the end."""
+        target, gain = self._minimise(self.models.at(self.here))
+        floor = 1e-3 * self.run.tol * abs(self.value) if isinstance(self.path, _RankOne) else 0.0
+        if gain <= floor:
+            return False
+        self.run.expect(gain / max(abs(self.value), TINY))
+        length = 1.0
+        while self.here.upper - self.here.loss <= _ROUGH * gain and length > _SHORTEST:
+            x = self.x + length * (target - self.x)
+            evaluation, value = self._measure(x)
+            if value <= self.value - _ENOUGH * length * gain:
+                self.x, self.here, self.value = x, evaluation, value
+                return True
+            # Where the parabola through both values is least, if it falls as predicted at first.
+            length *= float(np.clip(0.5 * length * gain / (value - self.value + length * gain), 0.1, 0.5))
+        if not self.run.sharpen():
+            return False
+        self.here, self.value = self._measure(self.x)
+        return True
+
+    def _minimise(self, model: Model) -> tuple[np.ndarray, float]:
+        """Where the model plus penalty is least, and how much it falls to there."""
         from scipy.optimize import minimize
 
-        try:
-            minimize(
-                self.value_and_gradient,
-                self.path.start.ravel() / self.unit,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[(0.0, None)] * self.path.start.size,
-                options={"maxcor": memory, "ftol": ftol, "gtol": 0.0, "maxiter": 10**6, "maxfun": 10**6},
-            )
-        except _StageDone:
-            self.settled = True
+        unit, worth = float(np.abs(self.x).mean()) or 1.0, max(abs(self.value), TINY)
 
-    def value_and_gradient(self, scaled: np.ndarray) -> tuple[float, np.ndarray]:
-        run, mu, x = self.run, self.run.objective.mu, self.unit * scaled
+        def function(scaled: np.ndarray) -> tuple[float, np.ndarray]:
+            x = unit * scaled
+            B = self.path.weights(x)
+            value, gradient = model.value_and_gradient(B)
+            R, slope = self.stage.value_and_gradient(B)
+            pulled = self.path.pull(x, gradient + self.mu * slope)
+            return (value + 0.5 * self.mu * R) / worth, unit * pulled / worth
+
+        start = self.x / unit
+        now, gradient = function(start)
+        projected = float(np.abs(np.minimum(gradient, start)).max())
+        options = {"maxcor": 20, "ftol": 0.0, "gtol": _FORCING * projected, "maxiter": 10**4, "maxfun": 10**4}
+        bounds = [(0.0, None)] * len(start)
+        found = minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        return unit * found.x, worth * (now - found.fun)
+
+    def _measure(self, x: np.ndarray) -> tuple[Evaluation, float]:
         B = self.path.weights(x)
-        R, slope = self.stage.value_and_gradient(B)
-        evaluation = run.evaluate(B, R)
-        value = evaluation.loss + 0.5 * mu * R
-        if value < self.lowest:
-            self.lowest, self.best = value, B
-        self._check_stage(evaluation)
-        gradient = self.path.pull(x, mu * slope - evaluation.Q)
-        if np.isinf(self.worth):
-            self.worth = max(abs(value), np.finfo(float).tiny)
-        return value / self.worth, self.unit * gradient.ravel() / self.worth
+        return self._take(self.run.evaluate(B, self.stage.value(B), curved=True))
 
-    def _check_stage(self, evaluation: Evaluation) -> None:
-        """Leave a smoothed stage once what is left of the gap is mostly the smoothing itself."""
-        if self.stage is self.run.objective.penalty:
-            return
-        lin = evaluation.loss + float(np.vdot(evaluation.B, evaluation.Q))
-        self.bound = max(self.bound, lin + self.stage.bound(evaluation.Q, evaluation.B, self.run.objective.mu))
-        if self.lowest - self.bound <= 0.3 * self.run.relative_gap * abs(evaluation.primal):
-            raise _StageDone
+    def _take(self, evaluation: Evaluation) -> tuple[Evaluation, float]:
+        """The value of this stage; a smoothed one ends once what is left of the gap is mostly the smoothing itself."""
+        value = evaluation.loss + 0.5 * self.mu * self.stage.value(evaluation.B)
+        if self.stage is not self.run.objective.penalty:
+            lin = evaluation.loss + float(np.vdot(evaluation.B, evaluation.Q))
+            self.bound = max(self.bound, lin + self.stage.bound(evaluation.Q, evaluation.B, self.mu))
+            if value - self.bound <= 0.3 * self.run.relative_gap * abs(evaluation.primal):
+                self.here = evaluation
+                raise _StageDone
+        return evaluation, value

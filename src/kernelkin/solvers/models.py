@@ -1,0 +1,86 @@
+"""What an evaluation says about the machines' values at other kernel weights: slope, and how they bend.
+
+    L(B0 + D)  ~  L(B0) - <Q, D> + 1/2 sum_j d_j'H_j d_j / (1 + c_j'd_j)
+
+As weights grow values fall like 1/b, where a parabola would rise again. The denominator, c_j a multiple of Q_j, makes
+the model a hyperbola along the steepest way down, the one with this slope and this curvature. It leaves it convex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+from ..objective import Evaluation
+
+# How far the denominator may fall as weights go to zero.
+_FALL = 0.9
+# Steps that a secant model remembers.
+_MEMORY = 20
+
+TINY = np.finfo(float).tiny
+
+
+class Model:
+    """The machines' values near one evaluation.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    hessian : D (K, J) -> H D (K, J).
+    axis : 0 where H has a block for each component, None where it is one block.
+    """
+
+    def __init__(
+        self, evaluation: Evaluation, hessian: Callable[[np.ndarray], np.ndarray], axis: int | None = 0
+    ) -> None:
+        self.B, self.Q, self.loss = evaluation.B, evaluation.Q, evaluation.loss
+        self.hessian, self.axis = hessian, axis
+        steep = np.square(self.Q).sum(axis=axis)
+        fitted = (self.Q * hessian(self.Q)).sum(axis=axis) / np.maximum(2.0 * steep**2, TINY)
+        self.c = self.Q * np.minimum(fitted, _FALL / np.maximum((self.Q * self.B).sum(axis=axis), _FALL * TINY))
+
+    def value_and_gradient(self, B: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value, and gradient (K, J), at B (K, J)."""
+        D = B - self.B
+        HD = self.hessian(D)
+        below = 1.0 + (self.c * D).sum(axis=self.axis)
+        bent = 0.5 * (HD * D).sum(axis=self.axis) / below
+        value = self.loss - float(np.vdot(self.Q, D)) + float(bent.sum())
+        return value, HD / below - self.Q - self.c * (bent / below)
+
+
+class Models:
+    """A model for each evaluation of a run: by the machines' own Hessians, or by secants where there are none."""
+
+    def __init__(self) -> None:
+        self._past: list[Evaluation] = []
+
+    def at(self, evaluation: Evaluation) -> Model:
+        if evaluation.curvature is not None:
+            H = evaluation.curvature
+            return Model(evaluation, lambda D: (H @ D.T[:, :, np.newaxis])[:, :, 0].T)
+        self._past = [*self._past[-_MEMORY:], evaluation]
+        return Model(evaluation, _secant_hessian(self._past), axis=None)
+
+
+def _secant_hessian(past: list[Evaluation]) -> Callable[[np.ndarray], np.ndarray]:
+    """The BFGS matrix of the gradients -Q at the weights passed (Byrd, Nocedal and Schnabel, 1994)."""
+    S = np.array([(b.B - a.B).ravel() for a, b in pairwise(past)])
+    Y = np.array([(a.Q - b.Q).ravel() for a, b in pairwise(past)])
+    if len(S):
+        kept = np.einsum("ij,ij->i", S, Y) > 1e-10 * np.einsum("ij,ij->i", S, S)
+        S, Y = S[kept], Y[kept]
+    if not len(S):
+        last = past[-1]
+        scale = 2.0 * float(np.vdot(last.Q, last.B)) / max(float(np.vdot(last.B, last.B)), TINY)
+        return lambda D: scale * D
+    SY = S @ Y.T
+    scale = float(Y[-1] @ Y[-1]) / SY[-1, -1]
+    W = np.vstack([scale * S, Y])
+    lower = np.tril(SY, -1)
+    middle = np.block([[scale * (S @ S.T), lower], [lower.T, -np.diag(np.diag(SY))]])
+    inverse = np.linalg.pinv(middle)
+    return lambda D: scale * D - (W.T @ (inverse @ (W @ D.ravel()))).reshape(D.shape)

@@ -1,0 +1,67 @@
+"""How machines bend: the curvature of every learner against the slope of its quadratic forms."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from kernelkin.learners import LEARNERS, Ridge
+from kernelkin.learners.bordered import Bordered
+from learners.problems import all_learners, indicators, random_machine, rbf_gram
+
+K = 3
+
+
+def problem(learner, n_groups, m, n=30):
+    """A stack (K, n, n), weights (K,) and a machine with uneven costs, one of them zero."""
+    _, machine = random_machine(learner, 0, n, m, n_groups)
+    rng = np.random.default_rng(1)
+    stack = np.array([rbf_gram(rng, n)[0] for _ in range(K)])
+    C = machine.C.copy()
+    C[3] = 0.0
+    return stack, rng.uniform(0.5, 1.5, size=K), dataclasses.replace(machine, C=C)
+
+
+def forms(learner, stack, b, machine):
+    """The gradient -Q (K,) of the machine's value."""
+    a = learner.solve(np.tensordot(b, stack, 1), machine, tol=1e-14).a
+    return -0.5 * np.einsum("im,kij,jm->k", a, stack, a)
+
+
+@pytest.mark.parametrize("learner", all_learners(), ids=list(LEARNERS))
+@pytest.mark.parametrize(("n_groups", "m"), [(0, 1), (1, 1), (1, 3), (2, 1)])
+def test_curvature_is_the_slope_of_the_gradient(learner, n_groups, m):
+    stack, b, machine = problem(learner, n_groups, m)
+    solution, curvature = learner.linearise(np.tensordot(b, stack, 1), machine, tol=1e-14)
+    H = curvature(np.einsum("kij,jm->kim", stack, solution.a))
+    step = 1e-5
+    above, below = (
+        np.array([forms(learner, stack, b + move, machine) for move in sign * step * np.eye(K)]) for sign in (1, -1)
+    )
+    slopes = (above - below) / (2 * step)
+    assert np.linalg.eigvalsh(H)[0] >= 0
+    np.testing.assert_allclose(H, slopes, atol=2e-5 * np.abs(slopes).max())
+
+
+@pytest.mark.parametrize("learner", all_learners(), ids=list(LEARNERS))
+def test_the_solution_is_the_same_with_and_without_curvature(learner):
+    stack, b, machine = problem(learner, 1, 2)
+    gram = np.tensordot(b, stack, 1)
+    np.testing.assert_array_equal(learner.linearise(gram, machine)[0].a, learner.solve(gram, machine).a)
+
+
+@pytest.mark.parametrize("learner", all_learners(), ids=list(LEARNERS))
+def test_without_kernel_weights_curvature_is_finite(learner):
+    stack, _, machine = problem(learner, 1, 1)
+    solution, curvature = learner.linearise(np.zeros(stack.shape[1:]), machine)
+    assert np.isfinite(curvature(np.einsum("kij,jm->kim", stack, solution.a))).all()
+
+
+@pytest.mark.parametrize("cost", [1.0, 1e14])
+def test_the_energy_is_that_of_the_solutions(cost):
+    """Also where rounding leaves no Cholesky factor: rows given twice, at an enormous cost."""
+    gram, machine = random_machine(Ridge(), 2, 20, n_groups=2)
+    twice = np.concatenate([np.arange(20), np.arange(20)])
+    system = Bordered(gram[np.ix_(twice, twice)], np.full(40, cost), indicators(machine)[twice])
+    R = np.random.default_rng(3).normal(size=(20, 4))[twice]
+    np.testing.assert_allclose(system.energy(R), R.T @ system.solve(R), rtol=1e-6)

@@ -133,9 +133,15 @@ def _condense(bundle: Bundle) -> Iterator[Bundle]:
     for position, kernel in enumerate(bundle.kernels):
         by_columns.setdefault(kernel.columns, []).append(position)
     left: list[int] = []
+    few = len(bundle.rows) // 2
+    distinct = _distinct(bundle.rows)
     for columns, positions in by_columns.items():
+        # Rows repeat no more often than the values of any one column.
+        if distinct[list(columns)].max() > few:
+            left += positions
+            continue
         _, first, place = np.unique(bundle.rows[:, columns], axis=0, return_index=True, return_inverse=True)
-        if len(first) > len(bundle.rows) // 2:
+        if len(first) > few:
             left += positions
             continue
         a = np.zeros((len(first), bundle.a.shape[1]))
@@ -143,6 +149,12 @@ def _condense(bundle: Bundle) -> Iterator[Bundle]:
         yield _pick(bundle, positions, bundle.support[first], bundle.rows[first], a)
     if left:
         yield _pick(bundle, sorted(left), bundle.support, bundle.rows, bundle.a)
+
+
+def _distinct(rows: np.ndarray) -> np.ndarray:
+    """rows (s, d) -> how many distinct values each column has, (d,)."""
+    ordered = np.sort(rows, axis=0)
+    return 1 + np.count_nonzero(ordered[1:] != ordered[:-1], axis=0)
 
 
 def _pick(bundle: Bundle, positions: list[int], support: np.ndarray, rows: np.ndarray, a: np.ndarray) -> Bundle:

@@ -214,7 +214,9 @@ class RelationPenalty(Penalty):
         X[np.diag_indices_from(X)] += rest
         if self._roots is not None:
             X = self._roots[root] @ X @ self._roots[root]
-        return (X + X.T) / 2
+        X = X + X.T
+        X *= 0.5
+        return X
 
     def _energy(self, M: Array) -> float:
         """Maximum over Omega of tr(Gamma M Omega M'), for M (K, J)."""

@@ -5,8 +5,11 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from baselines.convex import KERNELS, long_data, mixed_norm, stacks, worst_task
-from kernelkin import IKLRegressor, MKLSAClassifier, MKMTFLClassifier, MKMTFLRegressor
-from kernelkin.baselines.mkmtfl import MixedNorm
+from kernelkin import IKLRegressor, MKLSAClassifier, MKMTFLClassifier, MKMTFLRegressor, gaussian_kernels, linear_kernels
+from kernelkin.baselines.mixed_norm import MixedNorm, MixedNormObjective
+from kernelkin.baselines.simplex import mirror_step, uniform
+from kernelkin.grams import GramStack, TaskGrams
+from kernelkin.learners import Machine, Ridge
 
 
 def split(y, tasks):
@@ -58,6 +61,34 @@ def test_the_shares_are_best_on_their_sphere(p):
         other = best * np.exp(0.1 * rng.normal(size=Q.shape))
         other /= (other**conjugate).sum(axis=1, keepdims=True) ** (1 / conjugate)
         assert ((Q / other).sum(axis=1) >= penalty.dual_norms(Q) - 1e-12).all()
+
+
+def test_the_published_step_never_raises_the_objective():
+    """gamma_k N_k^(1/2) is the best gamma for the w at hand."""
+    X, y, _, tasks = long_data(7)
+    machines = [
+        Machine(part[:, np.newaxis], np.full((14, 1), 5.0), np.zeros(14, np.intp), 1) for part in split(y, tasks)
+    ]
+    grams, penalty = TaskGrams([GramStack(stack) for stack in stacks(X, tasks)]), MixedNorm(2.0)
+    objective, gamma, trace = MixedNormObjective(grams, machines, Ridge(), penalty, 1.0), uniform(grams.n_kernels), []
+    for _ in range(30):
+        found = objective.evaluate(np.repeat(gamma[:, np.newaxis], 3, axis=1))
+        trace.append(found.upper)
+        gamma = mirror_step(gamma, 0.5 * np.log(penalty.dual_norms(found.Q)))
+    assert (np.diff(trace) <= 1e-12 * trace[0]).all()
+    assert trace[-1] < 0.99 * trace[0]
+
+
+@pytest.mark.parametrize(("p", "evaluations"), [(2, 60), (4, 100)])
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_kernels_that_resemble_each_other_do_not_slow_it_down(p, evaluations, C):
+    """Ten Gaussians of neighbouring widths, and a kernel for each column."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(50, 6))
+    Y = np.sin(X @ rng.normal(size=(6, 5))) + X @ rng.normal(size=(6, 5)) + 0.1 * rng.normal(size=(50, 5))
+    kernels = [*gaussian_kernels(np.geomspace(0.125, 8, 10).tolist()), *linear_kernels(per_feature=True)]
+    model = MKMTFLRegressor(kernels, p=p, C=C, tol=1e-5, max_iter=evaluations).fit(X, Y)
+    assert model.duality_gap_ <= 1e-5 * model.objective_
 
 
 def test_few_kernels_are_selected():

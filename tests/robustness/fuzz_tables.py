@@ -20,8 +20,8 @@ TOKENS = [
     b"", b"NaN", b"nan", b"NA", b"N/A", b"null", b"None", b"-", b"inf", b"-Infinity", b"1e999", b"-1e999", b"1e-999",
     b"1e308", b"0x10", b"1_000", b"1,5", b"1;5", b"+1", b"-0.0", b"9" * 400, b"9223372036854775808", b"1e5x", b"True",
     b"FALSE", b'"', b'""', b'"a"b', b"'", b"\\", b"\t", b"\r", b"\n", b"\r\n", b"\0", b"\xff", b"\xc3\x28",
-    b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xe2\x80\xa8", "\u0661\u0662".encode(), "caf\u00e9".encode(), b"\xf0\x9f\x98\x80",
-    b"=1+1", b" ", b"x" * 70_000, b"2020-01-01", b"1+2j",
+    b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xe2\x80\xa8", "\u0661\u0662".encode(), "caf\u00e9".encode(),
+    b"\xf0\x9f\x98\x80", b"=1+1", b" ", b"x" * 70_000, b"2020-01-01", b"1+2j",
 ]  # fmt: skip
 CODINGS = ["utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1", "utf-7", "cp037"]
 ASKED = {"task": "shop", "target": "sales", "drop": [], "classification": False, "regression": False, "scoring": None}

@@ -1,0 +1,218 @@
+"""A cache gives back what was computed from the same, and never what was computed from anything else."""
+
+import subprocess
+import sys
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from kernelkin import (
+    AverageRegressor,
+    MKMTRLClassifier,
+    MKMTRLRegressor,
+    cli,
+    gaussian_kernels,
+    linear_kernels,
+)
+from kernelkin.fingerprint import fingerprint
+from kernelkin.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
+
+rng = np.random.default_rng(0)
+X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
+Y = X[:, 0] + 0.1 * rng.normal(size=24)
+WEIGHT = np.ones(24)
+KERNELS = linear_kernels(per_feature=True)
+SEARCH = MultiTaskCV(MKMTRLRegressor(KERNELS), {"mu": [0.1, 1.0]}, cv=2, random_state=0)
+
+
+def changed(array, index, value):
+    array = array.copy()
+    array[index] = value
+    return array
+
+
+GIVEN = {"X": X, "y": Y, "tasks": TASKS, "sample_weight": WEIGHT}
+OTHER_DATA = {
+    "one value of X": {"X": changed(X, (3, 1), np.nextafter(X[3, 1], 9))},
+    "one target": {"y": changed(Y, 5, np.nextafter(Y[5], 9))},
+    "the task of a row": {"tasks": changed(TASKS, 0, "b")},
+    "the name of a task": {"tasks": np.where(TASKS == "a", "c", TASKS)},
+    "a weight": {"sample_weight": changed(WEIGHT, 2, 2.0)},
+    "the order of rows": {"X": X[::-1], "y": Y[::-1], "tasks": TASKS[::-1]},
+    "another form": {"y": np.column_stack([Y, Y]), "tasks": None},
+}
+OTHER_SEARCHES = {
+    "a parameter": {"estimator__C": 2.0},
+    "a parameter by less than is shown": {"estimator__C": 1.0 + 1e-15},
+    "a kernel": {"estimator__kernels": gaussian_kernels([1.0])},
+    "the width of a kernel": {"estimator__kernels": gaussian_kernels([1.0 + 1e-12])},
+    "a tolerance": {"search_tol": 1e-2},
+    "the grid": {"grid": {"mu": [0.1, 1.5]}},
+    "the folds": {"random_state": 1},
+    "the number of folds": {"cv": 3},
+    "the class": {"estimator": AverageRegressor(KERNELS), "grid": {"C": [0.1, 1.0]}},
+}
+
+
+def fit(folder, given=(), **how):
+    return clone(SEARCH).set_params(cache=folder, **how).fit(**{**GIVEN, **dict(given)})
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    assert fit(folder).n_cached_ == 0
+    return folder
+
+
+def test_the_same_is_found(filled):
+    again = fit(filled, n_jobs=2, verbose=0, scoring="neg_mean_squared_error")
+    assert again.n_cached_ == 2
+    np.testing.assert_array_equal(again.kernel_weights_, fit(None).set_params(grid={}).kernel_weights_)
+
+
+@pytest.mark.parametrize("name", OTHER_DATA)
+def test_other_data_find_nothing(filled, name):
+    assert fit(filled, OTHER_DATA[name]).n_cached_ == 0
+
+
+@pytest.mark.parametrize("name", OTHER_SEARCHES)
+def test_other_searches_find_nothing(filled, name):
+    assert fit(filled, **OTHER_SEARCHES[name]).n_cached_ == 0
+
+
+def test_another_version_finds_nothing(filled, monkeypatch):
+    monkeypatch.setattr("kernelkin.__version__", "999.0")
+    assert fit(filled).n_cached_ == 0
+
+
+@pytest.mark.parametrize("search", [MKMTRLClassifierCV, MKMTRLRegressorCV])
+def test_every_searching_estimator_has_it(tmp_path, search):
+    y = Y > 0 if search is MKMTRLClassifierCV else Y
+    model = search(KERNELS, grid={"mu": [0.1, 1.0]}, cv=2, cache=tmp_path, random_state=0)
+    first, second = (clone(model).fit(X, y, tasks=TASKS) for _ in range(2))
+    assert (first.n_cached_, second.n_cached_) == (0, 2)
+    np.testing.assert_array_equal(first.cv_results_["mean_test_score"], second.cv_results_["mean_test_score"])
+    np.testing.assert_array_equal(first.kernel_weights_, second.kernel_weights_)
+
+
+def test_verbose_tells_what_was_found(tmp_path, capsys):
+    fit(tmp_path, verbose=1)
+    assert "cache" not in capsys.readouterr().out
+    fit(tmp_path, verbose=1)
+    assert "2 of them from the cache" in capsys.readouterr().out
+
+
+def test_damaged_entries_are_computed_again(tmp_path):
+    whole = fit(tmp_path)
+    first, second = sorted(tmp_path.iterdir())
+    first.write_bytes(first.read_bytes()[:100])
+    content = bytearray(second.read_bytes())
+    content[-200] ^= 1
+    second.write_bytes(content)
+    again = fit(tmp_path)
+    assert again.n_cached_ == 0
+    np.testing.assert_array_equal(again.cv_results_["mean_test_score"], whole.cv_results_["mean_test_score"])
+    assert fit(tmp_path).n_cached_ == 2
+
+
+def own_kernel(A, B):
+    return A @ B.T
+
+
+@pytest.mark.parametrize("kernel", [own_kernel, lambda A, B: A @ B.T, partial(own_kernel)])
+def test_code_of_the_user_is_refused_as_it_may_change(tmp_path, kernel):
+    with pytest.raises(ValueError, match=r"a cache cannot tell when .*, code of yours, changes"):
+        fit(tmp_path, estimator__kernels=[kernel])
+    assert not list(tmp_path.iterdir())
+    assert fit(None, estimator__kernels=[kernel]).n_cached_ == 0
+
+
+class TestCompare:
+    @pytest.fixture
+    def compare(self, tmp_path, capsys):
+        rows = [f"{task},{x},{y}" for task, (x, _), y in zip(TASKS, X.tolist(), Y.tolist(), strict=True)]
+
+        def run(*more, first_row=rows[0]):
+            table = tmp_path / "t.csv"
+            table.write_text("\n".join(["task,x,y", first_row, *rows[1:]]))
+            argv = ["compare", str(table), "--task", "task", "--target", "y", "--folds", "2", "--models", "OLS", "AVG"]
+            assert cli.main([*argv, "--cache", str(tmp_path / "cache"), *more]) == 0
+            said = capsys.readouterr()
+            warned = [line for line in said.err.splitlines() if "warning: " in line]
+            return said.out, said.err.count("from the cache"), warned
+
+        return run
+
+    def test_a_second_time_all_is_found_and_the_table_is_the_same(self, compare):
+        first, second, third = compare(), compare(), compare("--jobs", "2")
+        assert (first[1], second[1], third[1]) == (0, 4, 4)
+        assert first[0] == second[0] == third[0] and not first[2]
+
+    def test_whatever_changes_is_computed_again(self, compare):
+        compare()
+        # A score of predictions, not of another kind, is computed from what is there.
+        assert compare("--scoring", "neg_mean_absolute_error")[1] == 4
+        assert compare("--set", "C=2")[1] == 2
+        assert compare("--seed", "1")[1] == 0
+        assert compare(first_row=f"a,{X[0, 0] + 1e-9},{Y[0]}")[1] == 0
+        # Where the row is held out, what is said of it does not depend on its target.
+        assert compare(first_row=f"a,{X[0, 0]},{Y[0] + 1e-9}")[1] == 2
+
+    def test_warnings_are_told_again(self, compare):
+        more = ("--models", "MK-MTRL", "--set", "max_iter=1", "tol=1e-12")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            first, second = compare(*more), compare(*more)
+        assert (first[1], second[1]) == (0, 2)
+        assert first[2] == second[2] and len(first[2]) >= 2 and "max_iter" in first[2][0]
+
+
+class TestFingerprint:
+    def test_it_is_the_same_in_every_process(self):
+        code = (
+            "import numpy as np\nfrom kernelkin import MKMTRLRegressor, gaussian_kernels\n"
+            "from kernelkin.fingerprint import fingerprint\n"
+            "print(fingerprint(MKMTRLRegressor(gaussian_kernels()), {'b', 'a', 'c'}, np.random.RandomState(0)))"
+        )
+        found = {
+            subprocess.run(
+                [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+            ).stdout
+            for seed in ("1",)
+        }
+        here = fingerprint(MKMTRLRegressor(gaussian_kernels()), {"b", "a", "c"}, np.random.RandomState(0))
+        assert found == {here + "\n"}
+
+    def test_no_two_things_share_one(self):
+        things = [
+            None, True, 1, 1.0, "1", b"1", np.int64(1), np.float64(1), np.float32(1), [1], (1,), {1}, frozenset({1}),
+            {1: 1}, [[1]], [1, None], [None, 1], np.array([1]), np.array([1.0]), np.array([[1]]), np.array(1), "",
+            np.array(["1"]), np.array([1], dtype=object), np.array(["1"], dtype=object), np.zeros(0), np.zeros((0, 1)),
+            range(1), range(2), slice(1), slice(2), 0.1 + 0.2, 0.3, -0.0, 0.0, float("nan"), float("inf"), [], (), {},
+            ["ab", "c"], ["a", "bc"], np.array([1], dtype=">i8"), np.random.RandomState(0), np.random.RandomState(1),
+            np.random.default_rng(0), np.random.default_rng(1), MKMTRLRegressor, MKMTRLClassifier, MKMTRLRegressor(),
+            MKMTRLClassifier(), MKMTRLRegressor(C=2.0), MKMTRLRegressor(mu=2.0), linear_kernels(), gaussian_kernels(),
+        ]  # fmt: skip
+        assert len({fingerprint(thing) for thing in things}) == len(things)
+
+    def test_what_says_the_same_has_the_same(self):
+        assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
+        assert fingerprint(X) == fingerprint(np.asfortranarray(X)) == fingerprint(X[::-1][::-1])
+        assert fingerprint([X, X]) == fingerprint([X, X.copy()])
+
+
+def test_processes_write_one_file_and_read_it_whole(tmp_path):
+    code = (
+        "import sys\nfrom kernelkin.storage import Folder\nfolder = Folder(sys.argv[1])\n"
+        "for size in range(1, 100):\n"
+        "    folder.write('same', sys.argv[2].encode() * 997 * size)\n"
+        "    content = folder.read('same')\n"
+        "    assert len(content) % 997 == 0 and len(set(content)) == 1, len(content)\n"
+    )
+    processes = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), letter]) for letter in "ab"]
+    assert [process.wait() for process in processes] == [0, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["same"]

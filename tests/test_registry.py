@@ -15,14 +15,11 @@ CASES = {estimator.__name__: (model, estimator) for model in models() for estima
 LONG = {name: case for name, case in CASES.items() if not case[0].needs_wide}
 KERNEL = {name: case for name, case in LONG.items() if "kernels" in case[1]().get_params()}
 QUICK = {"n_rounds": 200, "max_iter": 1000, "random_state": 0}
-# Trained to a gap, so that fits of the same problem posed twice agree to that gap and not to rounding.
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 # What scikit-learn's checks may find, and why.
 EXPECTED = {
     "TwoStageMKMTRLClassifier": {WEIGHTS: "pairs of rows are drawn at random, and a repeated row is drawn more often"},
     "TwoStageMKMTRLRegressor": {WEIGHTS: "pairs of rows are drawn at random, and a repeated row is drawn more often"},
-    "MTFLClassifier": {WEIGHTS: "equal to the tolerance of the fit, not to 1e-7"},
-    "MTRLClassifier": {WEIGHTS: "equal to the tolerance of the fit, not to 1e-7"},
 }
 
 

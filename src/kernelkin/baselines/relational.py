@@ -19,7 +19,7 @@ from ..objective import Objective
 from ..penalties import effective_rank
 from ..solvers import Solution
 from .pooled import PooledKernel, pool_kernels
-from .spectral import SpectralForm, SpectralPenalty, spectral_form, unit_root
+from .spectral import SpectralForm, SpectralObjective, SpectralPenalty, spectral_form, unit_root
 from .spectral_solvers import SPECTRAL_SOLVERS
 
 
@@ -57,7 +57,8 @@ class OneKernelEstimator(WatchedEstimator):
         machines = self._machines(data)
         pool = pool_kernels(data, self._fit_kernels(data), self.normalize)
         form = spectral_form(pool, data.rows, machines)
-        solution = self._solve(Objective(form, form.machines, self._learner(), self._spectral_penalty(), 1.0))
+        objective = SpectralObjective(form, form.machines, self._learner(), self._spectral_penalty(), 1.0)
+        solution = self._solve(objective)
         self._store_spectral(data, pool, form, solution)
         return self
 

@@ -53,6 +53,8 @@ def read_couplings(couplings: Any, tasks: np.ndarray) -> tuple[Coupling, ...]:
 
 def connected_tasks(couplings: Sequence[Coupling], n_tasks: int) -> list[np.ndarray]:
     """The tasks of each machine: those that couplings link, directly or through others."""
+    if not couplings:
+        return list(np.arange(n_tasks)[:, np.newaxis])
     from scipy.sparse.csgraph import connected_components
 
     linked = np.eye(n_tasks, dtype=bool)

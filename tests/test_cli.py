@@ -2,6 +2,7 @@ import builtins
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +59,20 @@ def test_an_error_without_words_is_named(only, capsys):
     only(run)
     assert cli.main(["try"]) == 1
     assert "error: MemoryError" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_named(only, capsys):
+    only(lambda arguments, terminal: Path("nowhere.csv").read_text())
+    assert cli.main(["try"]) == 1
+    assert capsys.readouterr().err.startswith("kernelkin: error: No such file or directory: 'nowhere.csv'")
+
+
+def test_the_first_help_shows_a_session_and_the_exit_codes(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    out = capsys.readouterr().out
+    assert "a session:\n  kernelkin fit" in out
+    assert "0 done, 1 failed, 2 called wrongly, 130 interrupted" in out
 
 
 def test_an_interrupt_has_a_code_of_its_own(only, capsys):

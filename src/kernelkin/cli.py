@@ -16,6 +16,14 @@ from .commands.terminal import Terminal
 from .experiments import command as reproduction
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+SESSION = f"""\
+a session:
+  kernelkin fit shops.csv --task shop --target sales --cv -o sales.skops
+  kernelkin report sales.skops -o report.html
+  kernelkin predict sales.skops new.csv -o predictions.csv
+
+`kernelkin COMMAND --help` has examples of each.
+exit codes: 0 done, {FAILED} failed, {USAGE} called wrongly, {INTERRUPTED} interrupted"""
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,8 @@ def build_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="kernelkin",
         description="Multi-task multiple kernel learning: which kernels each task should use, and how tasks relate.",
+        epilog=SESSION,
+        formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"kernelkin {__version__}")
     # The same option before and after the command; suppressed, so that the second does not undo the first.
@@ -127,6 +137,8 @@ def _let_go_of_stdout() -> None:
 
 
 def _one_line(error: BaseException | str) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        error = f"{error.strerror}: {str(error.filename)!r}"
     return " ".join(str(error).split()) or type(error).__name__
 
 

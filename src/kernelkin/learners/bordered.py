@@ -53,14 +53,8 @@ class _Dense:
 
     def __init__(self, gram: np.ndarray, root: np.ndarray, basis: np.ndarray) -> None:
         self.basis = basis
-        scaled = root * gram
-        scaled *= root.T
-        if basis.size:
-            image = scaled @ basis
-            image -= 0.5 * basis @ (basis.T @ image)
-            # In place and in the upper triangle alone: passes over the matrix take nearly as long as its factorisation.
-            scaled = dsyr2k(-1.0, basis, image, beta=1.0, c=scaled.T, lower=1, overwrite_c=1).T
-        self.factor = _factorise(scaled)
+        factor = _cholesky(_projected(gram, root, basis))
+        self.factor = _Spectral(_projected(gram, root, basis)) if factor is None else factor
 
     def solve(self, target: np.ndarray) -> np.ndarray:
         return self.factor.solve(self._project(target))
@@ -91,16 +85,27 @@ class _Structured:
         return target.T @ self.solve(target)
 
 
-def _factorise(scaled: np.ndarray) -> _Cholesky | _Spectral:
-    """I + S for positive semi-definite S (n, n), of which the upper triangle is read.
+def _projected(gram: np.ndarray, root: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """`root G root'`, projected to the complement of `basis` in its upper triangle; the lower one is not to be read."""
+    scaled = root * gram
+    scaled *= root.T
+    if not basis.size:
+        return scaled
+    image = scaled @ basis
+    image -= 0.5 * basis @ (basis.T @ image)
+    # In place and in one triangle alone: passes over the matrix take nearly as long as its factorisation.
+    return dsyr2k(-1.0, basis, image, beta=1.0, c=scaled.T, lower=1, overwrite_c=1).T
 
-    Its eigenvalues are at least one, so the Cholesky factor exists unless C is so large that the rounding of G shows;
-    then the eigenvalues of S that should be zero are set to zero.
+
+def _cholesky(scaled: np.ndarray) -> _Cholesky | None:
+    """The factor of I + S for positive semi-definite S (n, n), in the memory of its upper triangle.
+
+    The eigenvalues are at least one, so it exists unless C is so large that the rounding of G shows; then those of S
+    that should be zero have to be set to zero.
     """
-    shifted = scaled.copy()
-    shifted[np.diag_indices_from(shifted)] += 1.0
-    factor, failed = dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)
-    return _Spectral(scaled) if failed else _Cholesky(factor)
+    scaled[np.diag_indices_from(scaled)] += 1.0
+    factor, failed = dpotrf(scaled.T, lower=1, clean=0, overwrite_a=1)
+    return None if failed else _Cholesky(factor)
 
 
 class _Cholesky:

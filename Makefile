@@ -5,13 +5,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 BENCH_STAMP := $(VENV)/.installed-bench
+MIN_VENV := .venv-min
+MIN_STAMP := $(MIN_VENV)/.installed
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test test-min lint docs bench clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --editable ".[test,lint]"
 	touch $(STAMP)
 
 $(DOCS_STAMP): pyproject.toml
@@ -26,11 +28,21 @@ $(BENCH_STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	touch $(BENCH_STAMP)
 
+$(MIN_STAMP): pyproject.toml requirements-min.txt
+	test -x $(MIN_VENV)/bin/python || $(PYTHON) -m venv $(MIN_VENV)
+	$(MIN_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(MIN_VENV)/bin/python -m pip install --quiet --requirement requirements-min.txt
+	$(MIN_VENV)/bin/python -m pip install --quiet --no-deps --editable .
+	touch $(MIN_STAMP)
+
 demo: $(STAMP)
 	$(BIN)/kernelkin demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+test-min: $(MIN_STAMP)
+	$(MIN_VENV)/bin/python -m pytest -n auto --dist worksteal
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -44,4 +56,4 @@ bench: $(BENCH_STAMP)
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) docs/_build docs/gallery docs/generated build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(MIN_VENV) docs/_build docs/gallery docs/generated build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

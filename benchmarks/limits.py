@@ -1,7 +1,8 @@
 """How fast the machine is, and how far from that an evaluation is: all machines solved at one set of kernel weights.
 
-What must be done, at the least: read the Gram stack (all of it to combine it, one triangle for the quadratic forms),
-for which the rate is that of a triad; and the products and factorisations, for which it is that of a large product.
+What must be done, at the least: read the Gram stack twice (to combine it, and to multiply it by the dual variables), for
+which the rate is that of a triad; and these products, with ridge also a factorisation for each task and K solves for
+the curvature, for which the rate is that of a large product.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ def against_limit(
     fit(model)
     model.set_params(callback=None)
     squares = sum(n**2 for n in sizes)
-    factorisations = n_tasks * sum(n**3 / 3 for n in sizes) if ridge else 0.0
-    memory = 1.5 * 8 * n_kernels * squares / rates(threads()).bandwidth
-    work = (3 * n_kernels * n_tasks * squares + factorisations) / rates(threads()).products
+    factorisations = n_tasks * sum(n**3 / 3 + n_kernels * n**2 for n in sizes) if ridge else 0.0
+    memory = 2 * 8 * n_kernels * squares / rates(threads()).bandwidth
+    work = (4 * n_kernels * n_tasks * squares + factorisations) / rates(threads()).products
     took = (ticks[-1] - ticks[0]) / max(len(ticks) - 1, 1)
     return {
         "evaluations": len(ticks),

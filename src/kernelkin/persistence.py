@@ -207,9 +207,10 @@ def _read_schema(path: Any, fields: Any, model: Any) -> TableSchema | None:
         schema = TableSchema.from_json(fields)
     except ValueError as error:
         raise ModelFileError(f"{path} was changed or damaged: {error}") from error
-    if len(schema.features) != model.n_features_in_:
+    fitted_to = getattr(model, "n_features_in_", None)
+    if len(schema.features) != fitted_to:
         raise ModelFileError(
             f"{path} was changed or damaged: its table has {len(schema.features)} features, and its model was fitted "
-            f"to {model.n_features_in_}"
+            f"to {fitted_to!r:.80}"
         )
     return schema

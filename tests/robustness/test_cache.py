@@ -171,6 +171,18 @@ class TestCompare:
         assert first[2] == second[2] and len(first[2]) >= 2 and "max_iter" in first[2][0]
 
 
+def test_fit_keeps_its_searches(tmp_path, capsys):
+    rows = [f"{task},{x},{y}" for task, (x, _), y in zip(TASKS, X.tolist(), Y.tolist(), strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["task,x,y", *rows]))
+    argv = ["fit", str(tmp_path / "t.csv"), "--task", "task", "--target", "y", "--model", "AVG", "--test-size", "0"]
+    argv += ["-o", str(tmp_path / "m.skops"), "--cache", str(tmp_path / "cache")]
+    assert cli.main(argv) == 1
+    assert "--cache keeps pieces of cross-validation: it needs --cv" in capsys.readouterr().err
+    for told in (False, True):
+        assert cli.main([*argv, "--cv"]) == 0
+        assert ("AVG: 30 pieces of cross-validation from the cache" in capsys.readouterr().err) == told
+
+
 class TestFingerprint:
     def test_it_is_the_same_in_every_process(self):
         code = (

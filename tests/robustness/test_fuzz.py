@@ -197,6 +197,14 @@ def test_a_schema_of_another_model(saved, tmp_path):
         load_model(tmp_path / "m.skops")
 
 
+def test_a_model_that_does_not_say_what_it_was_fitted_to(saved, tmp_path):
+    tree = json.loads(saved["schema.json"])
+    del tree["content"]["content"]["n_features_in_"]
+    write(tmp_path / "m.skops", {**saved, "schema.json": json.dumps(tree).encode()})
+    with pytest.raises(ModelFileError, match="its model was fitted to None"):
+        load_model(tmp_path / "m.skops")
+
+
 def test_a_score_that_was_changed_by_hand_is_noticed(saved, tmp_path):
     known = json.loads(saved["kernelkin.json"])
     known["about"]["scores"] = [0.99]

@@ -7,8 +7,9 @@ One compiled solver of
 with ``lo <= 0 <= hi``. The hinge loss has p = y, epsilon = 0 and a box on one side of zero; the epsilon-insensitive
 loss a box on both. Each step moves a pair of rows of the group that violates the optimality conditions most, chosen
 by second-order information (Fan, Chen and Lin, 2005); without intercepts it moves single rows. A step stops at
-a = 0, where |a| has its kink. Import this module lazily: numba is slow to import. It also caches what it compiled by
-the date of this file alone, so touch this file after a change in `steps` or `intercepts`.
+a = 0, where |a| has its kink. Where steps creep, all free rows leap at once now and then. Import this module lazily:
+numba is slow to import. It also caches what it compiled by the date of this file alone, so touch this file after a
+change in `steps`, `leaps` or `intercepts`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,14 @@ from numba import njit, uint64
 
 from .base import DualSolution, Machine
 from .intercepts import best_intercept, piecewise_loss
+from .leaps import leap
 from .steps import TINY, State, burst, extremes, kinks, steepest
 
+# Steps at most: this many, or this many for each row.
 _MAX_STEPS = 10_000_000
+_MAX_STEPS_PER_ROW = 10_000
+# Steps for each row after which they creep.
+_CREEP = 50
 # A machine so small that it costs next to nothing is solved to this gap whatever is asked for: then a fit does not
 # depend on how its rows are written (a row of weight two, or the row twice), and its gradients are exact.
 _EXACT = 1e-11
@@ -79,12 +85,13 @@ def _solve_output(s, intercept, tol):
     _make_feasible(s)
     _refresh(s)
     fresh, stalled, steps, idle, best = True, False, 0, 0, np.inf
+    leap_at, leapt = _CREEP * n, 0.0
     while True:
         lin, quad, primal = _measure(s, intercept)
         gap, target = primal - lin + quad, tol * max(abs(primal), TINY)
         if gap <= target and steps * n < _FREE:
             target = _EXACT * max(abs(primal), TINY)
-        over = gap <= target or steps >= max(_MAX_STEPS, 100 * n)
+        over = gap <= target or steps >= min(_MAX_STEPS, _MAX_STEPS_PER_ROW * n)
         if (over or stalled) and not fresh:
             # Never certify with a slope that was only updated: rounding has made it drift.
             _make_feasible(s)
@@ -102,6 +109,35 @@ def _solve_output(s, intercept, tol):
         # Perhaps nothing is left but rounding: then the gap will not fall any more. (The gap is of first order in the
         # violation but the gain of second, so a gain far below the rounding of the dual value still counts.)
         stalled = violation <= max(floor, noise) or (done >= n and gain <= 1e-26 * abs(lin - quad))
+        if steps >= leap_at:
+            # As much work in leaps as in steps, and less of it where leaps are of no use.
+            work, useful = _try_leap(s, float(steps) * n - leapt)
+            leapt, fresh = leapt + work, fresh or work > 0.0
+            leap_at = steps + n if useful else 2 * steps
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _try_leap(s, budget):
+    """Leap, and back where rounding makes that no gain; the work done, and whether it was of use."""
+    _make_feasible(s)
+    _refresh(s)
+    before, value = s.a.copy(), _dual_value(s)
+    work = leap(s, budget)
+    _make_feasible(s)
+    _refresh(s)
+    useful = _dual_value(s) > value
+    if not useful:
+        s.a[:] = before
+        _refresh(s)
+    return work, useful
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _dual_value(s):
+    value = 0.0
+    for i in range(len(s.a)):
+        value += 0.5 * s.a[i] * (s.p[i] + s.slope[i]) - s.epsilon * abs(s.a[i])
+    return value
 
 
 @njit(cache=True, nogil=True, fastmath=False, error_model="numpy")

@@ -114,7 +114,7 @@ def _partner(slope, up, down, diagonal, gram, i, first, last):
 def _move_pair(gram, lo, hi, epsilon, a, slope, up, down, i, j, curvature):
     """Raise row i and lower row j by the same amount; the gain in the dual."""
     violation = slope[i] + up[i] - (slope[j] + down[j])
-    top, bottom = _next_above(a[i], hi[i], epsilon), _next_below(a[j], lo[j], epsilon)
+    top, bottom = next_above(a[i], hi[i], epsilon), next_below(a[j], lo[j], epsilon)
     delta = min(violation / curvature, top - a[i], a[j] - bottom)
     a[i] = top if delta == top - a[i] else a[i] + delta
     a[j] = bottom if delta == a[j] - bottom else a[j] - delta
@@ -130,7 +130,7 @@ def _move_one(gram, diagonal, lo, hi, epsilon, a, slope, up, down, i):
     """Move row i alone to the best of its own values; the gain in the dual."""
     rise, fall = slope[i] + up[i], -slope[i] - down[i]
     curvature = max(diagonal[i], TINY)
-    end = _next_above(a[i], hi[i], epsilon) if rise > fall else _next_below(a[i], lo[i], epsilon)
+    end = next_above(a[i], hi[i], epsilon) if rise > fall else next_below(a[i], lo[i], epsilon)
     delta = min(max(rise, fall) / curvature, abs(end - a[i]))
     signed = delta if rise > fall else -delta
     a[i] = end if delta == abs(end - a[i]) else a[i] + signed
@@ -149,12 +149,12 @@ def kinks(a, lo, hi, epsilon):
 
 
 @njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _next_above(a, hi, epsilon):
+def next_above(a, hi, epsilon):
     """How far a may rise: to its bound, or to the kink at zero."""
     return 0.0 if epsilon > 0.0 and a < 0.0 else hi
 
 
 @njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _next_below(a, lo, epsilon):
+def next_below(a, lo, epsilon):
     """How far a may fall: to its bound, or to the kink at zero."""
     return 0.0 if epsilon > 0.0 and a > 0.0 else lo

@@ -21,6 +21,8 @@ SMALLEST_FONT = 5.0
 LARGEST_FONT = 10.0
 # The longest side of a picture, in inches: 139 names next to each other can be read.
 LONGEST = 13.0
+# The letters of a name that are drawn.
+LONGEST_NAME = 30
 # Cells of a heatmap have numbers in them where both sides have at most this many.
 NUMBERED = 12
 
@@ -44,13 +46,33 @@ def extent(n: int, each: float, least: float, most: float) -> float:
     return float(np.clip(n * each, least, most))
 
 
+def room(labels: Sequence[Any] | np.ndarray, side: float) -> float:
+    """How far names reach, in inches, where they are drawn next to each other along a side of this many inches."""
+    return text_width(labels, np.clip(0.9 * 72 * side / len(labels), SMALLEST_FONT, LARGEST_FONT))
+
+
+def text_width(labels: Sequence[Any] | np.ndarray, size: float) -> float:
+    """The width of the longest name, in inches, about."""
+    return 0.6 * size / 72 * max(len(shorten(label)) for label in labels)
+
+
+def shorten(label: Any) -> str:
+    """The beginning and the end of a name that is too long to be drawn.
+
+    >>> shorten("The Grammar School of the Town of Little Snoring")
+    'The Grammar Sc…Little Snoring'
+    """
+    text, half = str(label), LONGEST_NAME // 2 - 1
+    return text if len(text) <= LONGEST_NAME else f"{text[:half]}…{text[-half - 1 :].strip()}"
+
+
 def label_ticks(axis: XAxis | YAxis, labels: Sequence[Any] | np.ndarray) -> None:
     """One tick for each label at 0, 1, ...: smaller where they are many, and every second or third past that."""
     pitch = 0.9 * _length(axis) / len(labels)
     step = int(np.ceil(SMALLEST_FONT / pitch))
     shown = range(0, len(labels), step)
     size = min(LARGEST_FONT, step * pitch)
-    names = [str(labels[i]) for i in shown]
+    names = [shorten(labels[i]) for i in shown]
     upright = axis.axis_name == "x" and 0.7 * size * max(map(len, names)) > step * pitch
     axis.set_ticks(list(shown), labels=names, size=size, rotation=90 if upright else 0)
     axis.set_tick_params(length=2 if len(labels) <= NUMBERED else 0)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ._axes import LONGEST, color_scale, extent, heatmap, label_ticks, new_axes, write_numbers
+from ._axes import LONGEST, color_scale, extent, heatmap, label_ticks, new_axes, room, write_numbers
 from ._order import leaf_order, weight_linkage
 
 # Above this many kernels their names cannot be read next to each other, and groups of them are drawn.
@@ -82,7 +82,8 @@ class KernelWeightsDisplay:
     def plot(self, ax: Any = None) -> KernelWeightsDisplay:
         """Draw on `ax`, or on a new figure."""
         T, K = self.weights.shape
-        self.ax_ = new_axes(ax, extent(K, 0.3, 3.0, 11.0), extent(T, 0.3, 1.8, LONGEST), (2.0, 1.8))
+        width, height = extent(K, 0.3, 3.0, 11.0), extent(T, 0.3, 1.8, LONGEST)
+        self.ax_ = new_axes(ax, width, height, (1.3 + room(self.tasks, height), 0.6 + room(self.kernels, width)))
         self.figure_, self.order_ = self.ax_.figure, self.order
         drawn = self.weights[self.order_]
         self.image_ = heatmap(self.ax_, drawn, 0.0, drawn.max() or 1.0, aspect="auto")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ._axes import LONGEST, extent, label_ticks, new_axes
+from ._axes import LONGEST, extent, label_ticks, new_axes, room
 
 OWN = "own"
 # Neighbours differ in lightness, so they are told apart in grey too; the own part, which comes last, is the lightest.
@@ -69,7 +69,8 @@ class PartSharesDisplay:
     def plot(self, ax: Any = None) -> PartSharesDisplay:
         """Draw on `ax`, or on a new figure."""
         T = len(self.tasks)
-        self.ax_ = new_axes(ax, 5.5, extent(T, 0.32, 1.2, LONGEST))
+        height = extent(T, 0.32, 1.2, LONGEST)
+        self.ax_ = new_axes(ax, 5.5, height, (0.5 + room(self.tasks, height), 1.0))
         self.figure_, self.order_ = self.ax_.figure, self.order
         shades = [SHADES[i % len(SHADES)] for i in range(len(self.couplings))]
         # What is shared first, so that it starts at zero and can be compared; what is a task's own fills up to one.

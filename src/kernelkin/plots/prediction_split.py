@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..data import listing
-from ._axes import COLORS, extent, label_ticks, new_axes
+from ._axes import COLORS, extent, label_ticks, new_axes, room
 
 # The kernels that get a bar of their own; the others are added up.
 SHOWN = 12
@@ -86,7 +86,8 @@ class PredictionSplitDisplay:
         """Draw on `ax`, or on a new figure."""
         self.labels_, self.values_ = self.bars
         n = len(self.labels_)
-        self.ax_ = new_axes(ax, 5.0, extent(n, 0.32, 1.2, 6.0), (2.0, 0.8))
+        height = extent(n, 0.32, 1.2, 6.0)
+        self.ax_ = new_axes(ax, 5.0, height, (0.2 + room(self.labels_, height), 0.8))
         self.figure_ = self.ax_.figure
         values = np.array(self.values_)
         starts = np.append(np.cumsum(values[:-1]) - values[:-1], 0.0)

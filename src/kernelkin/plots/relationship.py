@@ -8,7 +8,19 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ._axes import COLORS, LONGEST, color_scale, extent, heatmap, label_ticks, new_axes, write_numbers
+from ._axes import (
+    COLORS,
+    LONGEST,
+    color_scale,
+    extent,
+    heatmap,
+    label_ticks,
+    new_axes,
+    room,
+    shorten,
+    text_width,
+    write_numbers,
+)
 from ._graph import layout, strongest_links
 from ._order import correlation_linkage, leaf_order
 
@@ -69,12 +81,14 @@ class TaskRelationshipDisplay:
         """Draw on `ax`, or on a new figure; as a "heatmap" or as a "graph" of the strongest links."""
         if kind not in ("heatmap", "graph"):
             raise ValueError(f"kind is 'heatmap' or 'graph', not {kind!r}")
+        self.order_ = self.order
         side = extent(len(self.tasks), 0.36, 3.0, LONGEST)
-        self.ax_ = new_axes(ax, side, side, (1.6, 1.6))
-        self.figure_, self.order_ = self.ax_.figure, self.order
-        return self._plot_heatmap() if kind == "heatmap" else self._plot_graph()
+        return self._plot_heatmap(ax, side) if kind == "heatmap" else self._plot_graph(ax, side)
 
-    def _plot_heatmap(self) -> TaskRelationshipDisplay:
+    def _plot_heatmap(self, ax: Any, side: float) -> TaskRelationshipDisplay:
+        names = room(self.tasks, side)
+        self.ax_ = new_axes(ax, side, side, (1.2 + names, 1.2 + names))
+        self.figure_ = self.ax_.figure
         drawn = self.correlation[np.ix_(self.order_, self.order_)]
         self.image_ = heatmap(self.ax_, drawn, *self.limits)
         self.texts_ = write_numbers(self.image_, drawn)
@@ -99,9 +113,13 @@ class TaskRelationshipDisplay:
         self.tree_ax_.set(xlim=(-0.5, len(self.tasks) - 0.5), ylim=(0, None))
         self.tree_ax_.axis("off")
 
-    def _plot_graph(self) -> TaskRelationshipDisplay:
+    def _plot_graph(self, ax: Any, side: float) -> TaskRelationshipDisplay:
         from matplotlib.collections import LineCollection
 
+        # Names stand beside the points, on the outer side.
+        names = text_width(self.tasks, self._graph_font)
+        self.ax_ = new_axes(ax, side + 2 * names, side, (1.0, 0.2))
+        self.figure_ = self.ax_.figure
         self.positions_, self.edges_ = layout(self.correlation), strongest_links(self.correlation)
         strength = self.correlation[tuple(self.edges_.T)]
         self.lines_ = LineCollection(
@@ -111,10 +129,14 @@ class TaskRelationshipDisplay:
         self.ax_.add_collection(self.lines_)
         self._draw_tasks()
         self.ax_.set_aspect("equal")
-        self.ax_.margins(0.1)
+        self.ax_.margins(0.1 + 1.2 * names / side, 0.1)
         self.ax_.axis("off")
         self.colorbar_ = self.figure_.colorbar(self.lines_, ax=self.ax_, label="correlation", shrink=0.6)
         return self
+
+    @property
+    def _graph_font(self) -> float:
+        return 10.0 if len(self.tasks) <= MANY_TASKS else 6.0
 
     def _draw_tasks(self) -> None:
         from matplotlib.patheffects import withStroke
@@ -126,13 +148,13 @@ class TaskRelationshipDisplay:
         outward, shift = self.positions_ >= self.positions_.mean(axis=0), 6 if few else 3
         self.texts_ = [
             self.ax_.annotate(
-                str(task),
+                shorten(task),
                 position,
                 (shift if right else -shift, shift if above else -shift),
                 textcoords="offset points",
                 ha="left" if right else "right",
                 va="bottom" if above else "top",
-                size=10 if few else 6,
+                size=self._graph_font,
                 path_effects=[withStroke(linewidth=2, foreground="white")],
             )
             for task, position, (right, above) in zip(self.tasks, self.positions_, outward, strict=True)

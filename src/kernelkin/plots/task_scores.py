@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ._axes import COLORS, LONGEST, MARKERS, extent, label_ticks, new_axes
+from ._axes import COLORS, LONGEST, MARKERS, extent, label_ticks, new_axes, room
 
 # Above this many tasks the points are drawn small.
 FEW_TASKS = 40
@@ -93,7 +93,8 @@ class TaskScoresDisplay:
     def plot(self, ax: Any = None) -> TaskScoresDisplay:
         """Draw on `ax`, or on a new figure."""
         T = len(self.tasks)
-        self.ax_ = new_axes(ax, 5.5, extent(T, 0.32, 1.6, LONGEST))
+        height = extent(T, 0.32, 1.6, LONGEST)
+        self.ax_ = new_axes(ax, 5.5, height, (0.5 + room(self.tasks, height), 1.0))
         self.figure_, self.order_ = self.ax_.figure, self.order
         self.points_: dict[str, Any] = {}
         self._guide_the_eye()

@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+from kernelkin.plots import KernelWeightsDisplay, PartSharesDisplay, TaskRelationshipDisplay, TaskScoresDisplay
+
+TASKS = [f"the grammar school of the town with number {t}" for t in range(12)]
+rng = np.random.default_rng(0)
+WEIGHTS = rng.dirichlet(np.ones(5), size=12)
+R = np.corrcoef(WEIGHTS)
+DRAWN = {
+    "weights": lambda: KernelWeightsDisplay(
+        WEIGHTS, TASKS, [f"a column with a long name {k}" for k in range(5)]
+    ).plot(),
+    "heatmap": lambda: TaskRelationshipDisplay(R, TASKS).plot(),
+    "graph": lambda: TaskRelationshipDisplay(R, TASKS).plot(kind="graph"),
+    "scores": lambda: TaskScoresDisplay({"ours": rng.random(12), "theirs": rng.random(12)}, TASKS).plot(),
+    "parts": lambda: PartSharesDisplay(np.full((12, 2), 0.5), TASKS, ["common"]).plot(),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_long_names_are_shortened_and_inside_the_picture(name):
+    display = DRAWN[name]()
+    display.figure_.canvas.draw()  # the layout warns, and warnings are errors, where it finds no room
+    texts = display.texts_ if name == "graph" else [*display.ax_.get_yticklabels(), *display.ax_.get_xticklabels()]
+    texts = [text for text in texts if "…" in text.get_text()]
+    assert len(texts) >= len(TASKS)
+    inside = display.figure_.bbox.padded(1)
+    for text in texts:
+        box = text.get_window_extent()
+        assert inside.contains(box.x0, box.y0) and inside.contains(box.x1, box.y1), text.get_text()
+
+
+@pytest.mark.parametrize("name", ["weights", "heatmap"])
+def test_numbers_fit_into_their_cells(name):
+    display = DRAWN[name]()
+    display.figure_.canvas.draw()
+    assert len(display.texts_) == display.image_.get_array().size
+    cell = display.ax_.get_window_extent().width / display.image_.get_array().shape[1]
+    assert max(text.get_window_extent().width for text in display.texts_) < cell

@@ -1,8 +1,8 @@
 """How fast the machine is, and how far from that an evaluation is: all machines solved at one set of kernel weights.
 
-What must be done, at the least: read the Gram stack twice (to combine it, and to multiply it by the dual variables), for
-which the rate is that of a triad; and these products, with ridge also a factorisation for each task and K solves for
-the curvature, for which the rate is that of a large product.
+What must be done, at the least: read the Gram stack twice (to combine it, and to multiply it by the dual variables),
+for which the rate is that of a triad; and these products, with ridge also a factorisation for each task and K solves
+for the curvature, for which the rate is that of a large product.
 """
 
 from __future__ import annotations

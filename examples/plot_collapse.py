@@ -60,8 +60,10 @@ with warnings.catch_warnings():
     ).fit(data.X, data.y, tasks=data.tasks)
 
 figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
-for i, line in enumerate(np.array(ranks).T[:3]):
-    ax.semilogy(np.arange(1, len(line) + 1), np.maximum(line, 1e-12), label=f"singular value {i + 1}")
+looks = [("#0072B2", "-"), ("#E69F00", "--"), ("#000000", ":")]
+for i, (line, (color, style)) in enumerate(zip(np.array(ranks).T[:3], looks, strict=True)):
+    values = np.maximum(line, 1e-12)
+    ax.semilogy(np.arange(1, len(line) + 1), values, style, color=color, label=f"singular value {i + 1}")
 ax.set(xlabel="iteration of the alternation", ylabel="of the kernel weights")
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
@@ -79,7 +81,7 @@ for ax, (name, (rank, shrinkage)) in zip(axes, settings.items(), strict=True):
         warnings.simplefilter("ignore", CollapseWarning)
         model.fit(data.X, data.y, tasks=data.tasks)
     score = model.score(data.X_test, data.y_test, tasks=data.tasks_test)
-    image = ax.imshow(model.task_correlation_, vmin=-1, vmax=1, cmap="RdBu_r")
+    image = ax.imshow(model.task_correlation_, vmin=-0.5, vmax=1, cmap="YlGnBu")
     ax.set(title=f"{name}\neffective rank {model.effective_rank_:.2f}, test R² {score:.2f}", xlabel="task")
 axes[0].set_ylabel("task")
 figure.colorbar(image, ax=axes, label="correlation")

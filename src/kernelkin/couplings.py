@@ -34,6 +34,11 @@ class Coupling:
         return self.factor.shape[1] == 1 and bool(np.allclose(self.factor, 1.0))
 
 
+def width(couplings: Sequence[Coupling]) -> int:
+    """Dimensions of all couplings together."""
+    return sum(coupling.factor.shape[1] for coupling in couplings)
+
+
 def read_couplings(couplings: Any, tasks: np.ndarray) -> tuple[Coupling, ...]:
     """What a user passes as `couplings` -> couplings of these tasks.
 

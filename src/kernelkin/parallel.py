@@ -37,13 +37,18 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
+def count_workers(n_jobs: int | None) -> int:
+    """How many threads `n_jobs` stands for."""
+    from joblib import effective_n_jobs
+
+    return int(effective_n_jobs(n_jobs))
+
+
 class Workers:
     """`with Workers(n_jobs) as workers: workers.map(function, items)`, in order, by `n_jobs` threads."""
 
     def __init__(self, n_jobs: int | None = None) -> None:
-        from joblib import effective_n_jobs
-
-        self.n_jobs: int = effective_n_jobs(n_jobs)
+        self.n_jobs = count_workers(n_jobs)
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Workers:

@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from estimators.problems import long_data, wide_data
-from kernelkin import Kernel, MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, linear_kernels
+from kernelkin import Kernel, MKMTRLClassifier, MKMTRLRegressor, linear_kernels
 from kernelkin.exceptions import GramMemoryError
 from kernelkin.kernels.functions import Custom
 
@@ -195,30 +195,14 @@ def test_a_kernel_may_be_zero_on_the_rows_of_one_task():
 # Memory
 
 
-@pytest.mark.parametrize("form", ["long", "wide"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_grams_that_do_not_fit_are_refused_with_their_size(monkeypatch, form, dtype):
-    if form == "long":
-        rows, y, tasks, entries = X, Y, TASKS, 3 * 14**2
-    else:
-        (rows, y), tasks, entries = wide_data(), None, 20**2
-    size = 6 * entries * np.dtype(dtype).itemsize
-    kernels = gaussian_kernels() + linear_kernels()
-    monkeypatch.setattr("kernelkin.grams.build.available_memory", lambda: size - 1)
-    with pytest.raises(GramMemoryError, match=rf"need {size / 2**30:.3g} GiB .*fewer kernels or rows.*float32"):
-        fit(X=rows.astype(dtype), y=y, tasks=tasks, kernels=kernels)
-    monkeypatch.setattr("kernelkin.grams.build.available_memory", lambda: size)
-    fit(X=rows.astype(dtype), y=y, tasks=tasks, kernels=kernels)
-
-
 def test_memory_is_asked_for_before_any_kernel_is_evaluated(monkeypatch):
-    monkeypatch.setattr("kernelkin.grams.build.available_memory", lambda: 0)
+    monkeypatch.setattr("kernelkin.grams.memory.available_memory", lambda: 0)
     with pytest.raises(GramMemoryError):
         fit(kernels=never)
 
 
 def test_there_is_memory():
-    from kernelkin.grams.build import available_memory
+    from kernelkin.grams.memory import available_memory
 
     assert available_memory() > 2**20
 

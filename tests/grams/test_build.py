@@ -6,7 +6,7 @@ import pytest
 from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.data import read_training
 from kernelkin.grams import SharedGrams, TaskGrams, build_grams, task_functions
-from kernelkin.grams.build import check_memory, gram_bytes, raw_grams, scale_grams
+from kernelkin.grams.build import raw_grams, scale_grams
 from kernelkin.grams.expansion import make_expansion
 from kernelkin.kernels import SCALINGS, evaluate, fit_kernels
 
@@ -106,13 +106,6 @@ def test_scaling_a_part_of_raw_stacks_is_building_from_that_part(make):
         np.testing.assert_allclose(one, two, atol=1e-12)
     for one, two in zip(cut_bank.scalings, fresh_bank.scalings, strict=True):
         np.testing.assert_allclose(one.factor, two.factor)
-
-
-def test_memory_counts_every_stack():
-    assert gram_bytes([10, 20], 3, 8) == 3 * 8 * (100 + 400)
-    check_memory(0)
-    with pytest.raises(MemoryError):
-        check_memory(1 << 62)
 
 
 # Prediction

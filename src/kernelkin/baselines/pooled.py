@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 
 from ..data import TaskData
 from ..grams import KernelBank
-from ..grams.build import check_memory
+from ..grams.memory import check_memory
 from ..kernels import (
     FittedKernel,
     Scaling,

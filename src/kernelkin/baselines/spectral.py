@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from ..grams import Grams
-from ..grams.build import check_memory
+from ..grams.memory import check_memory
 from ..learners import DualSolution, Machine
 from ..objective import Evaluation, Objective
 from ..parallel import Each, serially

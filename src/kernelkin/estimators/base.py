@@ -9,21 +9,22 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Bunch
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..couplings import Coupling, connected_tasks
+from ..couplings import Coupling, connected_tasks, width
 from ..data import Queries, TaskData, read_queries, read_training
 from ..exceptions import warn_user
-from ..grams import Grams, KernelBank, build_grams, task_functions
+from ..grams import Grams, KernelBank, build_grams, plan_grams, task_functions
 from ..kernels import FittedKernel, fit_kernels, resolve_kernels
 from ..learners import SVM, SVR, Learner, Machine, Ridge
 from ..objective import Objective
-from ..parallel import Workers
+from ..parallel import Workers, count_workers
 from ..penalties import Penalty, effective_rank
 from ..solvers import SOLVERS, Run, Solution, Solver, Status
 from .scores import score_each_task
@@ -108,16 +109,39 @@ class MultiKernelEstimator(BaseEstimator):
             tasks with one row or one class, and parameters that do not fit the data. Then: kernels that are not finite,
             symmetric and positive semi-definite on the rows, or zero on all of them.
         GramMemoryError
-            Where the Gram matrices do not fit into memory.
+            Where the fit would need more memory than there is, or than ``KERNELKIN_MEMORY_GIB`` allows.
         """
         data, aside = self._set_aside(self._read(X, y, tasks, sample_weight))
         couplings = self._couplings(data.labels)
         pose = self._pose(data, couplings)
-        grams, bank = build_grams(data, self._fit_kernels(data), self.normalize, couplings)
+        grams, bank = build_grams(
+            data, self._fit_kernels(data), self.normalize, couplings, self._learner().name, count_workers(self.n_jobs)
+        )
         self._store(data, bank, couplings, self._solve(pose(grams)))
         if aside is not None:
             self._score_aside(aside)
         return self
+
+    @available_if(lambda self: type(self).fit is MultiKernelEstimator.fit)
+    def estimate_memory(self, X: Any, y: Any, tasks: Any = None) -> int:
+        """Bytes that `fit` of these data will take at its peak, besides the data; nothing is fitted.
+
+        `fit` refuses to start where this is more than the memory that is free, or than the environment variable
+        ``KERNELKIN_MEMORY_GIB`` allows. Kernels are fitted to count them and to see whether they have low rank.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelkin import MKMTRLRegressor
+        >>> X, Y = np.random.default_rng(0).normal(size=(1000, 3)), np.zeros((1000, 4))
+        >>> f"{MKMTRLRegressor().estimate_memory(X, Y) / 2**20:.0f} MiB"
+        '114 MiB'
+        """
+        model = clone(self)
+        data, _ = model._set_aside(model._read(X, y, tasks, None))
+        linked = width(model._couplings(data.labels))
+        plan = plan_grams(data, model._fit_kernels(data), self.normalize, linked)
+        return plan.peak_bytes(model._learner().name, count_workers(self.n_jobs))
 
     def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskData:
         return read_training(self, X, y, tasks, sample_weight, classification=is_classifier(self))

@@ -4,6 +4,7 @@ from .build import KernelBank, build_grams
 from .collections import Grams, SeparateGrams, SharedGrams, TaskGrams
 from .coupled import CoupledGrams
 from .functions import TaskFunctions, task_functions
+from .memory import plan_grams
 from .stack import GramStack
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "TaskFunctions",
     "TaskGrams",
     "build_grams",
+    "plan_grams",
     "task_functions",
 ]

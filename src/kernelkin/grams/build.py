@@ -6,19 +6,18 @@ which is what cross-validation lives on; `scale_grams` scales a set of raw stack
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..couplings import Coupling
+from ..couplings import Coupling, width
 from ..data import TaskData
-from ..exceptions import GramMemoryError
 from ..kernels import FittedKernel, Scaling, check_gram, check_precomputed, evaluate, fit_scaling
 from .collections import Grams, SharedGrams, TaskGrams
 from .coupled import CoupledGrams, FactorStack, LinkStack, PointStack
-from .lowrank import LowRankKernels, low_rank_kernels
+from .lowrank import LowRankKernels
+from .memory import check_memory, plan_grams
 from .stack import GramStack
 
 
@@ -72,22 +71,29 @@ def build_grams(
     kernels: Sequence[FittedKernel] | None,
     normalize: str | None,
     couplings: Sequence[Coupling] = (),
+    learner: str = "svm",
+    n_jobs: int = 1,
 ) -> tuple[Grams, KernelBank]:
     """Compute, check and scale the Gram matrices of every task; `kernels` None stands for precomputed ones."""
-    raw = raw_grams(data, kernels, normalize, linked=bool(couplings))
+    raw = raw_grams(data, kernels, normalize, width(couplings), learner, n_jobs)
     return scale_grams(raw, data, normalize, couplings, overwrite=True)
 
 
 def raw_grams(
-    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None, linked: bool = False
+    data: TaskData,
+    kernels: Sequence[FittedKernel] | None,
+    normalize: str | None,
+    linked: int = 0,
+    learner: str = "svm",
+    n_jobs: int = 1,
 ) -> RawGrams:
-    """Evaluate and check the kernels among the rows of each task, and of all tasks where these are linked."""
+    """Evaluate and check the kernels among the rows of each task, and of all tasks where these are linked.
+
+    `linked` counts the dimensions of couplings; `learner` and `n_jobs` say what a fit will need beside the Grams.
+    """
     row_sets = [np.arange(len(data.X))] if data.form == "wide" else list(data.rows)
-    n_kernels = data.X.shape[2] if kernels is None else len(kernels)
-    few = low_rank_kernels(data, kernels, normalize) if linked and data.form != "wide" else None
-    sizes = [len(rows) for rows in row_sets]
-    dense = linked and data.form != "wide" and few is None
-    check_memory(gram_bytes([*sizes, sum(sizes)] if dense else sizes, n_kernels, data.X.dtype.itemsize))
+    plan = plan_grams(data, kernels, normalize, linked)
+    check_memory(plan.peak_bytes(learner, n_jobs), plan.stack_bytes)
     if kernels is None:
         names = check_precomputed(np.moveaxis(data.X, 2, 0), normalize)
     else:
@@ -96,7 +102,7 @@ def raw_grams(
     present = np.any([_largest(stack) > 0 for stack in own], axis=0)
     if not present.all():
         raise ValueError(f"kernel {names[int(np.argmin(present))]!r} is zero on all training rows")
-    whole = _raw_stack(data, kernels, np.concatenate(data.rows)) if dense else few
+    whole = _raw_stack(data, kernels, np.concatenate(data.rows)) if plan.dense else plan.few
     return RawGrams(None if kernels is None else tuple(kernels), tuple(names), own, whole)
 
 
@@ -183,29 +189,3 @@ def _largest(stack: np.ndarray) -> np.ndarray:
     """(K,) the largest size of an entry of each Gram; NaN where there is one."""
     flat = stack.reshape(len(stack), -1)
     return np.maximum(flat.max(axis=1), -flat.min(axis=1))
-
-
-def gram_bytes(sizes: Sequence[int], n_kernels: int, itemsize: int) -> int:
-    """Bytes of the Gram stacks of sets of rows of these sizes."""
-    return sum(n_kernels * n * n * itemsize for n in sizes)
-
-
-def check_memory(needed: int) -> None:
-    """Refuse Gram matrices larger than the memory that is free."""
-    free = available_memory()
-    if needed > free:
-        raise GramMemoryError(
-            f"the Gram matrices need {needed / 2**30:.3g} GiB and {free / 2**30:.3g} GiB of memory are free: use the "
-            "TwoStageMKMTRL estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X for half "
-            "the size"
-        )
-
-
-def available_memory() -> int:
-    """Bytes of memory a process may still take; where the system does not say, all that the machine has."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            fields = dict(line.split(":") for line in file)
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))

@@ -151,3 +151,8 @@ def _runs(sizes: Sequence[int]) -> Iterator[range]:
             start, total = index, 0
         total += size
     yield range(start, len(sizes))
+
+
+def batch_bytes(sizes: Sequence[int]) -> int:
+    """Bytes of the largest batch of matrices of these sizes."""
+    return max(sum(sizes[run.start : run.stop]) for run in _runs(sizes))

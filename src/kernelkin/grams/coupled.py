@@ -23,6 +23,11 @@ from .stack import GramStack
 _WORTHWHILE = 0.5
 
 
+def is_worthwhile(width: int, n_rows: int) -> bool:
+    """Whether a factor of so many columns is used."""
+    return width <= _WORTHWHILE * n_rows
+
+
 class LinkStack(Protocol):
     """The kernels over the rows of all tasks (N in all, task by task), as far as couplings need them."""
 
@@ -127,7 +132,7 @@ class CoupledGrams:
         own = self._own_blocks(B, each)
         columns = [B[:, self.n_tasks + j] for j in range(len(self.factors))]
         width = self.link.rank * sum(factor.shape[1] for factor in self.factors)
-        if width <= _WORTHWHILE * sum(self.sizes):
+        if is_worthwhile(width, sum(self.sizes)):
             reach = self._reach([self.link.factor(b, each) for b in columns])
             return [BlockLowRank([own[t] for t in self.tasks[m]], [reach[t] for t in self.tasks[m]]) for m in machines]
         shared = np.zeros((sum(self.sizes), sum(self.sizes)))

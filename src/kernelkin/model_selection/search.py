@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..couplings import width
 from ..data import TaskData
 from ..grams.build import RawGrams, raw_grams, scale_grams
 from ..parallel import Workers
@@ -40,13 +41,14 @@ class RawStacks:
 
     def __init__(self, data: TaskData, lines: Sequence[Line]) -> None:
         self.data = data
-        self.linked = set()
+        self.linked: dict[tuple, int] = {}
         for line in lines:
             couplings = line.estimator._couplings(data.labels)
             # What is wrong with a candidate shows before any kernel is evaluated.
             line.estimator._pose(data, couplings)
             if couplings:
-                self.linked.add(_gram_key(line.params))
+                key = _gram_key(line.params)
+                self.linked[key] = max(self.linked.get(key, 0), width(couplings))
         self._key: tuple | None = None
         self._raw: RawGrams | None = None
 
@@ -57,7 +59,13 @@ class RawStacks:
             self._raw = None
             self._key = key
             kernels = estimator._fit_kernels(self.data)
-            self._raw = raw_grams(self.data, kernels, estimator.normalize, linked=key in self.linked)
+            self._raw = raw_grams(
+                self.data,
+                kernels,
+                estimator.normalize,
+                linked=self.linked.get(key, 0),
+                learner=estimator._learner().name,
+            )
         return self._raw
 
     def refit(self, estimator: Any, params: Params) -> None:

@@ -1,5 +1,6 @@
 import pytest
 
+from kernelkin import cli
 from kernelkin.commands import terminal
 from kernelkin.commands.terminal import PATIENCE, Terminal
 
@@ -27,3 +28,19 @@ def test_progress_tells_the_candidate_and_the_time_left(clock, capsys):
         "[1/2] MK-MTRL on 90 rows: candidate 20 of 20 on folds, about 20 s left",
         "[2/2] AVG on 90 rows, about 20 s left",
     ]
+
+
+@pytest.mark.parametrize(
+    "argv", [["fit", "--model", "AVG", "--test-size", "0"], ["compare", "--models", "AVG", "--folds", "2"]]
+)
+def test_cross_validation_tells_every_candidate(argv, folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(terminal, "PATIENCE", 0.0)
+    command, *more = argv
+    more += ["-o", str(tmp_path / "m.skops")] if command == "fit" else []
+    table = [str(folder / "sales.csv"), "--task", "shop", "--target", "sales", "--drop", "busy"]
+    assert cli.main([command, *table, "--cv", *more]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("[1/")]
+    counts = [line.split("candidate ")[1].split(" of ")[0] for line in told if "candidate" in line]
+    total = int(told[-1].split(" of ")[-1].split()[0])
+    assert counts == [str(i + 1) for i in range(total)]
+    assert total >= 10

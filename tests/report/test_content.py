@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 from numpy.testing import assert_allclose
@@ -57,6 +58,13 @@ def test_scores_are_those_of_the_model_s_tasks_in_its_order(many):
     assert_allclose(ours["values"], [0.5 + (n - 1) / 1000 for n in numbers])
     assert_allclose(average["values"], [0.5 - (n - 1) / 1000 for n in numbers])
     assert single["values"][content["tasks"].index("school 1")] is None
+
+
+def test_a_model_that_is_behind_says_so(few):
+    evaluation = {**few.about["evaluation"], "scores": {"MK-MTRL": [0.1, 0.2, 0.3], "AVG": [0.5, 0.5, 0.6]}}
+    behind = report_content(replace(few, about={"evaluation": evaluation}))["scores"]["verdict"]
+    assert behind.startswith("MK-MTRL is behind the average kernel, with parameters that were not chosen")
+    assert report_content(few)["scores"]["verdict"] == ""
 
 
 def test_what_a_model_has_not_is_left_out():

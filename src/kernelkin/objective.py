@@ -4,7 +4,7 @@
 
 `Objective.evaluate` solves the machines at one B. Its `primal` is a true upper bound on the optimum (each machine's
 primal value at the solution found, not its dual value), its `bound` a true lower bound, however roughly the machines
-were solved. So the gap of the two is honest whatever a solver does.
+were solved, and both leave room for rounding. So the gap of the two is honest whatever a solver does.
 """
 
 from __future__ import annotations
@@ -82,16 +82,18 @@ class Objective:
                 part = self.grams.quadratic_forms([dual.a for dual in solved], batch, each)
             Q += part
             duals += solved
-        lin = sum(dual.lin for dual in duals)
-        upper = sum(dual.primal for dual in duals)
+        lin, quad = sum(dual.lin for dual in duals), float(np.vdot(B, Q))
+        # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
+        rounding = abs(sum(dual.quad for dual in duals) - quad)
+        upper = sum(dual.primal for dual in duals) + rounding
         return Evaluation(
             B=B,
             duals=duals,
             Q=Q,
-            loss=lin - float(np.vdot(B, Q)),
+            loss=lin - quad,
             upper=upper,
             primal=upper + 0.5 * self.mu * self.penalty.value(B),
-            bound=lin + self.penalty.bound(Q, B, self.mu),
+            bound=lin + self.penalty.bound(Q, B, self.mu) - rounding,
             curvature=np.array(bends) if bends else None,
         )
 

@@ -8,6 +8,7 @@ import pytest
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MTRLRegressor, TwoStageMKMTRLRegressor
 from kernelkin.exceptions import GramMemoryError
 from kernelkin.grams.memory import memory_limit
+from kernelkin.model_selection import MKMTRLRegressorCV
 
 RNG = np.random.default_rng(0)
 
@@ -42,6 +43,16 @@ def test_the_estimate_is_right_within_a_fifth(shape, loss, dtype):
     model = MKMTRLClassifier(loss=loss, couplings=couplings, tol=0.5)
     model.fit(X[:60], y[:60], tasks=None if tasks is None else np.arange(60) % 2)  # what is compiled and imported once
     assert model.estimate_memory(X, y, tasks) == pytest.approx(peak(model, X, y, tasks), rel=0.2)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_cross_validation_is_estimated_too(monkeypatch, shape):
+    (X, y, tasks), couplings = SHAPES[shape]
+    asked = []
+    monkeypatch.setattr("kernelkin.grams.build.check_memory", lambda needed, stacks: asked.append(needed))
+    model = MKMTRLRegressorCV(grid={"C": [1.0, 10.0]}, couplings=couplings, tol=0.5, search_tol=0.5)
+    used = peak(model, X, y, tasks)
+    assert asked[0] == pytest.approx(used, rel=0.2)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

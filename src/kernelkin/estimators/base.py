@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..couplings import Coupling, connected_tasks, width
 from ..data import Queries, TaskData, read_queries, read_training
 from ..exceptions import warn_user
-from ..grams import Grams, KernelBank, build_grams, plan_grams, task_functions
+from ..grams import Grams, KernelBank, Use, build_grams, plan_grams, task_functions
 from ..kernels import FittedKernel, fit_kernels, resolve_kernels
 from ..learners import SVM, SVR, Learner, Machine, Ridge
 from ..objective import Objective
@@ -114,9 +114,7 @@ class MultiKernelEstimator(BaseEstimator):
         data, aside = self._set_aside(self._read(X, y, tasks, sample_weight))
         couplings = self._couplings(data.labels)
         pose = self._pose(data, couplings)
-        grams, bank = build_grams(
-            data, self._fit_kernels(data), self.normalize, couplings, self._learner().name, count_workers(self.n_jobs)
-        )
+        grams, bank = build_grams(data, self._fit_kernels(data), self.normalize, couplings, self._use())
         self._store(data, bank, couplings, self._solve(pose(grams)))
         if aside is not None:
             self._score_aside(aside)
@@ -141,7 +139,10 @@ class MultiKernelEstimator(BaseEstimator):
         data, _ = model._set_aside(model._read(X, y, tasks, None))
         linked = width(model._couplings(data.labels))
         plan = plan_grams(data, model._fit_kernels(data), self.normalize, linked)
-        return plan.peak_bytes(model._learner().name, count_workers(self.n_jobs))
+        return plan.peak_bytes(model._use())
+
+    def _use(self) -> Use:
+        return Use(self._learner().name, count_workers(self.n_jobs))
 
     def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskData:
         return read_training(self, X, y, tasks, sample_weight, classification=is_classifier(self))

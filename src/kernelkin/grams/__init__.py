@@ -4,7 +4,7 @@ from .build import KernelBank, build_grams
 from .collections import Grams, SeparateGrams, SharedGrams, TaskGrams
 from .coupled import CoupledGrams
 from .functions import TaskFunctions, task_functions
-from .memory import plan_grams
+from .memory import Use, plan_grams
 from .stack import GramStack
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "SharedGrams",
     "TaskFunctions",
     "TaskGrams",
+    "Use",
     "build_grams",
     "plan_grams",
     "task_functions",

@@ -17,8 +17,10 @@ from ..kernels import FittedKernel, Scaling, check_gram, check_precomputed, eval
 from .collections import Grams, SharedGrams, TaskGrams
 from .coupled import CoupledGrams, FactorStack, LinkStack, PointStack
 from .lowrank import LowRankKernels
-from .memory import check_memory, plan_grams
+from .memory import Use, check_memory, plan_grams
 from .stack import GramStack
+
+_FIT = Use()
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,10 @@ def build_grams(
     kernels: Sequence[FittedKernel] | None,
     normalize: str | None,
     couplings: Sequence[Coupling] = (),
-    learner: str = "svm",
-    n_jobs: int = 1,
+    use: Use = _FIT,
 ) -> tuple[Grams, KernelBank]:
     """Compute, check and scale the Gram matrices of every task; `kernels` None stands for precomputed ones."""
-    raw = raw_grams(data, kernels, normalize, width(couplings), learner, n_jobs)
+    raw = raw_grams(data, kernels, normalize, width(couplings), use)
     return scale_grams(raw, data, normalize, couplings, overwrite=True)
 
 
@@ -84,16 +85,15 @@ def raw_grams(
     kernels: Sequence[FittedKernel] | None,
     normalize: str | None,
     linked: int = 0,
-    learner: str = "svm",
-    n_jobs: int = 1,
+    use: Use = _FIT,
 ) -> RawGrams:
     """Evaluate and check the kernels among the rows of each task, and of all tasks where these are linked.
 
-    `linked` counts the dimensions of couplings; `learner` and `n_jobs` say what a fit will need beside the Grams.
+    `linked` counts the dimensions of couplings; `use` says what will be needed beside the Grams.
     """
     row_sets = [np.arange(len(data.X))] if data.form == "wide" else list(data.rows)
     plan = plan_grams(data, kernels, normalize, linked)
-    check_memory(plan.peak_bytes(learner, n_jobs), plan.stack_bytes)
+    check_memory(plan.peak_bytes(use), plan.stack_bytes)
     if kernels is None:
         names = check_precomputed(np.moveaxis(data.X, 2, 0), normalize)
     else:

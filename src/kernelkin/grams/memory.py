@@ -20,6 +20,15 @@ _KEEP_FACTORS = frozenset({"ridge"})
 
 
 @dataclass(frozen=True)
+class Use:
+    """What Gram matrices are for: machines of a learner, by so many threads; with folds, cross-validation."""
+
+    learner: str = "svm"
+    n_jobs: int = 1
+    n_folds: int = 0
+
+
+@dataclass(frozen=True)
 class GramPlan:
     """The Gram matrices of a problem, before any of them exists.
 
@@ -72,9 +81,15 @@ class GramPlan:
             return (1 + keeps) * own + 8 * (4 * N * rank + 3 * rank**2) * self.n_couplings
         return 8 * N * N * (3 if keeps else 2) + (0 if keeps else own)
 
-    def peak_bytes(self, learner: str, n_jobs: int = 1) -> int:
+    def peak_bytes(self, use: Use) -> int:
         """All of it at the moment when most is needed: arrays of the size of rows and some tens of MiB come on top."""
-        return self.stack_bytes + self.working_bytes(learner, n_jobs)
+        stacks, fit = self.stack_bytes, self.stack_bytes + self.working_bytes(use.learner, use.n_jobs)
+        if not use.n_folds:
+            return fit
+        # Raw stacks stay beside those of the folds at work (training rows, and what held-out rows need of them), and
+        # then beside those of the last fit.
+        fold = (1.0 - 1.0 / use.n_folds) * stacks + self.working_bytes(use.learner)
+        return stacks + max(fit, int(min(use.n_jobs, use.n_folds) * fold))
 
 
 def plan_grams(

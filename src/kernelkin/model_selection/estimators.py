@@ -130,7 +130,7 @@ class MultiTaskCV(MetaEstimatorMixin, BaseEstimator):
         data = read_training(model, X, y, tasks, sample_weight, classification=classification)
         folds = make_folds(data, self.cv, classification=classification, random_state=self.random_state)
         lines = make_lines(model, candidates, self.search_tol)
-        stacks = RawStacks(data, lines) if shares_grams(model) else None
+        stacks = RawStacks(data, lines, len(folds), self.n_jobs) if shares_grams(model) else None
         inputs = Inputs(X, y, tasks, sample_weight)
         how = {name: getattr(self, name) for name in ("n_jobs", "verbose", "callback", "cache")}
         found, self.n_cached_ = run_search(lines, data, inputs, folds, stacks=stacks, **how)

@@ -14,8 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..couplings import width
 from ..data import TaskData
+from ..grams import Use
 from ..grams.build import RawGrams, raw_grams, scale_grams
-from ..parallel import Workers
+from ..parallel import Workers, count_workers
 from .cache import Cache
 from .folds import Fold
 from .grid import Line, Params, identity
@@ -39,8 +40,8 @@ class Job:
 class RawStacks:
     """The raw Grams of the lines at work, evaluated once for all folds and all lines with the same kernels."""
 
-    def __init__(self, data: TaskData, lines: Sequence[Line]) -> None:
-        self.data = data
+    def __init__(self, data: TaskData, lines: Sequence[Line], n_folds: int, n_jobs: int | None) -> None:
+        self.data, self.n_folds, self.n_jobs = data, n_folds, count_workers(n_jobs)
         self.linked: dict[tuple, int] = {}
         for line in lines:
             couplings = line.estimator._couplings(data.labels)
@@ -59,13 +60,8 @@ class RawStacks:
             self._raw = None
             self._key = key
             kernels = estimator._fit_kernels(self.data)
-            self._raw = raw_grams(
-                self.data,
-                kernels,
-                estimator.normalize,
-                linked=self.linked.get(key, 0),
-                learner=estimator._learner().name,
-            )
+            use = Use(estimator._learner().name, self.n_jobs, self.n_folds)
+            self._raw = raw_grams(self.data, kernels, estimator.normalize, self.linked.get(key, 0), use)
         return self._raw
 
     def refit(self, estimator: Any, params: Params) -> None:

@@ -115,7 +115,7 @@ def test_an_interrupt_in_a_callback_gets_out_and_leaves_what_was_kept(solver):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        solve(problem(), solver, callback=interrupt)
+        solve(problem(), solver, tol=1e-9, callback=interrupt)
     assert len(kept) == 3
     best = min(kept, key=lambda iterate: iterate.objective)
     resumed, _ = solve(problem(), Joint(), tol=1e-4, B=best.B)

@@ -96,6 +96,6 @@ class Learner(Protocol):
     ) -> tuple[DualSolution, Curvature]:
         """Solve, and tell how the value bends as the kernel weights change: its slope is known from a alone.
 
-        The curvature holds on to the Gram or to a factor of it.
+        It is for Grams that are arrays, and holds on to the Gram or to a factor of it.
         """
         ...

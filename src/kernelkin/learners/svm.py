@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from .base import Curvature, DualSolution, Machine
-from .free import free_curvature
 
 
 @dataclass(frozen=True)
@@ -31,5 +30,7 @@ class SVM:
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
     ) -> tuple[DualSolution, Curvature]:
         """Solve, and bend where a is inside its box; see `free_curvature`."""
+        from .free import free_curvature
+
         solution = self.solve(gram, machine, a0, tol)
         return solution, partial(free_curvature, gram, machine, solution.a)

@@ -18,7 +18,7 @@ from kernelkin.exceptions import ModelFileError
 from kernelkin.model_files import sign
 from robustness import fuzz, fuzz_models
 
-ROUNDS_OF_MODELS, ROUNDS_OF_TABLES = 1000, 2000
+ROUNDS_OF_MODELS, ROUNDS_OF_TABLES = 800, 2000
 
 
 def test_changed_models_are_refused_or_the_same(tmp_path):

@@ -40,5 +40,5 @@ PROTOCOL = Protocol(
     task_setting="12 rows",
     paper_tasks={("left", "AVG"): "0.4"},
     goals=(Goal("12 rows", 0.3, "the toy's maker"),),
-    remarks=("A remark.",),
+    remarks="A remark.",
 )

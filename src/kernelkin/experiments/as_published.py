@@ -14,7 +14,7 @@ from ..datasets import load_stock
 from ..estimators import MKMTRLRegressor
 from ..solvers import Alternating
 from .metrics import MSE1000
-from .protocol import Model, Protocol, Setting, Split
+from .protocol import Model, Protocol, Setting, Split, read_remarks
 from .stock import PROTOCOL as STOCK
 
 KERNELS = [
@@ -101,20 +101,5 @@ PROTOCOL = Protocol(
         for (task, model), figure in STOCK.paper_tasks.items()
         if model == theirs
     },
-    remarks=(
-        "The configuration of the authors' own program: 19 kernels (Gaussians of width 1e-4 and 1 on a constant and "
-        "eight of the nine stocks, and x'z + 1 on the same), no intercept, C = 10, mu = 1e-5, p = 3. Nothing is chosen "
-        "by cross-validation, and there is one run.",
-        "Fault: their STL trains on the linear kernel times itself and predicts with the kernel. Done right it is far "
-        "worse than the paper says, and than the mean.",
-        "Fault: kernel weights below 1 are set to zero after each step. That is no step of the algorithm; "
-        "the end is 2% above the optimum by the certified gap; and it makes the score: without it, and at the optimum, "
-        "MK-MTRL gains less.",
-        "Not reproduced: with the threshold the authors' program gives 0.651 and ours 0.6605; its MK-MTFL gives 0.677 "
-        "and ours 0.692. Why is not known. For the threshold, the damping of Newton's steps, where weights that were "
-        "set to zero start again, the ridge on B'B, the number of inner steps and the place of the threshold were "
-        "varied; none that follows their description comes to 0.651. IMKL is 0.675 in their program, 0.680 here.",
-        "Gaussians of width 1e-4 are identity matrices on the training rows and zero on the test rows: extra ridge. "
-        "The last stock (AIG) is not seen by any kernel. Predicting the training mean scores 0.691.",
-    ),
+    remarks=read_remarks("stock-as-published"),
 )

@@ -12,8 +12,8 @@ from .. import MKMTRLClassifier, gaussian_kernels, linear_kernels, polynomial_ke
 from ..baselines import MTFLClassifier, MTRLClassifier, STLClassifier
 from ..datasets import load_landmine
 from .metrics import AUC
-from .protocol import Goal, Model, Protocol, Setting, Split
-from .rows import EXPLAINED_ROWS, OURS, PUBLISHED, paper_rows
+from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
+from .rows import OURS, PUBLISHED, paper_rows
 
 POLYNOMIALS = polynomial_kernels(range(1, 6))
 SINGLE = [*gaussian_kernels((0.5, 1.0, 2.0)), *linear_kernels()]
@@ -98,39 +98,5 @@ PROTOCOL = Protocol(
         Goal("80 rows, literal", 0.741, "the paper"),
         Goal("80 rows, literal", 0.79, "our prototype"),
     ),
-    remarks=(
-        "The file has 29 fields and papers disagree on which 19: fields 1-10 and 16-24 are the usual choice, 1-19 the "
-        "literal reading of this paper, and markedly easier. The paper does not say; its figures stand beside the "
-        "literal tasks, and both are shown.",
-        "Base kernels are polynomials of degree 1 to 5; STL chooses one of three Gaussians and a linear kernel. "
-        "Features are standardised by the training rows; classes are weighted. MTFL and MTRL have the squared loss, as "
-        "their authors' programs do, and the average of the base kernels.",
-        EXPLAINED_ROWS,
-        f"`{OURS}` is our recommended setting: squared loss; a part of the function that all tasks share, or none and "
-        "min_rank 1 or 4. It knows of the tasks what the other rows know: nothing.",
-        f"`{INFORMED}` is not to be compared with the rest: it is told which fields are foliated and which desert, and "
-        "fields of one terrain share a part of the function. It shows what such knowledge is worth; it takes no part "
-        "in what is bold, and goals are judged without it.",
-        "Where goals on the usual tasks are missed, and MTFL or MTRL is ahead: of the usual fields ten are foliated "
-        "and nine desert. One part of the function for all nineteen mixes the two, and with more rows cross-validation "
-        "often drops it; told the terrain, the same model is ahead of every row. MTFL and MTRL find several shared "
-        "directions by themselves. The literal tasks are fifteen foliated fields and four desert ones, and there one "
-        "common part serves.",
-        "Cross-validation has 5 folds inside the training rows and goes by AUC within each fold: values of different "
-        "folds are not comparable where a task has two or three mines.",
-        "What was looked at on test rows, and so is no fair comparison: the row with the terrain was added after 36 "
-        "combinations of coupling, C, mu, shrinkage and min_rank had been scored on the test rows of three other "
-        "splits of 30 usual rows. Choosing by AUC pooled over folds instead of within each fold was tried on the first "
-        "three runs of the usual tasks after this table was seen (None or common, three values of C): 0.738, 0.744 and "
-        "0.746 at 30, 50 and 80 rows. It is not adopted here, because only test rows speak for it. "
-        "Neither look is a command of this repository.",
-        "Also, before the grids were set, a probe of run times showed test scores of the first run of the usual tasks "
-        "(30 and 80 rows) for most rows of the table at C = 0.01 and 1; the squared loss of MTFL and MTRL, which that "
-        "probe showed to be the better one for them, is also that of their authors. The first run of the usual tasks "
-        "is therefore not untouched. On training rows of the usual tasks, by cross-validation, kernel sets, losses, "
-        "shrinkages and values of C were compared at 30 rows (first three runs), and Gaussian with polynomial kernels "
-        "and values of C at 50 rows (first four); polynomials, squared loss and shrinkage 0.1 were then fixed.",
-        "Runs 0 to 3 and part of run 4 were made with the library as of commit 9f9fdda, later ones with later commits, "
-        "which changed how machines are solved but not what they solve.",
-    ),
+    remarks=read_remarks("landmine", "rows"),
 )

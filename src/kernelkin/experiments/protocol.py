@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ class Protocol:
     models : setting -> the models to compare in it.
     paper : (setting, model) -> what the paper prints; `paper_tasks` the same for (task, model) in `task_setting`, the
         setting for which the table of each task is shown too.
-    remarks : what a reader of the table should know, one paragraph each.
+    remarks : what a reader of the table should know, as Markdown.
     """
 
     name: str
@@ -98,7 +99,7 @@ class Protocol:
     task_setting: str | None = None
     paper_tasks: Mapping[tuple[str, str], str] = field(default_factory=dict)
     goals: tuple[Goal, ...] = ()
-    remarks: tuple[str, ...] = ()
+    remarks: str = ""
 
     def model_names(self) -> list[str]:
         """All models of all settings, in the order of the table."""
@@ -106,3 +107,9 @@ class Protocol:
 
     def model(self, setting: Setting, name: str) -> Model:
         return next(model for model in self.models(setting) if model.name == name)
+
+
+def read_remarks(*names: str) -> str:
+    """The texts of these names in the folder `remarks`."""
+    folder = files(__package__) / "remarks"
+    return "\n".join((folder / f"{name}.md").read_text(encoding="utf-8") for name in names).rstrip()

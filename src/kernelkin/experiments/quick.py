@@ -29,7 +29,7 @@ def shorten(protocol: Protocol) -> Protocol:
         runs=min(_RUNS, protocol.runs),
         task_setting=None,
         goals=(),
-        remarks=("A short version: two runs, at most 12 tasks of long data, few test rows, 3 folds, small grids.",),
+        remarks="A short version: two runs, at most 12 tasks of long data, few test rows, 3 folds, small grids.",
     )
 
 

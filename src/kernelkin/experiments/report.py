@@ -42,7 +42,7 @@ def page(protocol: Protocol, results: Sequence[Result], command: str, figure: bo
         "those that a paired t-test (5%) does not tell from it. Beside them the paper's own figures.",
         main_table(protocol, cells).markdown(),
         *verdicts(protocol, cells),
-        *protocol.remarks,
+        protocol.remarks,
     ]
     if figure:
         parts.append(f"![{protocol.metric.name} against training rows](figure.png)")

@@ -10,11 +10,6 @@ from .protocol import Model
 
 PUBLISHED, OPTIMUM, OURS = "MK-MTRL (paper)", "MK-MTRL (optimum)", "kernelkin"
 
-EXPLAINED_ROWS = (
-    f"`{PUBLISHED}` is Algorithm 1, 50 iterations, with the C that cross-validation chooses for `{OPTIMUM}`, the "
-    "certified optimum of the same objective (Algorithm 1 is too slow for a search of its own)."
-)
-
 # With mu it makes one parameter (see model_selection.grid), so the paper's grid of C and mu is a line.
 COSTS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 POWERS = (2.0, 8.67)

@@ -12,8 +12,8 @@ from .. import MKMTRLRegressor, gaussian_kernels, linear_kernels
 from ..baselines import MeanRegressor, MTFLRegressor, MTRLRegressor, STLRegressor
 from ..datasets import load_sarcos
 from .metrics import NMSE
-from .protocol import Goal, Model, Protocol, Setting, Split
-from .rows import EXPLAINED_ROWS, OURS, PUBLISHED, paper_rows
+from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
+from .rows import OURS, PUBLISHED, paper_rows
 
 # Ten bandwidths around the median distance, and a linear kernel on each column: the 31 kernels of the paper.
 GAUSSIANS = gaussian_kernels(np.geomspace(0.125, 8.0, 10).round(4).tolist())
@@ -84,18 +84,5 @@ PROTOCOL = Protocol(
         for joint, figure in enumerate(figures.split(), start=1)
     },
     goals=(Goal("200 rows", 0.0816, "the paper"), Goal("600 rows", 0.05, "ours")),
-    remarks=(
-        "2,000 rows at random of the test file of the robot arm (4,449 rows), the first 15 to 600 of them for training "
-        "and the rest for test. 31 base kernels: Gaussians of ten bandwidths and a linear kernel on each column; STL "
-        "has one linear kernel on all columns, as in the paper; MTFL and MTRL have the average of the 31 kernels. The "
-        "paper gives figures at one size only, without saying which; they stand beside 200 rows. Its MTFL and MTRL "
-        "figures are from the literature.",
-        EXPLAINED_ROWS,
-        f"`{OURS}` is our recommended setting: shrinkage 0.1, min_rank 1 or 3, coupled or not, by cross-validation.",
-        "Where ours is behind and the goal at 200 rows is missed: from 100 rows on the average kernel has the best "
-        "mean of all rows, so what is learned about kernels does not pay there, in our model or in the paper's; and "
-        "none comes to the paper's 0.0816. Grids end too early: at 150 and 200 rows AVG, MTFL, MTRL and IMKL took the "
-        "largest C in every run, IMKL the largest p, and ours the larger of its two values of min_rank (1 and 3).",
-        "Five folds; three at 600 rows, and there fewer values of C.",
-    ),
+    remarks=read_remarks("sarcos", "rows"),
 )

@@ -11,8 +11,8 @@ from .. import MKMTRLRegressor, gaussian_kernels, linear_kernels
 from ..baselines import MeanRegressor, MTFLRegressor, MTRLRegressor, STLRegressor
 from ..datasets import load_school
 from .metrics import EXPLAINED
-from .protocol import Goal, Model, Protocol, Setting, Split
-from .rows import EXPLAINED_ROWS, OURS, PUBLISHED, paper_rows
+from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
+from .rows import OURS, PUBLISHED, paper_rows
 
 # One bandwidth on each attribute: most are binary, and a Gaussian of two values is the same kernel at any width but
 # for a factor and a constant, which the intercept has.
@@ -74,13 +74,5 @@ PROTOCOL = Protocol(
         ("60/40", PUBLISHED): "0.2134 ± 0.016",
     },
     goals=(Goal("60/40", 0.213, "the paper"), Goal("60/40", 0.23, "our prototype")),
-    remarks=(
-        "Explained variance is one minus the nMSE of each school, averaged over the 139 schools. Pooled over all "
-        "pupils it is a different and larger figure.",
-        "Base kernels: a Gaussian of one bandwidth on each of the 27 attributes, for all models. The paper has 13 "
-        "bandwidths of each, 338 kernels; that was not run. Most attributes are binary, where the bandwidth changes a "
-        "kernel by a factor and a constant only. STL, MTFL and MTRL have one linear kernel.",
-        EXPLAINED_ROWS,
-        f"`{OURS}` is our recommended setting: coupled or not, by cross-validation.",
-    ),
+    remarks=read_remarks("school", "rows"),
 )

@@ -17,8 +17,8 @@ from ..baselines import (
 )
 from ..datasets import load_stock
 from .metrics import MSE1000
-from .protocol import Goal, Model, Protocol, Setting, Split
-from .rows import EXPLAINED_ROWS, OURS, PUBLISHED, paper_rows
+from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
+from .rows import OURS, PUBLISHED, paper_rows
 
 SETTING = Setting("2004")
 KERNELS = gaussian_kernels(np.geomspace(1e-4, 100.0, 13).tolist(), relative=False, per_feature=True)
@@ -85,17 +85,5 @@ PROTOCOL = Protocol(
         for stock, figure in zip(STOCKS, figures.split(), strict=True)
     },
     goals=(Goal("2004", 0.65, "the paper"),),
-    remarks=(
-        "Predicting the training mean scores 0.691: the whole table lives within a few percent of no skill, and its "
-        "order says little. 25 weeks train, 25 test, and there is one split: runs differ in the folds of the "
-        "cross-validation alone, and standard errors say nothing about other years.",
-        "117 base kernels: Gaussians of 13 bandwidths on each stock. The paper's own figures rest on 19 other kernels, "
-        "fixed parameters and a threshold: see the page of `--as-published`.",
-        "Why the goal is missed: cross-validation on 25 weeks finds next to nothing to learn and most rows end close "
-        "to the mean, while the paper's 0.65 has fixed parameters and a threshold. MTFL, Lasso, FES, MRCE and STL take "
-        "the strongest regularisation of their grids in every run. For MTFL that is C = 1, which is not yet the mean; "
-        "whether it would stay ahead with smaller values to choose from was not tried.",
-        EXPLAINED_ROWS,
-        f"`{OURS}` is our recommended setting: min_rank 1 or 3, coupled or not, by cross-validation.",
-    ),
+    remarks=read_remarks("stock", "rows"),
 )

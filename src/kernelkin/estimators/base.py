@@ -183,8 +183,9 @@ class MultiKernelEstimator(BaseEstimator):
         Omega = solution.Omega[: data.n_tasks, : data.n_tasks]
         self.task_relationship_ = Omega / np.trace(Omega)
         root = np.sqrt(np.maximum(np.diag(Omega), np.finfo(float).tiny))
-        self.task_correlation_ = Omega / root
-        self.task_correlation_ /= root[:, np.newaxis]
+        correlation = Omega / root
+        correlation /= root[:, np.newaxis]
+        self.task_correlation_ = correlation
         self.objective_ = solution.primal
         self.duality_gap_ = solution.gap
         self.effective_rank_ = effective_rank(solution.B)

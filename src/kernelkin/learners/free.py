@@ -19,7 +19,9 @@ _RIDGE = 1e-8
 
 def free_curvature(gram: np.ndarray, machine: Machine, a: np.ndarray, images: np.ndarray) -> np.ndarray:
     """a (n, m), images (K, n, m) -> the Hessian (K, K) of the machine's value in its kernel weights."""
-    H = _sum_outputs(gram, machine.groups, machine.n_groups, np.abs(a), machine.C, images)
+    # Of one layout, whatever it is cut from: each other would be compiled for itself.
+    images, cost = np.ascontiguousarray(images), np.ascontiguousarray(machine.C)
+    H = _sum_outputs(gram, machine.groups, machine.n_groups, np.abs(a), cost, images)
     return 0.5 * (H + H.T)
 
 

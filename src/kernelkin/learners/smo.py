@@ -102,7 +102,7 @@ def _solve_output(s, intercept, tol):
             idle = 0 if gap <= 0.5 * best else idle + 1
             best = min(best, gap)
         if over or idle == 2:
-            return lin, quad, primal
+            return lin, quad, primal + _rounding_of_loss(s)
         done, gain, violation, noise = _focused_burst(s, target / gap, floor)
         steps += done
         fresh = noise > 0.0
@@ -230,6 +230,19 @@ def _refresh(s):
         if s.a[i] != 0.0:
             for k in range(uint64(len(s.a))):
                 s.slope[k] -= s.a[i] * s.gram[i, k]
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _rounding_of_loss(s):
+    """What rounding of the slope may hide of the loss: the slope is added up in the other order, and compared."""
+    slope, total = s.p.copy(), 0.0
+    for i in range(len(s.a) - 1, -1, -1):
+        if s.a[i] != 0.0:
+            for k in range(uint64(len(s.a))):
+                slope[k] -= s.a[i] * s.gram[i, k]
+    for i in range(len(s.a)):
+        total += max(s.hi[i], -s.lo[i]) * abs(slope[i] - s.slope[i])
+    return 2.0 * total
 
 
 @njit(cache=True, nogil=True, fastmath=False, error_model="numpy")

@@ -21,7 +21,8 @@ WRITES, LINES = 3, 2
 def plan(work):
     """How runs end: some at a step of writing, so that every state of a file is met, then some at any moment."""
     rng = random.Random(work)
-    writes = [["write", rng.randint(3, 11)] for _ in range(WRITES)]
+    # A file is begun, synced and renamed in turn: each of these is met once.
+    writes = [["write", 3 * rng.randint(1, 3) + state] for state in rng.sample(range(WRITES), WRITES)]
     lines = [["line", rng.randint(1, 4)] for _ in range(LINES)]
     return [*writes, *lines, ["end"], ["straight"], ["together"]]
 

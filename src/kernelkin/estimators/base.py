@@ -183,9 +183,9 @@ class MultiKernelEstimator(BaseEstimator):
         Omega = solution.Omega[: data.n_tasks, : data.n_tasks]
         self.task_relationship_ = Omega / np.trace(Omega)
         root = np.sqrt(np.maximum(np.diag(Omega), np.finfo(float).tiny))
-        correlation = Omega / root
-        correlation /= root[:, np.newaxis]
-        self.task_correlation_ = correlation
+        # In place: there may be many tasks.
+        self.task_correlation_ = np.divide(Omega, root)
+        np.divide(self.task_correlation_, root[:, np.newaxis], out=self.task_correlation_)
         self.objective_ = solution.primal
         self.duality_gap_ = solution.gap
         self.effective_rank_ = effective_rank(solution.B)

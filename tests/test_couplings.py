@@ -39,6 +39,9 @@ def make_tasks(rng, sizes=(9, 12, 10, 11), classification=False):
     return X, np.where(y > 0, 1, -1), tasks
 
 
+FOUR = read_training(MKMTRLRegressor(), *make_tasks(np.random.default_rng(0)), None, classification=False)
+
+
 def conic_coupled(model, X, y, tasks, loss):
     """The coupled problem as a cone programme over explicit feature maps of every (kernel, component)."""
     codes = np.searchsorted(model.tasks_, tasks)
@@ -65,13 +68,13 @@ def conic_coupled(model, X, y, tasks, loss):
 
 
 def test_reading_couplings():
-    (common,) = read_couplings("common", TASKS)
+    (common,) = read_couplings("common", FOUR)
     assert common.is_common and np.array_equal(common.matrix, np.ones((4, 4)))
-    (pairs,) = read_couplings(GROUPS, TASKS)
+    (pairs,) = read_couplings(GROUPS, FOUR)
     assert np.array_equal(pairs.matrix, np.kron(np.eye(2), np.ones((2, 2))))
-    by_task = read_couplings({"pairs": dict(zip(TASKS.tolist(), GROUPS["pairs"], strict=True))}, TASKS)
+    by_task = read_couplings({"pairs": dict(zip(TASKS.tolist(), GROUPS["pairs"], strict=True))}, FOUR)
     assert np.array_equal(by_task[0].matrix, pairs.matrix)
-    (given,) = read_couplings({"m": MATRIX}, TASKS)
+    (given,) = read_couplings({"m": MATRIX}, FOUR)
     np.testing.assert_allclose(given.matrix, MATRIX, atol=1e-12)
     assert not given.is_common
 
@@ -79,7 +82,7 @@ def test_reading_couplings():
 @pytest.mark.parametrize(
     ("couplings", "message"),
     [
-        ("all", "must be None, 'common' or a dict"),
+        ("all", "must be None, 'common', 'inputs' or a dict"),
         ({"g": ["x", "y"]}, "'g' has 2 group labels, and there are 4 tasks"),
         ({"g": {"a": 1, "b": 1, "c": 2}}, "'g' has no label for task 'd'"),
         ({"g": np.eye(3)}, r"'g' has shape \(3, 3\); 4 tasks need \(4, 4\)"),
@@ -90,12 +93,12 @@ def test_reading_couplings():
 )
 def test_faulty_couplings_are_named(couplings, message):
     with pytest.raises(ValueError, match=message):
-        read_couplings(couplings, TASKS)
+        read_couplings(couplings, FOUR)
 
 
 def test_linked_tasks_form_machines():
-    assert [m.tolist() for m in connected_tasks(read_couplings(GROUPS, TASKS), 4)] == [[0, 1], [2, 3]]
-    both = read_couplings({**GROUPS, "m": ["p", "q", "q", "r"]}, TASKS)
+    assert [m.tolist() for m in connected_tasks(read_couplings(GROUPS, FOUR), 4)] == [[0, 1], [2, 3]]
+    both = read_couplings({**GROUPS, "m": ["p", "q", "q", "r"]}, FOUR)
     assert [m.tolist() for m in connected_tasks(both, 4)] == [[0, 1, 2, 3]]
     assert [m.tolist() for m in connected_tasks((), 3)] == [[0], [1], [2]]
 
@@ -153,7 +156,7 @@ def test_couplings_of_weight_zero_change_nothing(learner):
     kernels = fit_kernels(KERNELS, X)
     machines = regression_machines(data, 2.0, fit_intercept=True)
     alone, _ = build_grams(data, kernels, "trace")
-    couplings = read_couplings({"common": "common", **GROUPS}, data.labels)
+    couplings = read_couplings({"common": "common", **GROUPS}, data)
     linked, _ = build_grams(data, kernels, "trace", couplings)
     joined = link_machines(machines, connected_tasks(couplings, 4), data.labels)
     B = rng.uniform(size=(3, 4))
@@ -178,7 +181,7 @@ def test_one_task_and_couplings_of_one_task():
     assert extra.coupling_weights_.shape == (1, 3)
     assert extra.objective_ != pytest.approx(alone.objective_, rel=1e-3)
     first = tasks == "a"
-    single = MKMTRLRegressor(KERNELS, shrinkage=1.0, C=2.0, tol=1e-8, max_iter=500).fit(X[first], y[first])
+    single = MKMTRLRegressor(KERNELS, shrinkage=1.0, C=2.0, mu=1.0, tol=1e-8, max_iter=500).fit(X[first], y[first])
     # With one task, own and common part see the same kernel: two columns of weight b/2 cost half as much as one of b.
     coupled = MKMTRLRegressor(KERNELS, shrinkage=1.0, C=2.0, couplings="common", mu=1.0, tol=1e-8, max_iter=500)
     coupled.fit(X[first], y[first])

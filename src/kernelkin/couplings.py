@@ -6,15 +6,16 @@ kernel is `sum_k b_kj M_j[t, t'] k_k(x, x')`: each coupling is one more column o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .data import listing
+from .data import TaskData, listing
+from .kernels.embedding import input_similarity
 
-COMMON = "common"
+COMMON, INPUTS = "common", "inputs"
 
 
 @dataclass(frozen=True)
@@ -39,21 +40,21 @@ def width(couplings: Sequence[Coupling]) -> int:
     return sum(coupling.factor.shape[1] for coupling in couplings)
 
 
-def read_couplings(couplings: Any, tasks: np.ndarray) -> tuple[Coupling, ...]:
-    """What a user passes as `couplings` -> couplings of these tasks.
+def read_couplings(couplings: Any, data: TaskData) -> tuple[Coupling, ...]:
+    """What a user passes as `couplings` -> couplings of the tasks of these data.
 
-    None: none. "common": one function for all tasks. A dict: names to group labels (one for each task, in the order of
-    `tasks`, or a dict from task to label; tasks with the same label share a function) or to T x T matrices.
+    None: none. "common": one function for all tasks. "inputs": tasks share as far as their inputs are alike. A dict:
+    names to one of these words, to group labels (one for each task, in the order of `data.labels`, or a dict from task
+    to label; tasks with the same label share a function) or to T x T matrices.
     """
     if couplings is None:
         return ()
-    if isinstance(couplings, str):
-        if couplings != COMMON:
-            raise ValueError(f"couplings must be None, 'common' or a dict, got {couplings!r}")
-        return (Coupling(COMMON, np.ones((len(tasks), 1))),)
+    if isinstance(couplings, str) and couplings in _NAMED:
+        couplings = {couplings: couplings}
     if not isinstance(couplings, Mapping):
-        raise ValueError(f"couplings must be None, 'common' or a dict, got {type(couplings).__name__}")
-    return tuple(Coupling(str(name), _factor(name, value, tasks)) for name, value in couplings.items())
+        got = repr(couplings) if isinstance(couplings, str) else type(couplings).__name__
+        raise ValueError(f"couplings must be None, 'common', 'inputs' or a dict, got {got}")
+    return tuple(Coupling(str(name), _factor(name, value, data)) for name, value in couplings.items())
 
 
 def connected_tasks(couplings: Sequence[Coupling], n_tasks: int) -> list[np.ndarray]:
@@ -69,9 +70,22 @@ def connected_tasks(couplings: Sequence[Coupling], n_tasks: int) -> list[np.ndar
     return [np.flatnonzero(labels == c) for c in range(count)]
 
 
-def _factor(name: Any, value: Any, tasks: np.ndarray) -> np.ndarray:
-    if isinstance(value, str) and value == COMMON:
-        return np.ones((len(tasks), 1))
+def _common_factor(data: TaskData) -> np.ndarray:
+    return np.ones((data.n_tasks, 1))
+
+
+def _input_factor(data: TaskData) -> np.ndarray:
+    similarity = input_similarity(data)
+    return _common_factor(data) if (similarity == 1).all() else _matrix_factor(INPUTS, similarity, data.labels)
+
+
+_NAMED: dict[str, Callable[[TaskData], np.ndarray]] = {COMMON: _common_factor, INPUTS: _input_factor}
+
+
+def _factor(name: Any, value: Any, data: TaskData) -> np.ndarray:
+    tasks = data.labels
+    if isinstance(value, str) and value in _NAMED:
+        return _NAMED[value](data)
     if isinstance(value, Mapping):
         unnamed = [task for task in tasks.tolist() if task not in value]
         if unnamed:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..couplings import COMMON
+from ..couplings import COMMON, INPUTS
 from ..data import listing
 from ..kernels.families import default_kernels
 from ..registry import Model, find_model
@@ -42,7 +42,11 @@ def add_data_arguments(parser: ArgumentParser) -> None:
 
 def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--kernels", nargs="+", metavar="SPEC", help="see below (default: Gaussians and linear)")
-    parser.add_argument("--couplings", choices=["common"], help="let tasks share a part of their functions")
+    parser.add_argument(
+        "--couplings",
+        choices=[COMMON, INPUTS],
+        help="let tasks share a part of their functions: all of them, or those with inputs alike",
+    )
     parser.add_argument("--cv", action="store_true", help="choose parameters by 5-fold cross-validation")
     parser.add_argument(
         "--set", nargs="+", default=[], metavar="NAME=VALUE", help="parameters of the model, such as C=10 min_rank=2"

@@ -74,7 +74,7 @@ class MultiKernelEstimator(BaseEstimator):
     def _solve(self, objective: Objective) -> Solution:
         """Find kernel weights and machines."""
 
-    def _couplings(self, tasks: np.ndarray) -> tuple[Coupling, ...]:
+    def _couplings(self, data: TaskData) -> tuple[Coupling, ...]:
         """The parts of the function that tasks share."""
         return ()
 
@@ -112,7 +112,7 @@ class MultiKernelEstimator(BaseEstimator):
             Where the fit would need more memory than there is, or than ``KERNELKIN_MEMORY_GIB`` allows.
         """
         data, aside = self._set_aside(self._read(X, y, tasks, sample_weight))
-        couplings = self._couplings(data.labels)
+        couplings = self._couplings(data)
         pose = self._pose(data, couplings)
         grams, bank = build_grams(data, self._fit_kernels(data), self.normalize, couplings, self._use())
         self._store(data, bank, couplings, self._solve(pose(grams)))
@@ -137,7 +137,7 @@ class MultiKernelEstimator(BaseEstimator):
         """
         model = clone(self)
         data, _ = model._set_aside(model._read(X, y, tasks, None))
-        linked = width(model._couplings(data.labels))
+        linked = width(model._couplings(data))
         plan = plan_grams(data, model._fit_kernels(data), self.normalize, linked)
         return plan.peak_bytes(model._use())
 

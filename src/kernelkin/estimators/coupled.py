@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from ..couplings import COMMON, Coupling, read_couplings
-from ..data import Queries
+from ..data import Queries, TaskData
 from .base import MultiKernelClassifier, MultiKernelEstimator, squeeze
 
 
@@ -23,8 +23,8 @@ class CoupledEstimator(MultiKernelEstimator):
 
     _coupled_constraints: ClassVar[dict[str, Any]] = {"couplings": "no_validation"}
 
-    def _couplings(self, tasks: np.ndarray) -> tuple[Coupling, ...]:
-        return read_couplings(self.couplings, tasks)
+    def _couplings(self, data: TaskData) -> tuple[Coupling, ...]:
+        return read_couplings(self.couplings, data)
 
     def _store_couplings(self, couplings: Sequence[Coupling], weights: np.ndarray) -> None:
         """Keep the couplings, and the kernel weights (K, n_couplings) of their parts."""
@@ -57,7 +57,7 @@ class CoupledEstimator(MultiKernelEstimator):
 
     def _check_common(self) -> None:
         check_is_fitted(self)
-        if not any(coupling.is_common for coupling in self._couplings(self.tasks_)):
+        if not any(coupling.is_common for coupling in self.couplings_):
             raise ValueError(
                 "unknown tasks are predicted by what all tasks have in common: fit with couplings='common'"
             )

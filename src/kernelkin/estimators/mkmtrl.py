@@ -115,10 +115,11 @@ class MKMTRLClassifier(CoupledClassifier, _Relationship, MultiKernelClassifier):
         Strength of the penalty on the kernel weights. "scale": 1 for a classifier; for a regressor the variance of the
         targets within tasks, so that targets in other units lead to the same fit in these units. With C it makes one
         parameter, ``mu / C**3``: it is enough to tune C.
-    couplings : None, "common" or dict
+    couplings : None, "common", "inputs" or dict
         Parts of the function that tasks share, each with kernel weights of its own: "common", one part for all tasks;
-        a dict from names to group labels (one for each task, in order, or a dict from task to label), or to T x T
-        positive semi-definite matrices with unit diagonal.
+        "inputs", a part that tasks share as far as their inputs are alike; a dict from names to these words, to group
+        labels (one for each task, in order, or a dict from task to label), or to T x T positive semi-definite matrices
+        with unit diagonal.
     prior : array (T, T), optional
         What is known about the relationship of the tasks, in the order of `tasks_`: a positive definite matrix.
     shrinkage : float in [0, 1]

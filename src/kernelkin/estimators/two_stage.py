@@ -23,7 +23,7 @@ class TwoStageMKMTRLClassifier(CoupledClassifier, TwoStageEstimator, MultiKernel
     ----------
     kernels, C, normalize, loss, class_weight, task_column, n_jobs
         As for `MKMTRLClassifier`.
-    couplings : None, "common" or dict
+    couplings : None, "common", "inputs" or dict
         As for `MKMTRLClassifier`: stage 1 is the same, and stage 2 fits linked tasks as one exact machine. A coupling
         has the mean of its tasks' kernel weights, and is as strong as the tasks' own parts.
     mu : float

@@ -253,7 +253,7 @@ class TwoStageEstimator(CoupledEstimator):
         sound = [t for t, fault in enumerate(faults) if fault is None]
         if not sound:
             raise ValueError(faults[0])
-        couplings = self._couplings(data.labels)
+        couplings = self._couplings(data)
         self._faults = {t: fault for t, fault in enumerate(faults) if fault is not None}
         if couplings:
             self._store_coupled_machines(data, values, couplings)

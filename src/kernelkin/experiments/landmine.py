@@ -56,7 +56,7 @@ def models(setting: Setting) -> list[Model]:
             OURS,
             MKMTRLClassifier(POLYNOMIALS, **squared),
             [
-                {"couplings": ["common"], "C": [1e-2, 3e-2, 0.1]},
+                {"couplings": ["common", "inputs"], "C": [1e-2, 3e-2, 0.1]},
                 {"couplings": [None], "min_rank": [1.0, 4.0], "C": [0.1]},
             ],
             role="ours",

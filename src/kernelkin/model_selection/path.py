@@ -103,10 +103,10 @@ class GramFold:
     """A fold on slices of Grams that exist already, for all lines with the same kernels, scaling and couplings."""
 
     def __init__(self, raw: RawGrams, data: TaskData, fold: Fold, estimator: MultiKernelEstimator) -> None:
-        self.couplings = estimator._couplings(data.labels)
+        self.train = data.take(fold.kept)
+        self.couplings = estimator._couplings(self.train)
         if not self.couplings:
             raw = replace(raw, linked=None)
-        self.train = data.take(fold.kept)
         kept = raw.restrict(data, fold.kept)
         self.grams, bank = scale_grams(kept, self.train, estimator.normalize, self.couplings, overwrite=True)
         self.held = held_out(raw, bank, data, fold.kept, fold.held)

@@ -44,7 +44,7 @@ class RawStacks:
         self.data, self.n_folds, self.n_jobs = data, n_folds, count_workers(n_jobs)
         self.linked: dict[tuple, int] = {}
         for line in lines:
-            couplings = line.estimator._couplings(data.labels)
+            couplings = line.estimator._couplings(data)
             # What is wrong with a candidate shows before any kernel is evaluated.
             line.estimator._pose(data, couplings)
             if couplings:
@@ -66,7 +66,7 @@ class RawStacks:
 
     def refit(self, estimator: Any, params: Params) -> None:
         """Fit a candidate on all rows, as the shell does."""
-        raw, couplings = self.of(estimator, params), estimator._couplings(self.data.labels)
+        raw, couplings = self.of(estimator, params), estimator._couplings(self.data)
         pose = estimator._pose(self.data, couplings)
         grams, bank = scale_grams(raw, self.data, estimator.normalize, couplings)
         estimator._store(self.data, bank, couplings, estimator._solve(pose(grams)))

@@ -142,7 +142,7 @@ def test_what_rounding_forbids_is_told():
     objective = make_objective(*random_problem(1, "hinge", 2, 2, 20), "hinge", RelationPenalty(2), 1e8, MU)
     solution, _ = solve(objective, Joint(), tol=1e-13, max_iter=10_000)
     assert solution.status is Status.STALLED
-    assert 1e-13 < solution.relative_gap <= 1e-6
+    assert 1e-13 < solution.relative_gap <= 1e-5
 
 
 def test_the_optimum_without_shrinkage_has_rank_one():

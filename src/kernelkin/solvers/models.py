@@ -39,7 +39,8 @@ class Model:
         self.B, self.Q, self.loss = evaluation.B, evaluation.Q, evaluation.loss
         self.hessian, self.axis = hessian, axis
         steep = np.square(self.Q).sum(axis=axis)
-        fitted = (self.Q * hessian(self.Q)).sum(axis=axis) / np.maximum(2.0 * steep**2, TINY)
+        unit = self.Q / np.sqrt(np.maximum(steep, TINY))  # not Q itself: its fourth power would overflow
+        fitted = (unit * hessian(unit)).sum(axis=axis) / np.maximum(2.0 * steep, TINY)
         self.c = self.Q * np.minimum(fitted, _FALL / np.maximum((self.Q * self.B).sum(axis=axis), _FALL * TINY))
 
     def value_and_gradient(self, B: np.ndarray) -> tuple[float, np.ndarray]:

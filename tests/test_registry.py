@@ -18,7 +18,10 @@ QUICK = {"n_rounds": 200, "max_iter": 1000, "random_state": 0}
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 # What scikit-learn's checks may find, and why.
 EXPECTED = {
-    "MRCERegressor": {"check_sample_weights_shape": "its targets are linear in X without error: there is no optimum"},
+    "MRCERegressor": {
+        "check_sample_weights_shape": "its targets are linear in X without error: there is no optimum",
+        "check_sample_weights_not_overwritten": "its targets are linear in X without error: there is no optimum",
+    },
     "TwoStageMKMTRLClassifier": {WEIGHTS: "pairs of rows are drawn at random, and a repeated row is drawn more often"},
     "TwoStageMKMTRLRegressor": {WEIGHTS: "pairs of rows are drawn at random, and a repeated row is drawn more often"},
 }

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from sklearn.utils import Bunch
 
-from .. import MKMTRLRegressor, gaussian_kernels, linear_kernels
+from .. import MKMTRLRegressor, gaussian_kernels, linear_kernels, polynomial_kernels
 from ..baselines import MeanRegressor, MTFLRegressor, MTRLRegressor, STLRegressor
 from ..datasets import load_school
 from .metrics import EXPLAINED
@@ -17,6 +17,8 @@ from .rows import OURS, PUBLISHED, paper_rows
 # One bandwidth on each attribute: most are binary, and a Gaussian of two values is the same kernel at any width but
 # for a factor and a constant, which the intercept has.
 EACH = gaussian_kernels(1.0, relative=False, per_feature=True)
+# Attributes, and products of two of them.
+PAIRS = [*EACH, *polynomial_kernels(2)]
 SETTING = Setting("60/40")
 
 
@@ -51,8 +53,8 @@ def models(setting: Setting) -> list[Model]:
             OURS,
             MKMTRLRegressor(EACH),
             [
-                {"couplings": ["common"], "evenness": [0.0, 0.9], "C": [1e-2, 0.1, 1.0]},
-                {"couplings": [None], "evenness": [0.0, 0.9], "C": [0.1, 1.0]},
+                {"kernels": [EACH, PAIRS], "couplings": ["common"], "C": [0.03, 0.1, 0.3]},
+                {"kernels": [EACH], "couplings": [None], "C": [0.1, 1.0]},
             ],
             role="ours",
             n_splits=3,

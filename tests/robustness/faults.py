@@ -188,8 +188,6 @@ DISGUISES: dict[str, Change] = {
     "read-only": all_of(_locked),
     "not contiguous": all_of(lambda part: np.repeat(part, 2, axis=0)[::2]),
     "every other column": on_X(lambda X: np.repeat(X, 2, axis=1)[:, ::2]),
-    "backwards in memory": all_of(lambda part: part[::-1].copy()[::-1]),
-    "columns first": on_X(np.asfortranarray),
     "big-endian": on_X(lambda X: X.astype(">f8")),
     "objects": all_of(lambda part: part.astype(object)),
     "X written as text": on_X(lambda X: np.array([[repr(float(x)) for x in row] for row in X])),
@@ -198,9 +196,6 @@ DISGUISES: dict[str, Change] = {
     "unicode tasks": lambda data: data._replace(tasks=None if data.tasks is None else [GREEK[t] for t in data.tasks]),
     "tasks as numbers": lambda data: data._replace(
         tasks=None if data.tasks is None else np.searchsorted(TASKS, data.tasks)
-    ),
-    "tasks as whole floats": lambda data: data._replace(
-        tasks=None if data.tasks is None else 1.0 * np.searchsorted(TASKS, data.tasks)
     ),
     "a column of tasks": lambda data: data._replace(tasks=None if data.tasks is None else data.tasks[:, np.newaxis]),
     "unicode classes": lambda data: data._replace(

@@ -11,8 +11,8 @@ SEEDED = sorted(name for name, make in ESTIMATORS.items() if "random_state" in m
 
 
 def problem(name, wide):
-    """Four tasks of 60 rows on ten features: machines of several blocks, and sums long enough to show their order."""
-    made = make_related_tasks(n_tasks=4, n_samples=60, regression=name not in CLASSIFIERS, random_state=0)
+    """Four tasks of 40 rows on ten features: machines of several blocks, and sums long enough to show their order."""
+    made = make_related_tasks(n_tasks=4, n_samples=40, regression=name not in CLASSIFIERS, random_state=0)
     if not wide and name not in WIDE:
         return Data(made.X, made.y, made.tasks)
     first = made.X[made.tasks == made.tasks[0]]

@@ -182,7 +182,7 @@ class Recipe:
     def unfitted(self, schema: TableSchema, n_tasks: int, step: Progress) -> Any:
         """The model, or a search where there is something to choose."""
         estimator = self._estimator(schema)
-        grid = self._grid(estimator, n_tasks) if self.arguments.cv else {}
+        grid = self._grid(estimator) if self.arguments.cv else {}
         if not grid:
             return estimator
         from ..model_selection import MultiTaskCV
@@ -223,12 +223,12 @@ class Recipe:
             wanted["kernels"] = None
         return estimator.set_params(**{name: value for name, value in wanted.items() if name in known})
 
-    def _grid(self, estimator: Any, n_tasks: int) -> dict[str, Any]:
+    def _grid(self, estimator: Any) -> dict[str, Any]:
         """The values to choose from, of those parameters that are not given."""
         if hasattr(estimator, "mu"):
             grid: dict[str, Any] = {"C": np.logspace(-2 / 3, 4 / 3, 7), "couplings": [None, COMMON]}
-            # Above one, tasks that need different kernels may have them.
-            grid["min_rank"] = [1.0, min(3.0, n_tasks)]
+            # From kernels of the tasks' own choice to nearly the average kernel.
+            grid["evenness"] = [0.0, 0.9]
         else:
             grid = {"C": np.logspace(-2, 3, 6), "kernel": range(len(default_kernels())), "alpha": np.logspace(-4, 0, 5)}
         given = {*read_parameters(self.arguments.set), *(["couplings"] if self.arguments.couplings else [])}

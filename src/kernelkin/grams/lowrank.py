@@ -2,18 +2,20 @@
 
 A kernel that looks at columns with few distinct rows (a binary attribute, a grade, a kind of school) takes few distinct
 values: with G_u its Gram on the u distinct rows, its factor is a root of G_u, repeated. A linear kernel on d columns
-has those columns for a factor.
+has those columns for a factor, a polynomial one their products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from math import comb, factorial, prod, sqrt
 
 import numpy as np
 
 from ..data import TaskData
-from ..kernels import SCALINGS, FittedKernel, Linear, Scaling
+from ..kernels import SCALINGS, FittedKernel, Linear, Polynomial, Scaling
 
 # Factors pay off while their columns together are fewer than this share of the rows.
 _WORTHWHILE = 1 / 3
@@ -64,9 +66,25 @@ def _factor(kernel: FittedKernel, X: np.ndarray, limit: int) -> np.ndarray | Non
     columns = np.asarray(kernel.select(X), dtype=np.float64)
     if isinstance(kernel.function, Linear):
         return columns if columns.shape[1] <= limit else None
+    if (
+        isinstance(kernel.function, Polynomial)
+        and comb(columns.shape[1] + kernel.function.degree, kernel.function.degree) <= limit
+    ):
+        return _monomials(columns, kernel.function)
     points, first, place = np.unique(columns, axis=0, return_index=True, return_inverse=True)
     if len(points) > limit:
         return None
     values, vectors = np.linalg.eigh(kernel(X[first].astype(np.float64)))
     kept = values > _ROUNDING * values[-1]
     return (vectors[:, kept] * np.sqrt(values[kept]))[place.ravel()]
+
+
+def _monomials(columns: np.ndarray, polynomial: Polynomial) -> np.ndarray:
+    """Products of `degree` of the columns and the root of coef0, each times the root of how often the power has it."""
+    parts = np.column_stack([columns, np.full(len(columns), sqrt(polynomial.coef0))])
+    chosen = np.array(list(combinations_with_replacement(range(parts.shape[1]), polynomial.degree)))
+    repeats = [prod(factorial(int(n)) for n in np.unique(row, return_counts=True)[1]) for row in chosen]
+    factor = np.tile(np.sqrt(factorial(polynomial.degree) / np.array(repeats)), (len(parts), 1))
+    for column in chosen.T:
+        factor *= parts[:, column]
+    return factor

@@ -11,7 +11,7 @@ from .families import (
     resolve_kernels,
     view_kernels,
 )
-from .functions import Linear
+from .functions import Linear, Polynomial
 from .pairwise import diagonals, evaluate, fit_kernels, pairs
 from .scaling import SCALINGS, Scaling, fit_diagonal_scaling, fit_scaling
 
@@ -21,6 +21,7 @@ __all__ = [
     "FittedKernel",
     "Kernel",
     "Linear",
+    "Polynomial",
     "Scaling",
     "check_gram",
     "check_precomputed",

@@ -16,17 +16,8 @@ LONG = {name: case for name, case in CASES.items() if not case[0].needs_wide}
 KERNEL = {name: case for name, case in LONG.items() if "kernels" in case[1]().get_params()}
 QUICK = {"n_rounds": 200, "max_iter": 1000, "random_state": 0}
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
-# Checks on targets without noise. The lasso of later releases of scikit-learn ends before it fits them without error.
-PERFECT = (
-    WEIGHTS,
-    "check_sample_weights_shape",
-    "check_sample_weights_not_overwritten",
-    "check_regressor_multioutput",
-    "check_regressors_no_decision_function",
-)
 # What scikit-learn's checks may find, and why.
 EXPECTED = {
-    "MRCERegressor": dict.fromkeys(PERFECT, "targets are linear in X without error: no optimum, which MRCE refuses"),
     "TwoStageMKMTRLClassifier": {WEIGHTS: "pairs of rows are drawn at random, and a repeated row is drawn more often"},
     "TwoStageMKMTRLRegressor": {WEIGHTS: "pairs of rows are drawn at random, and a repeated row is drawn more often"},
 }

@@ -89,10 +89,13 @@ def test_mrce_with_independent_errors_of_one_variance_is_the_lasso():
     np.testing.assert_allclose(B, there, atol=1e-6)
 
 
-def test_mrce_refuses_a_perfect_fit():
+def test_mrce_has_an_optimum_where_a_target_is_fitted_without_error():
+    """A millionth of each variance counts as error, so that the precision is at most a million times its inverse."""
     X, _ = wide(7)
-    with pytest.raises(ValueError, match="without error"):
-        MRCERegressor(alpha=0).fit(X, X[:, :2])
+    Y = X[:, :2]
+    model = MRCERegressor(alpha=0, alpha_precision=0).fit(X, Y)
+    np.testing.assert_allclose(model.predict(X), Y, atol=1e-10)
+    np.testing.assert_allclose(model.precision_, np.diag(1e6 / Y.var(axis=0)), rtol=1e-6, atol=1.0)
 
 
 @pytest.mark.parametrize("model", [FESRegressor(), MRCERegressor()])

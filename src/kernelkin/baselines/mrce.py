@@ -1,9 +1,10 @@
 """MRCE (Rothman, Levina and Zhu): sparse multivariate linear regression with a sparse inverse covariance of the errors.
 
     minimise over B (d, T) and P (T, T) > 0:
-        (1/n) tr((Y - XB)' (Y - XB) P) - log det P + alpha_precision sum_{s != t} |P_st| + alpha sum |B_jt|
+        tr(S P) - log det P + alpha_precision sum_{s != t} |P_st| + alpha sum |B_jt|,    S = (1/n) (Y - XB)' (Y - XB) + N
 
-in centred X and Y. For fixed B this is the graphical lasso, for fixed P a lasso; both are scikit-learn's. It is convex
+in centred X and Y. N is diagonal, a millionth of the variance of each target: the authors have none, and then there is
+no optimum where a target is fitted without error. For fixed B this is the graphical lasso, for fixed P a lasso; both are scikit-learn's. It is convex
 in each block but not in both, so the alternation finds a point where each is optimal given the other.
 """
 
@@ -22,6 +23,8 @@ from .linear_base import NOT_NEGATIVE, MultivariateTasks
 
 # How accurately each block is solved, relative to the change that stops the alternation.
 _SHARPER = 0.01
+# The share of a target's variance that is taken for error, however well it is fitted.
+_NOISE = 1e-6
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -110,24 +113,22 @@ def mrce_objective(
     X: np.ndarray, Y: np.ndarray, B: np.ndarray, P: np.ndarray, alpha: float, alpha_precision: float
 ) -> float:
     """The objective at B (d, T) and P (T, T)."""
-    residual = Y - X @ B
     off_diagonal = np.abs(P).sum() - np.abs(np.diag(P)).sum()
-    fit = np.vdot(residual @ P, residual) / len(X) - np.linalg.slogdet(P)[1]
+    fit = np.vdot(_covariance(X, Y, B), P) - np.linalg.slogdet(P)[1]
     return float(fit + alpha_precision * off_diagonal + alpha * np.abs(B).sum())
 
 
+def _covariance(X: np.ndarray, Y: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """S (T, T)."""
+    residual, variance = Y - X @ B, np.mean(Y**2, axis=0)
+    return residual.T @ residual / len(X) + np.diag(_NOISE * np.where(variance > 0, variance, 1.0))
+
+
 def best_precision(X: np.ndarray, Y: np.ndarray, B: np.ndarray, alpha: float, tol: float) -> np.ndarray:
-    """P (T, T) for fixed B: the graphical lasso on the covariance of the residuals."""
+    """P (T, T) for fixed B: the graphical lasso on the covariance of the errors."""
     from sklearn.covariance import graphical_lasso
 
-    residual = Y - X @ B
-    S = residual.T @ residual / len(X)
-    flat = np.diag(S) <= np.finfo(float).eps * np.mean(Y**2, axis=0)
-    if flat.any():
-        raise ValueError(
-            f"MRCE has no optimum where a task is fitted without error, as the target in column "
-            f"{int(np.argmax(flat))} is: raise alpha"
-        )
+    S = _covariance(X, Y, B)
     if alpha == 0 or len(S) == 1:
         return np.linalg.inv(S)
     # Its dual gap gets no smaller than its inner lasso is accurate.

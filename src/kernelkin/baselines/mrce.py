@@ -4,9 +4,9 @@
         tr(S P) - log det P + alpha_precision sum_{s != t} |P_st| + alpha sum |B_jt|
 
 in centred X and Y, with S = (Y - XB)' (Y - XB) / n + N. N is diagonal, a millionth of the variance of each target: the
-authors have none, and then there is no optimum where a target is fitted without error. For fixed B this is the graphical
-lasso, for fixed P a lasso; both are scikit-learn's. It is convex in each block but not in both, so the alternation finds
-a point where each is optimal given the other.
+authors have none, and then there is no optimum where a target is fitted without error. For fixed B this is the
+graphical lasso, for fixed P a lasso; both are scikit-learn's. It is convex in each block but not in both, so the
+alternation finds a point where each is optimal given the other.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .. import MKMTRLRegressor, gaussian_kernels, linear_kernels
-from ..baselines import MeanRegressor, MTFLRegressor, MTRLRegressor, STLRegressor
+from ..baselines import AverageRegressor, MeanRegressor, MTFLRegressor, MTRLRegressor, STLRegressor
 from ..datasets import load_sarcos
 from .metrics import NMSE
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
@@ -18,9 +18,12 @@ from .rows import OURS, PUBLISHED, paper_rows
 # Ten bandwidths around the median distance, and a linear kernel on each column: the 31 kernels of the paper.
 GAUSSIANS = gaussian_kernels(np.geomspace(0.125, 8.0, 10).round(4).tolist())
 KERNELS = [*GAUSSIANS, *linear_kernels(per_feature=True)]
+# Functions of a robot's joints are smooth in all columns at once.
+WIDE = [*gaussian_kernels((1.0, 2.0, 4.0, 8.0)), *linear_kernels()]
+WIDE_COSTS = [1.0, 10.0, 100.0, 1e3, 1e4]
 SIZES = (15, 50, 100, 150, 200, 600)
 ROWS = 2000
-UNCOUPLED = f"{OURS}, not coupled"
+UNCOUPLED, AVERAGE_WIDE = f"{OURS}, not coupled", "AVG, five kernels"
 
 
 @cache
@@ -43,16 +46,18 @@ def models(setting: Setting) -> list[Model]:
     # The more rows, the less a noiseless robot gains from regularisation.
     costs = np.logspace(0, 6, 7).tolist() if setting.size < 600 else np.logspace(2, 6, 5).tolist()
     n_splits = 5 if setting.size < 600 else 3
-    alone = {"evenness": [0.0, 0.99], "min_rank": [1.0, 3.0, 7.0], "C": costs[1:]}
-    coupled = {"couplings": ["common"], "evenness": [0.0, 0.99], "C": [100.0, 1e4]}
+    choices = {"evenness": [0.0, 0.99], "min_rank": [1.0, 3.0, 7.0]}
+    alone = [{"kernels": [KERNELS], "C": costs[1:], **choices}, {"kernels": [WIDE], "C": WIDE_COSTS, **choices}]
+    coupled = {"kernels": [KERNELS, WIDE], "couplings": ["common"], "evenness": [0.0, 0.99], "C": [100.0, 1e4]}
     rows = [
         Model("Mean", MeanRegressor()),
         Model("STL", STLRegressor(linear_kernels()), {"C": costs}),
         Model("MTFL", MTFLRegressor(KERNELS), {"C": costs}),
         Model("MTRL", MTRLRegressor(KERNELS), {"C": costs}),
         *paper_rows("Regressor", KERNELS, costs=costs),
-        Model(OURS, MKMTRLRegressor(KERNELS), [alone, coupled], role="ours"),
-        *([Model(UNCOUPLED, MKMTRLRegressor(KERNELS), [alone], role="variant")] if setting.size < 600 else []),
+        Model(AVERAGE_WIDE, AverageRegressor(WIDE), {"C": WIDE_COSTS}),
+        Model(OURS, MKMTRLRegressor(KERNELS), [*alone, coupled], role="ours"),
+        *([Model(UNCOUPLED, MKMTRLRegressor(KERNELS), alone, role="variant")] if setting.size < 600 else []),
     ]
     return [replace(model, n_splits=n_splits) for model in rows]
 

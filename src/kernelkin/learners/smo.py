@@ -25,8 +25,8 @@ from .steps import TINY, State, burst, extremes, kinks, steepest
 # Steps at most: this many, or this many for each row.
 _MAX_STEPS = 10_000_000
 _MAX_STEPS_PER_ROW = 10_000
-# Steps for each row after which they creep.
-_CREEP = 50
+# Steps for each row after which a leap is tried. A warm start has most rows where they belong, and needs few steps.
+_CREEP = 2
 # A machine so small that it costs next to nothing is solved to this gap whatever is asked for: then a fit does not
 # depend on how its rows are written (a row of weight two, or the row twice), and its gradients are exact.
 _EXACT = 1e-11

@@ -59,22 +59,23 @@ class WarmObjective(Objective):
 
 
 class Trail:
-    """The solutions along a line, in units that do not depend on C: `B C` and `a / C` at `mu / C^3`.
+    """The solutions along a line, all posed with the C of its first problem: only `mu / C^3` matters.
 
     The next problem starts from the last solution, its sizes carried on along a power of `mu / C^3`. For B that power
     is -1 where all machines are at their bounds and -1/3 where the functions no longer change; for a, 0 and 1/3.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, estimator: Any, objective: Objective) -> None:
+        self.place, self.objective = estimator._place, objective
         self._past: list[tuple[float, np.ndarray, list[np.ndarray]]] = []
 
-    def follow(self, estimator: Any, objective: Objective) -> Solution:
+    def follow(self, estimator: Any) -> Solution:
         """Solve the next problem, by the estimator's solver."""
+        objective = replace(self.objective, mu=self.objective.mu * np.exp(estimator._place - self.place))
         B, objective = self._start(estimator, objective)
         solver = SOLVERS[estimator.solver]() if isinstance(estimator.solver, str) else estimator.solver
         solution = solver.minimise(Run(objective, estimator.tol), B, estimator.max_iter)
-        duals = [dual.a / estimator.C for dual in solution.duals]
-        self._past = [*self._past[-1:], (estimator._place, solution.B * estimator.C, duals)]
+        self._past = [*self._past[-1:], (estimator._place, solution.B, [dual.a for dual in solution.duals])]
         return solution
 
     def _start(self, estimator: Any, objective: Objective) -> tuple[np.ndarray | None, Objective]:
@@ -84,7 +85,7 @@ class Trail:
         if abs(distance) > _FAR or not B.any():
             return estimator._start(objective), objective
         by_B, by_a = (np.exp(power * distance) for power in self._powers())
-        return B * by_B / estimator.C, WarmObjective.of(objective, [part * by_a * estimator.C for part in a])
+        return B * by_B, WarmObjective.of(objective, [part * by_a for part in a])
 
     def _powers(self) -> tuple[float, float]:
         """Those of B and of a, between the last two solutions."""
@@ -112,14 +113,18 @@ class GramFold:
         self.held = held_out(raw, bank, data, fold.kept, fold.held)
 
     def __call__(self, line: Line) -> Iterator[Outcome]:
-        trail = Trail()
+        trail = Trail(line.estimator, self._pose(line.estimator)) if line.warm else None
         for step in line.steps:
             began = time.perf_counter()
-            # A fit leaves marks on its estimator, and other folds have the same one.
-            estimator: Any = copy(step.estimator)
-            objective = estimator._pose(self.train, self.couplings)(self.grams)
-            solution = trail.follow(estimator, objective) if line.warm else estimator._solve(objective)
+            solution = self._solve_alone(step.estimator) if trail is None else trail.follow(step.estimator)
             yield Outcome(self._values(solution), _converged(solution), time.perf_counter() - began)
+
+    def _pose(self, estimator: Any) -> Objective:
+        # Posing leaves marks on an estimator, and other folds have the same one.
+        return copy(estimator)._pose(self.train, self.couplings)(self.grams)
+
+    def _solve_alone(self, estimator: Any) -> Solution:
+        return copy(estimator)._solve(self._pose(estimator))
 
     def _values(self, solution: Solution) -> list[np.ndarray]:
         a, intercepts = tasks_of_machines(solution.duals, self.train, self.couplings)

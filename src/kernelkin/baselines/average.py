@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..data import TaskData, listing
-from ..estimators.base import MultiKernelClassifier, MultiKernelEstimator, MultiKernelRegressor
+from ..estimators.base import MultiKernelEstimator
+from ..estimators.kinds import MultiKernelClassifier, MultiKernelRegressor
 from ..kernels import FittedKernel, resolve_kernels
 from ..objective import Objective
 from ..parallel import Workers

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from ..estimators.base import MultiKernelClassifier, MultiKernelRegressor, PenalisedEstimator
+from ..estimators.iterative import PenalisedEstimator
+from ..estimators.kinds import MultiKernelClassifier, MultiKernelRegressor
 from ..penalties import LpPenalty
 
 

@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..estimators.base import MultiKernelClassifier, WatchedEstimator
+from ..estimators.iterative import WatchedEstimator
+from ..estimators.kinds import MultiKernelClassifier
 from ..learners import DualSolution
 from ..objective import Evaluation, Objective
 from ..penalties import Penalty

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from ..estimators.base import MultiKernelClassifier, MultiKernelRegressor, WatchedEstimator
+from ..estimators.iterative import WatchedEstimator
+from ..estimators.kinds import MultiKernelClassifier, MultiKernelRegressor
 from ..objective import Objective
 from ..solvers import Solution
 from .mixed_norm import MixedNorm, MixedNormObjective, SimplexDescent

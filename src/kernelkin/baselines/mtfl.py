@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..estimators.base import MultiKernelClassifier, MultiKernelRegressor
+from ..estimators.kinds import MultiKernelClassifier, MultiKernelRegressor
 from .relational import OneKernelEstimator
 from .spectral import SpectralPenalty
 

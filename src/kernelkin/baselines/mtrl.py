@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from ..estimators.base import MultiKernelClassifier, MultiKernelRegressor
+from ..estimators.kinds import MultiKernelClassifier, MultiKernelRegressor
 from .relational import OneKernelEstimator
 from .spectral import SpectralPenalty
 

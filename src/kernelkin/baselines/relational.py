@@ -11,7 +11,8 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from ..data import TaskData
-from ..estimators.base import MultiKernelClassifier, WatchedEstimator
+from ..estimators.iterative import WatchedEstimator
+from ..estimators.kinds import MultiKernelClassifier
 from ..estimators.targets import stack_intercepts
 from ..grams.expansion import make_expansion
 from ..grams.functions import Share, TaskFunctions

@@ -9,8 +9,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, clone, is_classifier
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier
 from sklearn.utils import Bunch
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metadata_routing import UNUSED
@@ -19,23 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..couplings import Coupling, connected_tasks, width
 from ..data import Queries, TaskData, read_queries, read_training
-from ..exceptions import warn_user
 from ..grams import Grams, KernelBank, Use, build_grams, plan_grams, task_functions
 from ..kernels import FittedKernel, fit_kernels, resolve_kernels
-from ..learners import SVM, SVR, Learner, Machine, Ridge
+from ..learners import Learner, Machine
 from ..objective import Objective
-from ..parallel import Workers, count_workers
+from ..parallel import count_workers
 from ..penalties import Penalty, effective_rank
-from ..solvers import SOLVERS, Run, Solution, Solver, Status
+from ..solvers import Solution
 from .scores import score_each_task
-from .targets import (
-    class_machines,
-    link_machines,
-    regression_machines,
-    stack_intercepts,
-    target_variance,
-    tasks_of_machines,
-)
+from .targets import link_machines, stack_intercepts, tasks_of_machines
 
 
 @dataclass(eq=False, repr=False)
@@ -260,171 +251,3 @@ class MultiKernelEstimator(BaseEstimator):
 def squeeze(values: np.ndarray) -> np.ndarray:
     """Without the axis of outputs, where there is one output."""
     return values[..., 0] if values.shape[-1] == 1 else values
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class WatchedEstimator(MultiKernelEstimator):
-    """An estimator that iterates: bounded, shown and watched."""
-
-    max_iter: int = 100
-    verbose: int = 0
-    callback: Callable | None = None
-
-    _watched_constraints: ClassVar[dict[str, Any]] = {
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "verbose": ["verbose"],
-        "callback": [callable, None],
-    }
-
-    def _run(self, solver: Solver, objective: Objective, start: np.ndarray | None = None) -> Solution:
-        """Let a solver run, and warn where it ended before the gap was closed."""
-        with Workers(self.n_jobs) as workers:
-            run = Run(objective, self.tol, verbose=self.verbose, callback=self.callback, each=workers.map)
-            solution = solver.minimise(run, start, self.max_iter)
-        if solution.status in (Status.MAX_ITER, Status.STALLED):
-            warn_user(
-                f"{type(self).__name__}: {solution.status.value}. The relative duality gap reached is "
-                f"{solution.relative_gap:.1e}, and tol={self.tol:g}.",
-                ConvergenceWarning,
-            )
-        return solution
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class PenalisedEstimator(WatchedEstimator):
-    """An estimator whose kernel weights minimise machines plus penalty, by one of `SOLVERS`."""
-
-    mu: float | str = "scale"
-    solver: str | Solver = "joint"
-    init: Any = None
-    random_state: Any = None
-
-    _penalised_constraints: ClassVar[dict[str, Any]] = {
-        **WatchedEstimator._watched_constraints,
-        "mu": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
-        "solver": [StrOptions(set(SOLVERS)), *SOLVERS.values()],
-        "init": ["array-like", None],
-        "random_state": ["random_state"],
-    }
-
-    def _strength(self, data: TaskData) -> float:
-        if isinstance(self.mu, str):
-            return 1.0 if is_classifier(self) else target_variance(data)
-        return self.mu
-
-    @property
-    def _place(self) -> float:
-        """Where the model is on its path: the logarithm of mu / C^3, with 1 for the scale of the targets."""
-        return float(np.log(1.0 if isinstance(self.mu, str) else self.mu) - 3.0 * np.log(self.C))
-
-    def _solve(self, objective: Objective) -> Solution:
-        solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
-        return self._run(solver, objective, self._start(objective))
-
-    def _pose(self, data: TaskData, couplings: Sequence[Coupling]) -> Callable[[Grams], Objective]:
-        if self.init is not None:
-            self._check_init((data.n_tasks + len(couplings), self._count_kernels(data)))
-        return super()._pose(data, couplings)
-
-    def _check_init(self, shape: tuple[int, int]) -> None:
-        weights = np.asarray(self.init)
-        if weights.shape != shape:
-            raise ValueError(f"init must be kernel weights of shape {shape}, got {weights.shape}")
-        if weights.dtype.kind not in "fiu" or not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
-            raise ValueError("init must be kernel weights that are finite, not negative, and not all zero")
-
-    def _start(self, objective: Objective) -> np.ndarray | None:
-        return None if self.init is None else np.array(self.init, dtype=np.float64).T.copy()
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class MultiKernelClassifier(ClassifierMixin, MultiKernelEstimator):
-    """A multi-kernel estimator whose tasks have classes."""
-
-    loss: str = "hinge"
-    class_weight: Any = None
-
-    # Those of scikit-learn's mixins know of no tasks.
-    score = MultiKernelEstimator.score
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **MultiKernelEstimator._parameter_constraints,
-        "loss": [StrOptions({"hinge", "squared"})],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
-
-    def _learner(self) -> Learner:
-        return SVM() if self.loss == "hinge" else Ridge()
-
-    def _machines(self, data: TaskData) -> list[Machine]:
-        machines, self.task_classes_ = class_machines(data, self.C, self.class_weight)
-        self.classes_ = np.unique(np.concatenate(self.task_classes_))
-        return machines
-
-    def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
-        """How far each row is on the side of each class.
-
-        Returns
-        -------
-        values : (q,) where all tasks have the same two classes, positive for the second one; otherwise (q, n_classes)
-            in the order of `classes_`, -inf for classes that a row's task does not have. On wide data (q, T) where
-            every task has two classes, else (q, T, n_classes).
-        """
-        return self._decide(self._read_queries(X, tasks))
-
-    def _decide(self, queries: Queries) -> np.ndarray:
-        values = self.functions_.values(queries.X, queries.codes)
-        binary = all(len(classes) == 2 for classes in self.task_classes_)
-        if binary and (queries.codes is None or len(self.classes_) == 2):
-            return values[..., 0]
-        spread = np.full((*values.shape[:-1], len(self.classes_)), -np.inf)
-        for t, classes in enumerate(self.task_classes_):
-            where = np.searchsorted(self.classes_, classes)
-            rows = np.index_exp[:, t] if queries.codes is None else np.nonzero(self._speaks_for(t, queries.codes))
-            mine = values[rows]
-            mine = np.stack([-mine[..., 0], mine[..., 0]], axis=-1) if len(classes) == 2 else mine[..., : len(classes)]
-            block = spread[rows]
-            block[:, where] = mine
-            spread[rows] = block
-        return spread
-
-    @staticmethod
-    def _speaks_for(task: int, codes: np.ndarray) -> np.ndarray:
-        """The rows whose classes are this task's: its own, and for the first task those of tasks never seen (-1)."""
-        return (codes == task) | ((codes < 0) & (task == 0))
-
-    def _predict(self, queries: Queries) -> np.ndarray:
-        values = self._decide(queries)
-        if values.ndim == (2 if queries.codes is None else 1):
-            positive = (values > 0).astype(np.intp)
-            if queries.codes is not None or len(self.classes_) == 2:
-                return self.classes_[positive]
-            return np.stack([c[p] for c, p in zip(self.task_classes_, positive.T, strict=True)], axis=1)
-        return self.classes_[values.argmax(axis=-1)]
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class MultiKernelRegressor(RegressorMixin, MultiKernelEstimator):
-    """A multi-kernel estimator whose tasks have real targets."""
-
-    loss: str = "squared"
-    epsilon: float = 0.1
-    fit_intercept: bool = True
-
-    score = MultiKernelEstimator.score
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **MultiKernelEstimator._parameter_constraints,
-        "loss": [StrOptions({"squared", "epsilon_insensitive"})],
-        "epsilon": [Interval(Real, 0, None, closed="left")],
-        "fit_intercept": ["boolean"],
-    }
-
-    def _learner(self) -> Learner:
-        return Ridge() if self.loss == "squared" else SVR(self.epsilon)
-
-    def _machines(self, data: TaskData) -> list[Machine]:
-        return regression_machines(data, self.C, self.fit_intercept)
-
-    def _predict(self, queries: Queries) -> np.ndarray:
-        return self.functions_.values(queries.X, queries.codes)[..., 0]

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..couplings import COMMON, Coupling, read_couplings
 from ..data import Queries, TaskData
-from .base import MultiKernelClassifier, MultiKernelEstimator, squeeze
+from .base import MultiKernelEstimator, squeeze
+from .kinds import MultiKernelClassifier
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

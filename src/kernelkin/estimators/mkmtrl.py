@@ -17,8 +17,9 @@ from ..grams import CoupledGrams, KernelBank
 from ..objective import Objective
 from ..penalties import RelationPenalty
 from ..solvers import Alternating, Solution
-from .base import MultiKernelClassifier, MultiKernelRegressor, PenalisedEstimator
 from .coupled import CoupledClassifier, CoupledEstimator
+from .iterative import PenalisedEstimator
+from .kinds import MultiKernelClassifier, MultiKernelRegressor
 from .scores import task_score
 
 

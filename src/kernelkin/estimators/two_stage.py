@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .base import MultiKernelClassifier, MultiKernelRegressor
 from .coupled import CoupledClassifier
+from .kinds import MultiKernelClassifier, MultiKernelRegressor
 from .two_stage_shell import TwoStageEstimator
 
 

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
 
 from ..data import listing
-from ..estimators.base import PenalisedEstimator
+from ..estimators.iterative import PenalisedEstimator
 from ..solvers import Joint
 
 Params = Mapping[str, Any]
@@ -89,7 +89,8 @@ def identity(params: Params, names: Sequence[str]) -> tuple:
 def _candidate(estimator: BaseEstimator, params: Params, tol: float) -> BaseEstimator:
     model = clone(estimator).set_params(**params)
     quiet = {"n_jobs": 1, "verbose": 0, "callback": None, "tol": max(tol, getattr(model, "tol", tol))}
-    model.set_params(**{name: value for name, value in quiet.items() if name in model.get_params(deep=False)})
+    known = model.get_params(deep=False)
+    model.set_params(**{name: value for name, value in quiet.items() if name in known})
     model._validate_params()
     return model
 

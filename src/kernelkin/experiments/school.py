@@ -47,7 +47,7 @@ def models(setting: Setting) -> list[Model]:
         Model("Mean", MeanRegressor()),
         Model("STL", STLRegressor(linear_kernels()), {"C": [0.1, 1.0, 10.0]}),
         Model("MTFL", MTFLRegressor(linear_kernels()), {"C": [1e-2, 0.1, 1.0, 10.0, 100.0]}),
-        Model("MTRL", MTRLRegressor(linear_kernels()), {"C": [1e-3, 1e-2, 0.1, 1.0, 10.0]}),
+        Model("MTRL", MTRLRegressor(linear_kernels()), {"C": [1e-2, 0.1, 1.0, 10.0, 100.0, 1e3]}),
         *paper_rows("Regressor", EACH, costs=costs, powers=(2.0,)),
         Model(
             OURS,

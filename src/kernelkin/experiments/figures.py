@@ -10,6 +10,9 @@ from ..storage import open_whole
 from .protocol import Protocol
 from .summary import Cell
 
+# Lines are told apart by these also in grey.
+_MARKERS = "ovs^D<P>X*hp"
+
 
 def draw_sizes(protocol: Protocol, cells: Mapping[tuple[str, str], Cell], path: Path) -> None:
     """Draw one line for each model, with standard errors, into a PNG."""
@@ -20,14 +23,17 @@ def draw_sizes(protocol: Protocol, cells: Mapping[tuple[str, str], Cell], path: 
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     sizes_shown = sorted({setting.size for setting in protocol.settings})
-    for place, model in enumerate(protocol.model_names()):
-        # Ten colours, then the same ones dashed.
-        style: dict[str, Any] = {"color": f"C{place % 10}", "linestyle": "-" if place < 10 else "--"}
+    roles = {model.name: model.role for setting in protocol.settings for model in protocol.models(setting)}
+    names = [name for name, role in roles.items() if role != "variant"]
+    for place, model in enumerate(names):
+        style: dict[str, Any] = {"color": f"C{place % 10}", "marker": _MARKERS[place % len(_MARKERS)], "markersize": 4}
+        if roles[model] == "ours":
+            style = {"color": "black", "linewidth": 2.5, "marker": "o", "zorder": 3}
         points = [(s.size, cells[s.name, model]) for s in protocol.settings if (s.name, model) in cells]
         if points:
             sizes, shown = zip(*points, strict=True)
             errors = [cell.error if cell.runs > 1 else 0.0 for cell in shown]
-            axes.errorbar(sizes, [c.mean for c in shown], yerr=errors, label=model, marker=".", capsize=2, **style)
+            axes.errorbar(sizes, [c.mean for c in shown], yerr=errors, label=model, capsize=2, **style)
     axes.set(xlabel="training rows", ylabel=protocol.metric.name, xscale="log", yscale="log", title=protocol.title)
     axes.set_xticks(sizes_shown, [str(size) for size in sizes_shown])
     axes.minorticks_off()

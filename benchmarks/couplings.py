@@ -64,7 +64,7 @@ def structured_against_dense(n_tasks: int = 12) -> float:
     X, y, tasks = school()
     kept = np.isin(tasks, np.unique(tasks)[:n_tasks])
     data = read_training(MKMTRLRegressor(), X[kept], y[kept], tasks[kept], None, classification=False)
-    couplings = read_couplings("common", data.labels)
+    couplings = read_couplings("common", data)
     grams, _ = build_grams(data, fit_kernels(EACH, data.X), "trace", couplings)
     machines = regression_machines(data, 1.0, fit_intercept=True)
     (machine,) = link_machines(machines, connected_tasks(couplings, n_tasks), data.labels)

@@ -76,7 +76,7 @@ def speed() -> str:
             row = dict(zip(columns, cells, strict=True))
             if row["times ours"] != "1":
                 rows.append((heading, row[""], row["times ours"]))
-    return Table(("problem", "contender", "CPU time, kernelkin's = 1"), tuple(rows)).markdown()
+    return Table(("problem", "contender", "time, kernelkin's = 1"), tuple(rows)).markdown()
 
 
 class Example(doctest.DocTestRunner):

@@ -96,7 +96,7 @@ def test_sarcos_has_the_torques_in_y():
     assert arm.feature_names[7] == "velocity1"
     # The torques of the first joint are strongly linear in the inputs; those of a wrong column would not be.
     design = np.c_[arm.X, np.ones(len(arm.X))]
-    residual = arm.y[:, 0] - design @ np.linalg.lstsq(design, arm.y[:, 0])[0]
+    residual = arm.y[:, 0] - design @ np.linalg.lstsq(design, arm.y[:, 0], rcond=None)[0]
     assert residual.var() < 0.1 * arm.y[:, 0].var()
 
 

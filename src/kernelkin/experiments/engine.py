@@ -19,6 +19,7 @@ from threading import Thread
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from .metrics import predict, score_by_task
 from .protocol import Model, Protocol, Setting
@@ -119,10 +120,7 @@ def _run_remotely(protocol_name: str, address: tuple[str, str, int]) -> Result:
 
 
 def _begin_worker(parent: int) -> None:
-    """One thread for each process, and none that outlives a parent that was killed."""
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1)
+    """A process that does not outlive a parent that was killed."""
     Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
@@ -135,7 +133,8 @@ def _end_with(parent: int) -> None:
 def run_unit(protocol: Protocol, unit: Unit) -> Result:
     """Choose parameters on the training rows, fit, and look at the test rows once."""
     split = protocol.split(unit.setting, unit.run)
-    with _counted_warnings() as counts:
+    # One thread, also where there is one process: more of them round differently.
+    with _counted_warnings() as counts, threadpool_limits(1):
         # Processor time: what else the machine does is no part of the result.
         began = time.process_time()
         fitted, chosen = fit_best(unit.model, split, protocol.metric, seed=unit.run)

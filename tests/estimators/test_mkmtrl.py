@@ -289,8 +289,11 @@ def test_the_papers_own_penalty_collapses_and_a_warning_says_so(regression, tol)
 
 def test_no_warning_where_one_mix_is_all_there_can_be():
     X, y, _, tasks = long_data(13)
-    MKMTRLRegressor(shrinkage=0).fit(X[tasks == "ada"], y[tasks == "ada"])
-    MKMTRLRegressor("rbf", shrinkage=0).fit(X, y, tasks=tasks)
+    for model in (
+        MKMTRLRegressor(shrinkage=0).fit(X[tasks == "ada"], y[tasks == "ada"]),
+        MKMTRLRegressor("rbf", shrinkage=0).fit(X, y, tasks=tasks),
+    ):
+        assert model.effective_rank_ == pytest.approx(1.0)
 
 
 def test_a_prior_is_in_the_order_of_tasks_and_of_any_scale():

@@ -133,7 +133,10 @@ def best_precision(X: np.ndarray, Y: np.ndarray, B: np.ndarray, alpha: float, to
     if alpha == 0 or len(S) == 1:
         return np.linalg.inv(S)
     # Its dual gap gets no smaller than its inner lasso is accurate.
-    return graphical_lasso(S, alpha, tol=tol, enet_tol=max(1e-4 * tol, 1e-14), max_iter=1000)[1]
+    try:
+        return graphical_lasso(S, alpha, tol=tol, enet_tol=max(1e-4 * tol, 1e-14), max_iter=1000)[1]
+    except FloatingPointError as error:
+        raise ValueError(f"the graphical lasso of MRCE failed; raise alpha_precision: {error}") from error
 
 
 def best_coefficients(

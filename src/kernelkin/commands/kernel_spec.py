@@ -61,8 +61,9 @@ def _family(item: str, name: str, numbers: str | None) -> Any:
     if name in ("gaussian", "rbf"):
         return gaussian_kernels(values)
     if name in ("polynomial", "poly"):
-        degrees = [int(value) if value.is_integer() else value for value in values or (1.0, 2.0, 3.0)]
-        return polynomial_kernels(degrees)  # type: ignore[arg-type]
+        # What is no whole number is refused by the family, in its words.
+        degrees: list[Any] = [int(value) if value.is_integer() else value for value in values or (1.0, 2.0, 3.0)]
+        return polynomial_kernels(degrees)
     if values is not None:
         raise ValueError(f"--kernels {item!r}: only gaussian and polynomial take numbers")
     if name == "default":

@@ -121,7 +121,7 @@ def _group(name: str) -> str:
     column = re.fullmatch(r".*\[(.+)\]", name)
     if column:
         return column[1]
-    return re.match(r"[^\d(]*", name)[0].strip() or name  # type: ignore[index]
+    return re.split(r"[\d(]", name, maxsplit=1)[0].strip() or name
 
 
 def _add_up(weights: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, list[str]]:

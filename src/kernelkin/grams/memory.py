@@ -117,8 +117,8 @@ def check_memory(needed: int, stacks: int | None = None) -> None:
         raise GramMemoryError(
             f"this fit needs {_gib(needed)} of memory{part}, and {_gib(limit)} are {_whose()}: use the TwoStageMKMTRL "
             "estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X, for Gram matrices of "
-            "half the size; or, where tasks are coupled, kernels of low rank (linear or polynomial on few columns, or of "
-            "few distinct rows)"
+            "half the size; or, where tasks are coupled, kernels of low rank (linear or polynomial on few columns, "
+            "or of few distinct rows)"
         )
 
 

@@ -87,22 +87,6 @@ def test_the_first_relation_is_the_prior():
     np.testing.assert_allclose(first.objective, upper + 0.5 * objective.mu * T * (first.B**2).sum(), rtol=1e-12)
 
 
-def test_a_threshold_sets_weights_to_zero():
-    _, free = solve(problem("squared", "plain"), Alternating(), max_iter=20)
-    threshold = float(np.quantile(free.iterates[2].B, 0.4))
-    _, cut = solve(problem("squared", "plain"), Alternating(threshold=threshold), max_iter=20)
-    last = cut.iterates[-1].B
-    assert (last == 0).any()
-    assert last[last > 0].min() >= threshold
-
-
-def test_a_threshold_above_all_weights_leaves_nothing_but_an_answer():
-    for step in WEIGHT_STEPS:
-        solution, run = solve(problem("hinge", "plain"), Alternating(step, threshold=1e9), max_iter=5)
-        assert not run.iterates[-1].B.any()
-        assert np.isfinite(solution.primal)
-
-
 def test_other_penalties_are_refused():
     objective = make_objective(*random_problem(0, "squared", T), "squared", LpPenalty())
     with pytest.raises(ValueError, match="solver='joint'"):

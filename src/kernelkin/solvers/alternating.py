@@ -1,7 +1,7 @@
 """The paper's Algorithm 1: machines and kernel weights in turn for a fixed relationship, then the relationship.
 
-Kept as published, for comparison and for reproducing the paper. With Newton or FISTA steps the objective never rises;
-how far the end is from the optimum, the duality gap tells.
+Kept as written, for comparison; what the program of the paper's authors does besides is in `experiments.authors`. With
+Newton or FISTA steps the objective never rises; how far the end is from the optimum, the duality gap tells.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from ..penalties import RelationPenalty
 from .base import Finished, Run, Solution, Status, uniform_start
 from .weight_steps import WEIGHT_STEPS
 
+# Added to B'B before its root is taken, relative to its size at the start, where no shrinkage keeps Omega invertible.
+_RIDGE = 1e-8
+
 
 @dataclass(frozen=True)
 class Alternating:
@@ -25,9 +28,6 @@ class Alternating:
     step : how B is moved for fixed machines and Omega: "newton", "fista" or "closed_form" (the paper's eq. 8).
     inner_iter : how often machines and B alternate before Omega is moved.
     change : stop when no weight changes by more than this, relative to the largest.
-    ridge : what is added to B'B before its root is taken, relative to its size at the start, where no shrinkage keeps
-        Omega invertible. The paper's authors do the same.
-    threshold : weights below it are set to zero after each step, as the paper's authors do. It breaks the descent.
 
     Examples
     --------
@@ -44,8 +44,6 @@ class Alternating:
     step: Literal["newton", "fista", "closed_form"] = "newton"
     inner_iter: int = 5
     change: float = 1e-3
-    ridge: float = 1e-8
-    threshold: float = 0.0
 
     def __post_init__(self) -> None:
         if self.step not in WEIGHT_STEPS:
@@ -60,7 +58,7 @@ class Alternating:
         try:
             relation = _Relation.best(penalty, np.zeros((1, run.objective.grams.n_components)), 0.0)
             B = uniform_start(run, relation.penalty) if B is None else B
-            ridge = self.ridge * float(np.linalg.norm(B, 2)) ** 2 if penalty.shrinkage == 0 else 0.0
+            ridge = _RIDGE * float(np.linalg.norm(B, 2)) ** 2 if penalty.shrinkage == 0 else 0.0
             for _ in range(max_iter):
                 before = B
                 B = self._settle(run, B, relation)
@@ -81,7 +79,6 @@ class Alternating:
             before = B
             Q = run.evaluate(B, R=relation.penalty(B)).Q
             B = take(B, Q, relation.P, relation.Omega, run.objective.mu)
-            B = np.where(self.threshold > B, 0.0, B)
             if _change(B, before) <= self.change:
                 break
         return B

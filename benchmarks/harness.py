@@ -24,6 +24,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 OURS = "kernelkin"
+# The textbook loop, ended by a rule of its own, and ended once it is within 1e-3 of the objective that we reach.
+NAIVE, NAIVE_TO_OURS = "naive, own stopping rule", "naive, stopped at our objective"
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("kernelkin", "numpy", "scipy", "scikit-learn", "numba", "himalaya", "MKLpy")
 
@@ -138,6 +140,17 @@ def ratio(rows: Sequence[Row], name: str, case: str | None = None) -> float | No
 
 def figure(rows: Sequence[Row], name: str, what: str) -> float:
     return next(row.figures[what] for row in rows if row.contender == name)
+
+
+def naive_goals(rows: Sequence[Row], least: int) -> list[Goal]:
+    """To be at least so many times as fast as either naive contender, at an objective no worse."""
+    goals = []
+    for name in (NAIVE, NAIVE_TO_OURS):
+        times, ours, theirs = ratio(rows, name), figure(rows, OURS, "objective"), figure(rows, name, "objective")
+        measured = f"{times:.1f}x; objective {ours:.6g} against {theirs:.6g}"
+        met = times >= least and ours <= theirs * (1 + 1e-3)
+        goals.append(Goal(f">= {least}x {name}, objective no worse", measured, met))
+    return goals
 
 
 def show(report: Report) -> None:

@@ -1,13 +1,16 @@
-"""What one array must be to pass the door: X, y and the labels of tasks. Each failure names the array."""
+"""What y, the weights of rows and the labels of tasks must be to pass the door. Each failure names the array."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
 
 # Targets enter a fit to the fourth power (the bound squares what is quadratic in them): these just fit into a float.
 LARGEST = 1e75
@@ -15,6 +18,8 @@ LARGEST = 1e75
 
 def as_array(values: Any, name: str) -> np.ndarray:
     """An array of what was given: NumPy alone would write numbers, and NaN, beside text in a list as text."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked values: fill them in, or leave them out")
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -24,39 +29,26 @@ def as_array(values: Any, name: str) -> np.ndarray:
     return array
 
 
-def check_dimensions(X: Any) -> None:
-    """Refuse one row or one column passed as a flat list, in scikit-learn's words."""
-    if not issparse(X) and not hasattr(X, "columns") and as_array(X, "X").ndim < 2:
-        check_array(X, dtype=None)
+def dates_in(values: Any) -> bool:
+    """Whether a column holds dates or times of NumPy, which turn into numbers unasked; other objects do not."""
+    kind = getattr(getattr(values, "dtype", None), "kind", "O")
+    if kind != "O":
+        return kind in "mM"
+    return any(issubclass(item, np.datetime64 | np.timedelta64) for item in set(map(type, np.asarray(values).flat)))
 
 
-def check_rows(estimator: Any, X: Any, *, fitting: bool) -> np.ndarray:
-    """X as finite floats (float32 stays float32): rows, or a precomputed stack."""
-    precomputed = estimator.__sklearn_tags__().input_tags.pairwise
-    layout = {"allow_nd": True} if precomputed else {"order": "C"}
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Errors of arrays that cannot be turned into numbers say which array it was."""
     try:
-        X = check_array(X, dtype=[np.float64, np.float32], estimator=estimator, input_name="X", **layout)
-    except (TypeError, ValueError) as error:
-        if "X" in str(error):
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        if name in str(error):
             raise
-        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"X: {error}") from None
-    if precomputed:
-        return _check_stack(X, fitting=fitting)
-    _check_size("X", X, np.sqrt(np.finfo(X.dtype).max) / 1e3, fitting=fitting)
-    return X
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{name}: {error}") from None
 
 
-def _check_stack(X: np.ndarray, *, fitting: bool) -> np.ndarray:
-    if X.ndim == 2:
-        X = X[:, :, np.newaxis]
-    if X.ndim != 3:
-        raise ValueError(f"a precomputed X has shape (n_query, n_train, n_kernels), not {X.shape}")
-    if fitting and X.shape[0] != X.shape[1]:
-        raise ValueError(f"precomputed training Grams must be square, but X has shape {X.shape}")
-    return X
-
-
-def _check_size(name: str, values: np.ndarray, limit: float, *, fitting: bool) -> None:
+def check_size(name: str, values: np.ndarray, limit: float, *, fitting: bool) -> None:
     """Refuse numbers so large that a fit would overflow or, while fitting, all so small that their squares vanish."""
     largest = max(float(values.max()), -float(values.min()))
     if largest > limit:
@@ -65,17 +57,6 @@ def _check_size(name: str, values: np.ndarray, limit: float, *, fitting: bool) -
     if fitting and 0 < largest < least:
         raise ValueError(
             f"{name} has no value above {largest:.3g} in size; below {least:.3g} their squares vanish: rescale {name}"
-        )
-
-
-def check_precomputed_queries(estimator: Any, X: Any) -> None:
-    """Refuse kernel values that are not between some rows and the training rows, for each kernel of the fit."""
-    rows, kernels = estimator.n_features_in_, len(estimator.kernel_names_)
-    shape = np.shape(X)
-    if shape[1:] != (rows, kernels) and not (kernels == 1 and shape[1:] == (rows,)):
-        raise ValueError(
-            f"precomputed X must have shape (n_query, {rows}, {kernels}): {rows} training rows, {kernels} kernels; "
-            f"got {shape}"
         )
 
 
@@ -90,12 +71,12 @@ def check_labels(tasks: Any) -> np.ndarray:
             raise ValueError(f"the task of row {int(np.argmin(np.isfinite(labels)))} is NaN or infinite")
         whole = (labels == np.round(labels)).all() and (np.abs(labels) < 2**53).all()
         return labels.astype(np.int64) if whole else labels
+    if missing(labels).any():
+        raise ValueError(f"the task of row {int(np.argmax(missing(labels)))} is missing")
     return _check_objects(labels) if labels.dtype.kind == "O" else labels
 
 
 def _check_objects(labels: np.ndarray) -> np.ndarray:
-    if missing(labels).any():
-        raise ValueError(f"the task of row {int(np.argmax(missing(labels)))} is missing")
     kinds = _kinds(labels)
     if kinds == {str}:
         return labels.astype(str)
@@ -123,6 +104,8 @@ def check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndar
     Y = as_array(y, "y")
     if Y.ndim not in (1, 2):
         raise ValueError(f"y must have shape (n,) or (n, n_tasks), not {Y.shape}")
+    if Y.ndim == 2 and not Y.shape[1]:
+        raise ValueError("y has no columns, and every column is a task")
     if Y.ndim == 2 and tasks_given:
         if Y.shape[1] != 1:
             raise ValueError(
@@ -134,19 +117,24 @@ def check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndar
 
 
 def _check_reals(Y: np.ndarray) -> np.ndarray:
+    if dates_in(Y):
+        raise TypeError("y holds dates or times, not numbers")
     if Y.dtype.kind in "OUS":
         try:
             Y = np.where(missing(Y), np.nan, Y).astype(np.float64)
+        except OverflowError as error:
+            raise ValueError(f"y: {error}") from None
         except (TypeError, ValueError):
             raise ValueError(
                 "Unknown label type: y holds text, not numbers. Maybe you are trying to fit a regressor, which "
                 "expects real numbers on a classification target with discrete values."
             ) from None
     finite: bool | Literal["allow-nan"] = "allow-nan" if Y.ndim == 2 else True
-    Y = check_array(Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=finite, input_name="y")
+    with named("y"), np.errstate(over="ignore"):
+        Y = check_array(Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=finite, input_name="y")
     present = Y[~np.isnan(Y)]
     if len(present):
-        _check_size("y", present, LARGEST, fitting=True)
+        check_size("y", present, LARGEST, fitting=True)
     return Y
 
 
@@ -163,9 +151,11 @@ def _check_classes(Y: np.ndarray) -> np.ndarray:
 
 
 def missing(values: np.ndarray) -> np.ndarray:
-    """Which values are NaN, None or pandas.NA."""
+    """Which values are NaN, NaT, None or pandas.NA."""
     if values.dtype.kind == "f":
         return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
     if values.dtype.kind == "O":
         return np.array([_is_missing(value) for value in values.ravel()], dtype=bool).reshape(values.shape)
     return np.zeros(values.shape, dtype=bool)
@@ -181,3 +171,13 @@ def _is_missing(value: Any) -> bool:
 def plain(values: np.ndarray) -> np.ndarray:
     """Labels without the disguise as objects that pandas, or missing ones beside them, forced on them."""
     return np.array(values.tolist()) if values.dtype.kind == "O" else values
+
+
+def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
+    """Weights of the rows of X: (n,) floats that are not negative; ones where none are given."""
+    if sample_weight is not None and dates_in(as_array(sample_weight, "sample_weight")):
+        raise TypeError("sample_weight holds dates or times, not numbers")
+    with named("sample_weight"):
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    check_size("sample_weight", weights, np.inf, fitting=True)
+    return weights

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .checks import as_array, missing
 from .data import TaskData, listing
 from .kernels.embedding import input_similarity
 
@@ -91,17 +92,24 @@ def _factor(name: Any, value: Any, data: TaskData) -> np.ndarray:
         if unnamed:
             raise ValueError(f"coupling {name!r} has no label for task {listing(unnamed)}")
         value = [value[task] for task in tasks.tolist()]
-    array = np.asarray(value)
+    array = as_array(value, f"coupling {name!r}")
     if array.ndim == 1:
         return _group_factor(name, array, tasks)
-    return _matrix_factor(name, np.asarray(value, dtype=np.float64), tasks)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"coupling {name!r} is neither one label for each task nor a matrix of real numbers")
+    return _matrix_factor(name, array.astype(np.float64), tasks)
 
 
 def _group_factor(name: Any, labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
     """(T, groups) zero or one: the tasks of a group share one function."""
     if len(labels) != len(tasks):
         raise ValueError(f"coupling {name!r} has {len(labels)} group labels, and there are {len(tasks)} tasks")
-    codes = np.unique(labels, return_inverse=True)[1]
+    if missing(labels).any():
+        raise ValueError(f"coupling {name!r} has no group for task {tasks[missing(labels)][0].item()!r}")
+    try:
+        codes = np.unique(labels, return_inverse=True)[1]
+    except TypeError:
+        raise ValueError(f"the group labels of coupling {name!r} are of mixed types") from None
     return (codes[:, np.newaxis] == np.arange(codes.max() + 1)).astype(np.float64)
 
 
@@ -119,6 +127,8 @@ def _matrix_factor(name: Any, M: np.ndarray, tasks: np.ndarray) -> np.ndarray:
             f"coupling {name!r} must have 1 on its diagonal, or 0 for tasks it leaves alone; task "
             f"{tasks[bad].item()!r} has {diagonal[bad]:g}"
         )
+    if not diagonal.any():
+        raise ValueError(f"coupling {name!r} is zero: it links no tasks")
     values, vectors = np.linalg.eigh((M + M.T) / 2)
     if values[0] < -1e-8 * T:
         raise ValueError(f"coupling {name!r} is not positive semi-definite: its smallest eigenvalue is {values[0]:.3g}")

@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_array
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
-from .checks import check_dimensions, check_labels, check_precomputed_queries, check_rows, check_targets, missing, plain
+from .checks import check_labels, check_targets, check_weights, missing, plain
+from .row_checks import check_form, check_precomputed_queries, check_rows
 
 Form = Literal["long", "wide", "single"]
 
@@ -89,25 +90,25 @@ def read_piece(
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
         )
-    check_dimensions(X)
+    check_form(X)
     validate_data(estimator, X, skip_check_array=True, reset=first)
     X, tasks, names = _split_task_column(estimator, X, tasks)
-    X = check_rows(estimator, X, fitting=True)
+    X = check_rows(estimator, X, names, fitting=True)
     Y = check_targets(y, classification=classification, tasks_given=tasks is not None)
     check_lengths(X, y=Y, tasks=tasks)
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weights = check_weights(sample_weight, X)
     data = _wide(X, Y, weights, _column_names(y)) if Y.ndim == 2 else _long(X, Y, weights, tasks)
     return replace(data, feature_names=names)
 
 
 def read_queries(estimator: Any, X: Any, tasks: Any, allow_unknown: bool = False) -> Queries:
     """Validate what `predict` was given against what `fit` has seen; unknown tasks, where allowed, have code -1."""
-    check_dimensions(X)
+    check_form(X)
     if estimator.__sklearn_tags__().input_tags.pairwise:
         check_precomputed_queries(estimator, X)
     validate_data(estimator, X, skip_check_array=True, reset=False)
-    X, tasks, _ = _split_task_column(estimator, X, tasks)
-    X = check_rows(estimator, X, fitting=False)
+    X, tasks, names = _split_task_column(estimator, X, tasks)
+    X = check_rows(estimator, X, names, fitting=False)
     known = estimator.tasks_
     if tasks is None:
         if estimator.data_form_ == "long" and len(known) > 1:
@@ -164,15 +165,19 @@ def _split_task_column(estimator: Any, X: Any, tasks: Any) -> tuple[Any, np.ndar
         labels, X = X.iloc[:, position], X.drop(columns=X.columns[position])
         return X, check_labels(labels), tuple(map(str, X.columns))
     X = check_array(X, dtype=None, ensure_all_finite=False, allow_nd=True)
-    if X.ndim != 2 or not isinstance(column, (int, np.integer)) or not -X.shape[1] <= column < X.shape[1]:
+    if X.ndim != 2 or not _is_position(column) or not -X.shape[1] <= column < X.shape[1]:
         raise ValueError(f"task_column={column!r} is not a column of X, an array of shape {X.shape}")
     return np.delete(X, column, axis=1), check_labels(X[:, column]), None
+
+
+def _is_position(column: Any) -> bool:
+    return isinstance(column, (int, np.integer)) and not isinstance(column, bool)
 
 
 def _column_position(X: Any, column: Any) -> int:
     if column in X.columns:
         return int(X.columns.get_loc(column))
-    if isinstance(column, (int, np.integer)) and -X.shape[1] <= column < X.shape[1]:
+    if _is_position(column) and -X.shape[1] <= column < X.shape[1]:
         return int(column) % X.shape[1]
     raise ValueError(f"task_column={column!r} is not a column of X, which has {listing(list(X.columns))}")
 

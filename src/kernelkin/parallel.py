@@ -41,6 +41,8 @@ def count_workers(n_jobs: int | None) -> int:
     """How many threads `n_jobs` stands for."""
     from joblib import effective_n_jobs
 
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0: 1 is one thread, -1 as many as there are processors")
     return int(effective_n_jobs(n_jobs))
 
 

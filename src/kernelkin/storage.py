@@ -73,6 +73,8 @@ class Folder:
     """Finished pieces of work, a file for each. Any number of processes may use it at once."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not os.fspath(path):
+            raise ValueError("the name of a folder is empty")
         self.path = Path(path)
 
     def prepare(self) -> None:

@@ -62,13 +62,14 @@ FAULTS = {
     "X ragged": Refused(on_X(lambda X: [[1.0, 2.0]] * (N - 1) + [[1.0]]), "X is not an array: .*inhomogeneous"),
     "X without rows": Refused(all_of(lambda part: part[:0]), r"X: Found array with 0 sample\(s\)"),
     "X without columns": Refused(on_X(lambda X: X[:, :0]), r"X: Found array with 0 feature\(s\)"),
-    "X with NaN": Refused(on_X(lambda X: put(X, (3, 1), np.nan)), "Input X contains NaN"),
-    "X with inf": Refused(on_X(lambda X: put(X, (3, 1), -np.inf)), "Input X contains infinity"),
-    "X with None": Refused(on_X(lambda X: put(X, (3, 1), None, object)), "Input X contains NaN"),
-    "X with a word": Refused(on_X(lambda X: put(X, (3, 1), "tall", object)), "X: could not convert .*'tall'"),
-    "X with a dict": Refused(on_X(lambda X: put(X, (3, 1), {}, object)), "X: float.. argument must be"),
+    "X with NaN": Refused(on_X(lambda X: put(X, (3, 1), np.nan)), "X, column 1: Input X contains NaN"),
+    "X with inf": Refused(on_X(lambda X: put(X, (3, 1), -np.inf)), "X, column 1: Input X contains infinity"),
+    "X with None": Refused(on_X(lambda X: put(X, (3, 1), None, object)), "X, column 1: Input X contains NaN"),
+    "X with a word": Refused(on_X(lambda X: put(X, (3, 1), "tall", object)), "X, column 1: could not convert .*'tall'"),
+    "X with a dict": Refused(on_X(lambda X: put(X, (3, 1), {}, object)), "X, column 1: float.. argument must be"),
     "X with a column of words": Refused(
-        on_X(lambda X: pd.DataFrame(X, columns=list("abc")).assign(size="tall")), "X: could not convert .*'tall'"
+        on_X(lambda X: pd.DataFrame(X, columns=list("abc")).assign(size="tall")),
+        "X, column 'size': could not convert .*'tall'",
     ),
     "X complex": Refused(on_X(lambda X: X + 1j), "X: Complex data not supported"),
     "X sparse": Refused(on_X(csr_array), "Sparse data was passed for X, but dense data is required"),
@@ -119,7 +120,9 @@ FAULTS = {
     "weights too short": Refused(on_weight(lambda weight: weight[:-1]), r"sample_weight.shape == \(35,\), expected"),
     "weights with NaN": Refused(on_weight(lambda weight: put(weight, 3, np.nan)), "Input sample_weight contains NaN"),
     "weights below zero": Refused(on_weight(lambda weight: -weight), "Negative values in data passed to `sample_weigh"),
-    "weights of zero": Refused(on_weight(np.zeros_like), r"at least one non-zero number|no samples .* positive weight"),
+    "weights of zero": Refused(
+        on_weight(np.zeros_like), r"sample_weight: .*at least one non-zero number|no samples .* positive weight"
+    ),
     "weights too large": Refused(
         on_weight(lambda weight: weight * 1e100), r"C, sample_weight and y reach .*e\+\d+ as a product", MACHINES
     ),
@@ -219,9 +222,9 @@ QUERIES = {
     "too few columns": Asked(lambda X, tasks: (X[:, :2], tasks), "X has 2 features, but .* is expecting 3"),
     "one dimension": Asked(lambda X, tasks: (X[0], tasks), "Expected 2D array, got 1D array"),
     "no rows": Asked(lambda X, tasks: (X[:0], tasks), r"X: Found array with 0 sample\(s\)"),
-    "NaN": Asked(lambda X, tasks: (put(X, (3, 1), np.nan), tasks), "Input X contains NaN"),
-    "inf": Asked(lambda X, tasks: (put(X, (3, 1), np.inf), tasks), "Input X contains infinity"),
-    "words": Asked(lambda X, tasks: (put(X, (3, 1), "tall", object), tasks), "X: could not convert .*'tall'"),
+    "NaN": Asked(lambda X, tasks: (put(X, (3, 1), np.nan), tasks), "X, column 1: Input X contains NaN"),
+    "inf": Asked(lambda X, tasks: (put(X, (3, 1), np.inf), tasks), "X, column 1: Input X contains infinity"),
+    "words": Asked(lambda X, tasks: (put(X, (3, 1), "tall", object), tasks), "X, column 1: could not convert .*'tall'"),
     "sparse": Asked(lambda X, tasks: (csr_array(X), tasks), "Sparse data was passed for X"),
     "too large": Asked(lambda X, tasks: (X * 1e160, tasks), "X has values of size .*rescale X"),
     "no tasks": Asked(lambda X, tasks: (X, None), "fitted on 3 tasks .* and needs the task of each row", LONG),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 
 import numpy as np
 
@@ -75,11 +76,11 @@ def _class_weights(
     if isinstance(class_weight, str):
         totals = np.bincount(codes, weights=weight)
         return totals.sum() / (len(classes) * totals)
-    weights = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
+    weights = [class_weight.get(label, 1.0) for label in classes.tolist()]
     for label, value in zip(classes.tolist(), weights, strict=True):
-        if not 0 < value < np.inf:
-            raise ValueError(f"class_weight must be positive, but that of class {label!r} is {value:g}")
-    return weights
+        if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+            raise ValueError(f"class_weight must be positive, but that of class {label!r} is {value!r}")
+    return np.array(weights, dtype=np.float64)
 
 
 def _check_labels(class_weight: Mapping, classes: set) -> None:

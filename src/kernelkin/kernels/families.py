@@ -148,6 +148,8 @@ def _flatten(kernels: Any) -> Iterator[Kernel]:
     elif isinstance(kernels, list | tuple):
         for kernel in kernels:
             yield from _flatten(kernel)
+    elif isinstance(kernels, type) or any(kernels is family for family in KERNEL_FAMILIES.values()):
+        raise TypeError(f"kernels has {kernels.__name__} itself, which makes kernels: call it")
     elif callable(kernels):
         yield _kernel(Custom(kernels, _callable_name(kernels)))
     else:

@@ -175,8 +175,10 @@ class Custom:
     def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
         try:
             values = np.asarray(self.function(X, X if Y is None else Y))
-        except ValueError as error:
-            raise ValueError(f"kernel {name!r}: {error}") from error
+        except (TypeError, ValueError) as error:
+            raise (TypeError if isinstance(error, TypeError) else ValueError)(f"kernel {name!r}: {error}") from error
+        if values.dtype.kind not in "biuf":
+            raise TypeError(f"kernel {name!r} gave values of type {values.dtype}, not real numbers")
         check_values(name, values, out.shape)
         out[...] = values
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
@@ -105,7 +106,7 @@ class MultiTaskCV(MetaEstimatorMixin, BaseEstimator):
         "cv": [Interval(Integral, 2, None, closed="left"), HasMethods("__iter__")],
         "scoring": [str, callable, None],
         "search_tol": [Interval(Real, 0, None, closed="neither")],
-        "cache": "no_validation",
+        "cache": [str, PathLike, None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],

@@ -99,8 +99,12 @@ def _wide_labels(data: TaskData, classification: bool, rng: np.random.RandomStat
 
 def _given_folds(data: TaskData, cv: Iterable[Any]) -> list[Fold]:
     folds = []
-    for train, test in cv:
-        kept, held = (np.isin(np.arange(len(data.X)), _positions(part, len(data.X))) for part in (train, test))
+    for number, pair in enumerate(cv):
+        try:
+            train, test = pair
+            kept, held = (np.isin(np.arange(len(data.X)), _positions(part, len(data.X))) for part in (train, test))
+        except (IndexError, TypeError, ValueError) as error:
+            raise ValueError(f"cv: fold {number} is not a pair of training and test rows of X: {error}") from None
         folds.append(
             Fold(
                 kept=tuple(np.flatnonzero(kept[rows]) for rows in data.rows),

@@ -57,6 +57,8 @@ class Line:
 def read_grid(estimator: BaseEstimator, grid: Params | Sequence[Params]) -> list[dict[str, Any]]:
     """The candidates of a grid as for `GridSearchCV`: a dict of lists, or a list of such dicts."""
     candidates = list(ParameterGrid(grid))
+    if not candidates:
+        raise ValueError("grid is an empty list: there is no candidate to choose")
     known = estimator.get_params(deep=False)
     for name in dict.fromkeys(name for params in candidates for name in params):
         if name not in known or name in _NOT_FOR_GRIDS:
@@ -88,10 +90,10 @@ def identity(params: Params, names: Sequence[str]) -> tuple:
 
 def _candidate(estimator: BaseEstimator, params: Params, tol: float) -> BaseEstimator:
     model = clone(estimator).set_params(**params)
+    model._validate_params()
     quiet = {"n_jobs": 1, "verbose": 0, "callback": None, "tol": max(tol, getattr(model, "tol", tol))}
     known = model.get_params(deep=False)
     model.set_params(**{name: value for name, value in quiet.items() if name in known})
-    model._validate_params()
     return model
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,18 +35,20 @@ def check_rows(estimator: Any, X: Any, names: Sequence[str] | None, *, fitting: 
     """X as finite floats (float32 stays float32): rows, whose columns have these names, or a precomputed stack."""
     precomputed = estimator.__sklearn_tags__().input_tags.pairwise
     layout = {"allow_nd": True} if precomputed else {"order": "C"}
-    names = [*map(repr, names)] if names is not None else _positions(estimator, X)
-    _refuse_what_is_no_number(X, names)
+    columns = [] if precomputed else _columns(X)
+    for k, column in enumerate(columns):
+        kind = _no_number(column)
+        if kind is not None:
+            raise TypeError(f"{_place(estimator, names, k)} holds {kind} ({column.dtype}), not numbers")
     try:
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # what does not fit into a float becomes infinite, and is refused as that
+        # What does not fit into a float becomes infinite, and is refused as that.
+        with np.errstate(over="ignore", invalid="ignore"):
             checked = check_array(X, dtype=[np.float64, np.float32], estimator=estimator, input_name="X", **layout)
     except (TypeError, ValueError, OverflowError) as error:
-        column = None if precomputed or issparse(X) else _culprit(X)
-        if column is None and "X" in str(error):
+        culprit = next((k for k, column in enumerate(columns) if not _is_finite(column)), None)
+        if culprit is None and "X" in str(error):
             raise
-        place = "X" if column is None else f"X, column {names[column]}"
+        place = "X" if culprit is None else _place(estimator, names, culprit)
         raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{place}: {error}") from None
     if precomputed:
         return _check_stack(checked, fitting=fitting)
@@ -54,51 +56,35 @@ def check_rows(estimator: Any, X: Any, names: Sequence[str] | None, *, fitting: 
     return checked
 
 
-def _positions(estimator: Any, X: Any) -> list[str]:
-    """The columns of an array without names, as its user counts them: with the column of tasks that was taken out."""
-    count = 0 if issparse(X) or np.ndim(X) != 2 else np.shape(X)[1]
-    taken = estimator.task_column
-    positions = [*range(count + (taken is not None))]
-    if taken is not None:
-        del positions[int(taken)]
-    return [*map(str, positions)]
-
-
-def _refuse_what_is_no_number(X: Any, names: Sequence[str]) -> None:
-    """Dates and categories, which would be cast to numbers in silence."""
-    if not hasattr(X, "iloc"):
-        array = None if issparse(X) else as_array(X, "X")
-        if array is not None and array.dtype.kind in "mM":
-            raise TypeError(f"X holds dates or times ({array.dtype}), not numbers")
-        if array is None or array.ndim != 2 or array.dtype.kind != "O":
-            return
-    for name, column in zip(names, _columns(X), strict=True):
-        dtype = getattr(column, "dtype", None)
-        kind = _KINDS.get(type(dtype).__name__) or ("dates or times" if dates_in(column) else None)
-        if kind is not None:
-            raise TypeError(f"X, column {name} holds {kind} ({dtype}), not numbers")
-
-
-def _culprit(X: Any) -> int | None:
-    """The first column that does not become finite numbers."""
-    if np.iscomplexobj(X):
-        return None  # all of them
-    for k, column in enumerate(_columns(X)):
-        try:
-            with np.errstate(over="ignore"):
-                finite = np.isfinite(np.asarray(column, dtype=np.float64)).all()
-        except (TypeError, ValueError, OverflowError):
-            return k
-        if not finite:
-            return k
-    return None
-
-
-def _columns(X: Any) -> Iterator[Any]:
+def _columns(X: Any) -> list[Any]:
+    """The columns of X, each an array or a series; none where X is no table, or complex throughout."""
     if hasattr(X, "iloc"):
-        return (X.iloc[:, k] for k in range(X.shape[1]))
-    array = as_array(X, "X")
-    return iter(array.T if array.ndim == 2 else ())
+        return [X.iloc[:, k] for k in range(X.shape[1])]
+    array = np.empty(0) if issparse(X) else as_array(X, "X")
+    if array.dtype.kind in "mM":
+        raise TypeError(f"X holds dates or times ({array.dtype}), not numbers")
+    return list(array.T) if array.ndim == 2 and array.dtype.kind != "c" else []
+
+
+def _place(estimator: Any, names: Sequence[str] | None, k: int) -> str:
+    """Column k, as the user calls it: positions count the column of tasks, which was taken out."""
+    if names is not None:
+        return f"X, column {names[k]!r}"
+    taken = estimator.task_column
+    return f"X, column {k if taken is None else k + (k >= taken % estimator.n_features_in_)}"
+
+
+def _no_number(column: Any) -> str | None:
+    """What a column holds that would be cast to numbers in silence."""
+    return _KINDS.get(type(column.dtype).__name__) or ("dates or times" if dates_in(column) else None)
+
+
+def _is_finite(column: Any) -> bool:
+    try:
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite(np.asarray(column, dtype=np.float64)).all())
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _check_stack(X: np.ndarray, *, fitting: bool) -> np.ndarray:

@@ -87,6 +87,7 @@ class TwoStageEstimator(CoupledEstimator):
         data = self._read(X, y, tasks, sample_weight)
         if self.min_rank > data.n_tasks:
             raise ValueError(f"min_rank={self.min_rank:g} is above the number of tasks, which is {data.n_tasks}")
+        self._couplings(data)  # one that cannot be is refused before the first stage, not after it
         machines = self._machines(data)
         values = RowKernels.of(data.X, self._fit_kernels(data), self.normalize)
         values.check_present(np.flatnonzero(data.sample_weight > 0))

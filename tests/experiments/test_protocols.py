@@ -79,20 +79,6 @@ def test_landmine_split_on_a_stand_in(monkeypatch):
     assert np.array_equal(split.X, again.X) and not np.array_equal(split.X, other.X)
 
 
-def test_school_split_is_by_ratio_in_every_task(monkeypatch):
-    from sklearn.utils import Bunch
-
-    from kernelkin.experiments import school
-
-    rng = np.random.default_rng(0)
-    tasks = np.repeat(["a", "b"], [50, 30])
-    data = Bunch(X=rng.normal(size=(80, 4)), y=rng.normal(size=80), tasks=tasks, task_names=np.array(["a", "b"]))
-    monkeypatch.setattr(school, "_data", lambda: data)
-    split = school.split(school.SETTING, 0)
-    assert [(split.tasks == t).sum() for t in ("a", "b")] == [30, 18]
-    assert [(split.tasks_test == t).sum() for t in ("a", "b")] == [20, 12]
-
-
 def test_sarcos_split_shares_its_rows_among_sizes(monkeypatch):
     from sklearn.utils import Bunch
 

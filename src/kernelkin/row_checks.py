@@ -35,7 +35,7 @@ def check_rows(estimator: Any, X: Any, names: Sequence[str] | None, *, fitting: 
     """X as finite floats (float32 stays float32): rows, whose columns have these names, or a precomputed stack."""
     precomputed = estimator.__sklearn_tags__().input_tags.pairwise
     layout = {"allow_nd": True} if precomputed else {"order": "C"}
-    columns = [] if precomputed else _columns(X)
+    columns = _columns(X)
     for k, column in enumerate(columns):
         kind = _no_number(column)
         if kind is not None:

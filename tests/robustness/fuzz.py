@@ -12,7 +12,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from robustness import fuzz_models, fuzz_tables
+from robustness import fuzz_models, fuzz_parquet, fuzz_tables
 
 
 def fuzz_saved_models(rounds: int, seed: int, folder: Path) -> Counter[str]:
@@ -37,6 +37,16 @@ def fuzz_csv_tables(rounds: int, seed: int, folder: Path) -> Counter[str]:
     return found
 
 
+def fuzz_parquet_tables(rounds: int, seed: int, folder: Path) -> Counter[str]:
+    """Read so many changed Parquet files."""
+    found: Counter[str] = Counter()
+    for number in range(rounds):
+        rng = random.Random(f"{seed} {number}")
+        with _named(number):
+            found[fuzz_tables.try_table(fuzz_parquet.mutate(rng), ".parquet", folder)] += 1
+    return found
+
+
 class _named:
     """Errors say in which round they came about."""
 
@@ -57,5 +67,9 @@ if __name__ == "__main__":
     given = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="fuzz"))
     print(f"files of a round that goes wrong stay in {scratch}")
-    for name, run in (("models", fuzz_saved_models), ("tables", fuzz_csv_tables)):
+    for name, run in (
+        ("models", fuzz_saved_models),
+        ("tables", fuzz_csv_tables),
+        ("Parquet", fuzz_parquet_tables),
+    ):
         print(name, dict(run(given.rounds, given.seed, scratch)), flush=True)

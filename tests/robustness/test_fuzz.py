@@ -18,7 +18,7 @@ from kernelkin.exceptions import ModelFileError
 from kernelkin.model_files import sign
 from robustness import fuzz, fuzz_models
 
-ROUNDS_OF_MODELS, ROUNDS_OF_TABLES = 800, 2000
+ROUNDS_OF_MODELS, ROUNDS_OF_TABLES, ROUNDS_OF_PARQUET = 800, 2000, 2000
 
 
 def test_changed_models_are_refused_or_the_same(tmp_path):
@@ -30,6 +30,11 @@ def test_changed_models_are_refused_or_the_same(tmp_path):
 def test_changed_tables_are_refused_or_read(tmp_path):
     found = fuzz.fuzz_csv_tables(ROUNDS_OF_TABLES, seed=0, folder=tmp_path)
     assert min(found["refused"], found["read"]) > 0.2 * ROUNDS_OF_TABLES
+
+
+def test_changed_parquet_files_are_refused_or_read(tmp_path):
+    found = fuzz.fuzz_parquet_tables(ROUNDS_OF_PARQUET, seed=0, folder=tmp_path)
+    assert min(found["refused"], found["read"]) > 0.2 * ROUNDS_OF_PARQUET
 
 
 def test_a_payload_that_were_obeyed_would_be_noticed():

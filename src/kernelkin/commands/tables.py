@@ -13,11 +13,11 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..storage import check_writable, open_text_whole
+from .parquet import is_parquet, parquet_pieces, read_parquet
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -43,9 +43,8 @@ def need_pandas() -> Any:
 def read_table(path: str) -> DataFrame:
     """A whole table; "-" is CSV from standard input."""
     pandas = need_pandas()
-    if _is_parquet(path):
-        _need_pyarrow()
-        frame = pandas.read_parquet(path)
+    if is_parquet(path):
+        frame = read_parquet(path)
     else:
         with _opened(path) as file, _explained(path):
             frame = pandas.read_csv(file, **_how(path), low_memory=False)
@@ -62,12 +61,8 @@ def read_table(path: str) -> DataFrame:
 def read_pieces(path: str, rows: int) -> Iterator[DataFrame]:
     """A table so many rows at a time. What a CSV file holds stays text, so that it can be written as it was."""
     pandas = need_pandas()
-    if _is_parquet(path):
-        _need_pyarrow()
-        from pyarrow.parquet import ParquetFile
-
-        with ParquetFile(path) as file:
-            yield from (batch.to_pandas() for batch in file.iter_batches(rows))
+    if is_parquet(path):
+        yield from parquet_pieces(path, rows)
         return
     with _opened(path) as file:
         with _explained(path):
@@ -134,13 +129,19 @@ def _opened(path: str) -> Iterator[_Again]:
 
 def _check_header(file: TextIO, path: str, ending: str) -> _Again:
     taken: list[str] = []
-    lines = (taken.append(line) or line for line in file)  # type: ignore[func-returns-value]
     with _explained(path):
-        names = next((row for row in csv.reader(lines, delimiter=ending) if row), [])
+        names = next((row for row in csv.reader(_kept(file, taken), delimiter=ending) if row), [])
     twice = next((name for name in names if name and names.count(name) > 1), None)
     if twice is not None:
         raise ValueError(f"{_name(path)} has the column {twice!r} twice")
     return _Again("".join(taken), file)
+
+
+def _kept(lines: TextIO, taken: list[str]) -> Iterator[str]:
+    """The lines, each put aside before it is given."""
+    for line in lines:
+        taken.append(line)
+        yield line
 
 
 class _Again(io.TextIOBase):
@@ -182,17 +183,6 @@ def _open_zip(path: str) -> Any:
         if len(archive.namelist()) != 1:
             raise ValueError(f"{path} holds {len(archive.namelist())} files, not one")
         return archive.open(archive.namelist()[0])
-
-
-def _is_parquet(path: str) -> bool:
-    return Path(path).suffix.lower() in (".parquet", ".pq")
-
-
-def _need_pyarrow() -> None:
-    try:
-        import_module("pyarrow")
-    except ImportError as error:
-        raise ImportError("reading Parquet needs pyarrow: pip install pyarrow") from error
 
 
 def _name(path: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ class Evaluation:
     B : (K, J) the kernel weights.
     duals : the solution of each machine.
     Q : (K, J) half the quadratic forms of the dual variables; the gradient of the machines' values is -Q.
+    R : the penalty at B.
     loss, upper : sums of the machines' dual and primal values, bounds on sum L_m(B) from below and above.
     primal : upper bound on F(B), hence on the optimum.
     bound : lower bound on the optimum of F.
@@ -40,6 +42,7 @@ class Evaluation:
     B: np.ndarray
     duals: Sequence[DualSolution]
     Q: np.ndarray
+    R: float
     loss: float
     upper: float
     primal: float
@@ -74,8 +77,8 @@ class Objective:
         duals: list[DualSolution] = []
         bends: list[np.ndarray] = []
         for batch in self.grams.batches():
-            if curved and isinstance(self.grams, SeparateGrams):
-                solved, part, hessians = self._linearise(self.grams, B, batch, warm, tol, each)
+            if curved and self._separate is not None:
+                solved, part, hessians = self._linearise(self._separate, B, batch, warm, tol, each)
                 bends += hessians
             else:
                 solved = solve_batch(self.grams, self.machines, self.learner, B, batch, warm=warm, tol=tol, each=each)
@@ -86,16 +89,23 @@ class Objective:
         # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
         rounding = abs(sum(dual.quad for dual in duals) - quad)
         upper = sum(dual.primal for dual in duals) + rounding
+        R = self.penalty.value(B)
         return Evaluation(
             B=B,
             duals=duals,
             Q=Q,
+            R=R,
             loss=lin - quad,
             upper=upper,
-            primal=upper + 0.5 * self.mu * self.penalty.value(B),
+            primal=upper + 0.5 * self.mu * R,
             bound=lin + self.penalty.bound(Q, B, self.mu) - rounding,
             curvature=np.array(bends) if bends else None,
         )
+
+    @cached_property
+    def _separate(self) -> SeparateGrams | None:
+        """The Grams, where each machine has one component; asked once, as a protocol is slow to answer."""
+        return self.grams if isinstance(self.grams, SeparateGrams) else None
 
     def _linearise(
         self,

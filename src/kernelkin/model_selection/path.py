@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -19,6 +19,7 @@ from ..grams.build import RawGrams, scale_grams
 from ..grams.heldout import held_out
 from ..objective import Evaluation, Objective
 from ..solvers import SOLVERS, Run, Solution, Status
+from ..solvers.base import suitable_scale
 from .folds import Fold
 from .grid import Line
 
@@ -61,43 +62,45 @@ class WarmObjective(Objective):
 class Trail:
     """The solutions along a line, all posed with the C of its first problem: only `mu / C^3` matters.
 
-    The next problem starts from the last solution, its sizes carried on along a power of `mu / C^3`. For B that power
-    is -1 where all machines are at their bounds and -1/3 where the functions no longer change; for a, 0 and 1/3.
+    The next problem starts from the last solution, at the scale that suits its own mu.
     """
 
     def __init__(self, estimator: Any, objective: Objective) -> None:
         self.place, self.objective = estimator._place, objective
-        self._past: list[tuple[float, np.ndarray, list[np.ndarray]]] = []
+        self._past: list[tuple[float, Evaluation]] = []
 
     def follow(self, estimator: Any) -> Solution:
         """Solve the next problem, by the estimator's solver."""
         objective = replace(self.objective, mu=self.objective.mu * np.exp(estimator._place - self.place))
         B, objective = self._start(estimator, objective)
         solver = SOLVERS[estimator.solver]() if isinstance(estimator.solver, str) else estimator.solver
-        solution = solver.minimise(Run(objective, estimator.tol), B, estimator.max_iter)
-        self._past = [*self._past[-1:], (estimator._place, solution.B, [dual.a for dual in solution.duals])]
+        run = Run(objective, estimator.tol)
+        solution = solver.minimise(run, B, estimator.max_iter)
+        assert run.best is not None
+        self._past = [*self._past[-1:], (estimator._place, run.best)]
         return solution
 
     def _start(self, estimator: Any, objective: Objective) -> tuple[np.ndarray | None, Objective]:
         """Where weights and machines start; from the solver's own start where nothing is near."""
-        place, B, a = self._past[-1] if self._past else (np.inf, np.zeros(0), [])
-        distance = estimator._place - place
-        if abs(distance) > _FAR or not B.any():
+        place, last = self._past[-1] if self._past else (np.inf, None)
+        if last is None or abs(estimator._place - place) > _FAR or not np.vdot(last.B, last.Q) > 0:
             return estimator._start(objective), objective
-        by_B, by_a = (np.exp(power * distance) for power in self._powers())
-        return B * by_B, WarmObjective.of(objective, [part * by_a for part in a])
-
-    def _powers(self) -> tuple[float, float]:
-        """Those of B and of a, between the last two solutions."""
-        if len(self._past) < 2:
-            return 0.0, 0.0
-        (far, far_B, far_a), (near, near_B, near_a) = self._past
-        of_B, of_a = (np.log(_size(b) / _size(a)) / (near - far) for a, b in ((far_B, near_B), (far_a, near_a)))
-        return float(np.clip(of_B, -1.0, 0.0)), float(np.clip(of_a, 0.0, 1.0 / 3.0))
+        decay = _decay(*(evaluation for _, evaluation in self._past))
+        scale = suitable_scale(objective.mu, last, decay=decay)
+        fall = 1.0 + decay * (scale - 1.0)
+        return last.B * scale, WarmObjective.of(objective, [dual.a / fall for dual in last.duals])
 
 
-def _size(parts: Iterable[np.ndarray]) -> float:
-    return max(sum(float(np.abs(part).sum()) for part in parts), np.finfo(float).tiny)
+def _decay(*past: Evaluation) -> float:
+    """How fast machines answer to larger weights, from two solutions on the way; see `suitable_scale`."""
+    if len(past) < 2:
+        return 0.0
+    far, near = past
+    scale = float(near.B.sum() / max(far.B.sum(), np.finfo(float).tiny))
+    before, after = (float(np.vdot(one.B, one.Q)) for one in past)
+    if scale <= 1 or after <= 0:
+        return 0.0
+    return float(np.clip((np.sqrt(before * scale / after) - 1.0) / (scale - 1.0), 0.0, 1.0))
 
 
 class GramFold:

@@ -43,31 +43,23 @@ def water_fill(s: Array, n: int, low: float, high: float) -> tuple[Array, float]
 
 def _water_level(s: Array, n: int, low: float, high: float) -> float:
     """lam with sum clip(s_i/lam, low, high) + (n - r) low = n, for s (r,) > 0 and a sum above n as lam falls to 0."""
-    r = len(s)
     # As lam rises, value i leaves the cap at s_i/high and meets the floor at s_i/low. Between two such events the sum
-    # is `fixed + moving/lam`.
-    events = np.concatenate([s / high, s / low if low > 0 else np.full(r, np.inf)])
-    order = np.argsort(events, kind="stable")
-    events = events[order]
-    moving = _sums_before(np.concatenate([s, -s])[order])
-    fixed = r * high + (n - r) * low + _sums_before(np.repeat([-high, low], r)[order])
-    reached = fixed + moving / events <= n
-    reached[-1] = True  # exactly so; rounding may miss it
-    m = int(np.argmax(reached))
-    room = n - fixed[m]
-    level = moving[m] / room if room > 0 else events[m]
-    return float(np.clip(level, events[m - 1], events[m]))
-
-
-def _sums_before(x: Array) -> Array:
-    """Sum of the entries before each entry of x (n,)."""
-    return np.concatenate([[0.0], np.cumsum(x[:-1])])
+    # is `fixed + moving/lam`. A plain loop: there are few values, and array calls would take longer than all of it.
+    values = s.tolist()
+    events = [(value / high, value, -high) for value in values]
+    events += [(value / low if low > 0 else np.inf, -value, low) for value in values]
+    events.sort()
+    fixed, moving, last = len(values) * high + (n - len(values)) * low, 0.0, 0.0
+    for lam, moved, freed in events:
+        if fixed + moving / lam <= n or lam == events[-1][0]:
+            break
+        fixed, moving, last = fixed + freed, moving + moved, lam
+    room = n - fixed
+    return min(max(moving / room, last), lam) if room > 0 else lam
 
 
 def _prior_roots(prior: Array, n: int) -> tuple[Array, Array]:
     """A = (n Omega0)^(1/2) and inv(A), both (n, n), for Omega0 the prior (n, n) scaled to trace 1."""
-    if np.iscomplexobj(prior):
-        raise ValueError("prior has complex entries, not real ones")
     prior = np.asarray(prior, dtype=np.float64)
     if prior.shape != (n, n):
         raise ValueError(f"prior has shape {prior.shape}; {n} components need ({n}, {n})")

@@ -200,7 +200,7 @@ def uniform_start(run: Run, penalty: Callable[[np.ndarray], float] | None = None
     B = np.ones((objective.grams.n_kernels, objective.grams.n_components)) / objective.grams.n_kernels
     for _ in range(rounds):
         R = penalty(B)
-        scale = suitable_scale(objective, run.evaluate(B, R), R)
+        scale = suitable_scale(objective.mu, run.evaluate(B, R), R)
         if scale > 0:
             B = scale * B
         if 0.5 < scale < 2:
@@ -208,6 +208,22 @@ def uniform_start(run: Run, penalty: Callable[[np.ndarray], float] | None = None
     return B
 
 
-def suitable_scale(objective: Objective, evaluation: Evaluation, R: float) -> float:
-    """By what to multiply weights of penalty R: for fixed w, `<B, Q>/s + (mu/2) s^2 R` is least at this s."""
-    return float(np.cbrt(float(np.vdot(evaluation.B, evaluation.Q)) / (objective.mu * R)))
+def suitable_scale(mu: float, evaluation: Evaluation, R: float | None = None, decay: float = 1.0) -> float:
+    """By what to multiply weights of penalty R, by default the evaluation's own, to suit mu.
+
+    As weights grow by s, what the machines would gain by more, `q = <B, Q>`, falls to `q / (1 + decay (s - 1))^2`: with
+    decay 0 where all dual variables are at their bounds, and 1 where the functions no longer change. The best s has
+    `s (1 + decay (s - 1))^2 = q / (mu R)`.
+    """
+    goal = float(np.vdot(evaluation.B, evaluation.Q)) / (mu * (evaluation.R if R is None else R))
+    if goal == 0 or decay == 1:
+        return float(np.cbrt(goal))
+    s = goal
+    for _ in range(100):
+        factor = 1.0 + decay * (s - 1.0)
+        # Newton's method for the logarithms of both sides.
+        step = float(np.log(goal / s) - 2.0 * np.log(factor)) / (1.0 + 2.0 * decay * s / factor)
+        s *= float(np.exp(step))
+        if abs(step) <= 1e-9:
+            break
+    return s

@@ -76,7 +76,7 @@ def _start(run: Run, B: np.ndarray | None, rounds: int = 3) -> Evaluation:
     while True:
         evaluation = run.evaluate(B, curved=True)
         rounds -= 1
-        scale = suitable_scale(objective, evaluation, objective.penalty.value(B))
+        scale = suitable_scale(objective.mu, evaluation)
         if 1 / _NEAR < scale < _NEAR or scale == 0 or rounds == 0:
             return evaluation
         B = scale * B
@@ -169,7 +169,7 @@ class _Walk:
 
     def _minimise(self, model: Model) -> tuple[np.ndarray, float]:
         """Where the model plus penalty is least, and how much it falls to there."""
-        from scipy.optimize import minimize
+        from .descent import descend
 
         unit, worth = float(np.abs(self.x).mean()) or 1.0, max(abs(self.value), TINY)
 
@@ -181,22 +181,20 @@ class _Walk:
             pulled = self.path.pull(x, gradient + self.mu * slope)
             return (value + 0.5 * self.mu * R) / worth, unit * pulled / worth
 
-        start = self.x / unit
-        now, gradient = function(start)
-        projected = float(np.abs(np.minimum(gradient, start)).max())
-        options = {"maxcor": 20, "ftol": 0.0, "gtol": _FORCING * projected, "maxiter": 10**4, "maxfun": 10**4}
-        bounds = [(0.0, None)] * len(start)
-        found = minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        return unit * found.x, worth * (now - found.fun)
+        found, fall = descend(function, self.x / unit, _FORCING)
+        return unit * found, worth * fall
 
     def _measure(self, x: np.ndarray) -> tuple[Evaluation, float]:
         B = self.path.weights(x)
-        return self._take(self.run.evaluate(B, self.stage.value(B), curved=True))
+        R = None if self.stage is self.run.objective.penalty else self.stage.value(B)
+        return self._take(self.run.evaluate(B, R, curved=True))
 
     def _take(self, evaluation: Evaluation) -> tuple[Evaluation, float]:
         """The value of this stage; a smoothed one ends once what is left of the gap is mostly the smoothing itself."""
-        value = evaluation.loss + 0.5 * self.mu * self.stage.value(evaluation.B)
-        if self.stage is not self.run.objective.penalty:
+        if self.stage is self.run.objective.penalty:
+            value = evaluation.loss + 0.5 * self.mu * evaluation.R
+        else:
+            value = evaluation.loss + 0.5 * self.mu * self.stage.value(evaluation.B)
             lin = evaluation.loss + float(np.vdot(evaluation.B, evaluation.Q))
             self.bound = max(self.bound, lin + self.stage.bound(evaluation.Q, evaluation.B, self.mu))
             if value - self.bound <= 0.3 * self.run.relative_gap * abs(evaluation.primal):

@@ -1,0 +1,44 @@
+"""What the problems of a line take over from one another."""
+
+import numpy as np
+import pytest
+
+from kernelkin import MKMTRLClassifier
+from kernelkin.model_selection.path import Trail
+from kernelkin.penalties import RelationPenalty
+from kernelkin.solvers import Joint
+from tasks import LOSSES, make_objective, random_problem, solve
+
+T = 4
+
+
+def follow(mus, loss="hinge", C=1.0):
+    """The solutions along these mu, and the objective of each alone."""
+    problem = random_problem(0, loss, T)
+    objectives = [make_objective(*problem, loss, RelationPenalty(T), C, mu) for mu in mus]
+    models = [MKMTRLClassifier(C=C, mu=mu) for mu in mus]
+    trail = Trail(models[0], objectives[0])
+    return [trail.follow(model) for model in models], objectives
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_solutions_along_a_line_are_those_of_the_problems_alone(loss):
+    solutions, objectives = follow(np.logspace(2, -5, 8), loss)
+    for solution, objective in zip(solutions, objectives, strict=True):
+        alone, _ = solve(objective, Joint(), tol=1e-6)
+        assert solution.relative_gap <= 1e-3
+        assert solution.bound <= alone.primal
+        assert alone.bound <= solution.primal <= alone.primal * (1 + 1.01e-3)
+
+
+def test_where_functions_no_longer_change_one_evaluation_is_enough():
+    solutions, _ = follow(np.logspace(-6, -12, 7))
+    assert [len(solution.history["iteration"]) for solution in solutions[2:]] == [1] * 5
+
+
+def test_where_all_machines_are_at_their_bounds_one_evaluation_is_enough():
+    solutions, _ = follow(np.logspace(10, 4, 7))
+    assert [len(solution.history["iteration"]) for solution in solutions[1:]] == [1] * 6
+    # The weights are what the bound a asks for at each mu, not what a rounding error left of the first.
+    sizes = np.log10([solution.B.sum() for solution in solutions[1:]])
+    np.testing.assert_allclose(np.diff(sizes), 1.0, atol=1e-3)

@@ -85,17 +85,17 @@ class FactorStack:
     """Kernels with exact factors of low rank; no matrix over all rows exists."""
 
     def __init__(self, kernels: LowRankKernels) -> None:
-        self.factors = kernels.factors
+        self.kernels = kernels
         self.rank = kernels.rank
 
     def quadratic_forms(self, V: np.ndarray, each: Each) -> np.ndarray:
-        return 0.5 * np.array([np.square(factor.T @ V).sum(axis=0) for factor in self.factors])
+        forms = np.empty((self.kernels.n_kernels, V.shape[1]))
+        for family in self.kernels.families:
+            forms[family.kernels] = family.forms(V)
+        return forms
 
     def factor(self, b: np.ndarray, each: Each) -> np.ndarray:
-        used = [(w, factor) for w, factor in zip(b, self.factors, strict=True) if w > 0]
-        if not used:
-            return np.zeros((len(self.factors[0]), 0))
-        return np.hstack([np.sqrt(w) * factor for w, factor in used])
+        return np.hstack([family.root(b) for family in self.kernels.families])
 
     def combine(self, b: np.ndarray, each: Each) -> np.ndarray:
         U = self.factor(b, each)

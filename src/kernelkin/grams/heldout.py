@@ -49,7 +49,7 @@ class DenseCross:
 
 @dataclass(frozen=True)
 class FactorCross:
-    """Factors (q, r_k) of held-out and (n, r_k) of training rows for each kernel, and its scale."""
+    """Factors of held-out (q) and of training rows (n), in the same families, and the scale (K,) of each kernel."""
 
     held: LowRankKernels
     kept: LowRankKernels
@@ -57,13 +57,12 @@ class FactorCross:
 
     @property
     def n_points(self) -> int:
-        return len(self.kept.factors[0])
+        return self.kept.n_rows
 
     def product(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
-        out = np.zeros((len(self.held.factors[0]), V.shape[1]))
-        for weight, left, right in zip(b * self.scale, self.held.factors, self.kept.factors, strict=True):
-            if weight > 0:
-                out += weight * (left @ (right.T @ V))
+        out = np.zeros((self.held.n_rows, V.shape[1]))
+        for left, right in zip(self.held.families, self.kept.families, strict=True):
+            out += left.factor @ (left.core(b * self.scale) @ (right.factor.T @ V))
         return out
 
 

@@ -1,14 +1,15 @@
 """Kernels whose Gram matrices have an exact low-rank factor, so that coupled tasks need no matrix over all their rows.
 
 A kernel that looks at columns with few distinct rows (a binary attribute, a grade, a kind of school) takes few distinct
-values: with G_u its Gram on the u distinct rows, its factor is a root of G_u, repeated. A linear kernel on d columns
+values: with Z the indicators of the u distinct rows and S its Gram on these, its Gram on all rows is `Z S Z'`. All
+kernels on the same columns share Z, so that a ladder of bandwidths has the rank of one. A linear kernel on d columns
 has those columns for a factor, a polynomial one their products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod, sqrt
 
@@ -24,25 +25,78 @@ _ROUNDING = 1e-15
 
 
 @dataclass(frozen=True)
-class LowRankKernels:
-    """Phi_k (N, r_k) for each kernel k, with `Phi_k Phi_k'` its Gram over the rows of all tasks, in order."""
+class FactorFamily:
+    """Kernels with the Grams `scale_f Phi S_f Phi'`, which share Phi.
 
-    factors: tuple[np.ndarray, ...]
+    Attributes
+    ----------
+    factor : Phi (N, r).
+    cores : S (F, r, r), positive semi-definite; of a family of one kernel, the identity.
+    kernels, scale : (F,) the positions of the kernels among all K, and what each is multiplied by.
+    """
+
+    factor: np.ndarray
+    cores: np.ndarray
+    kernels: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def alone(cls, factor: np.ndarray, kernel: int) -> FactorFamily:
+        return cls(factor, np.eye(factor.shape[1])[np.newaxis], np.array([kernel]), np.ones(1))
+
+    def core(self, b: np.ndarray) -> np.ndarray:
+        """Weights b (K,) of all kernels -> S(b) (r, r)."""
+        return np.tensordot(b[self.kernels] * self.scale, self.cores, axes=1)
+
+    def root(self, b: np.ndarray) -> np.ndarray:
+        """b (K,) -> U (N, R) with U U' the weighted sum of these Grams."""
+        weights = b[self.kernels] * self.scale
+        if not weights.any():
+            return self.factor[:, :0]
+        return np.sqrt(weights) * self.factor if len(weights) == 1 else self.factor @ _root(self.core(b))
+
+    def forms(self, V: np.ndarray) -> np.ndarray:
+        """V (N, m) -> (F, m): half of v' G_f v."""
+        P = self.factor.T @ V
+        forms = np.einsum("rm,frm->fm", P, self.cores @ P)
+        return 0.5 * self.scale[:, np.newaxis] * np.maximum(forms, 0.0)
+
+    def mean_diagonal(self, weight: np.ndarray) -> np.ndarray:
+        """weight (N,) of sum one -> (F,)."""
+        moments = self.factor.T @ (weight[:, np.newaxis] * self.factor)
+        return self.scale * np.einsum("frs,rs->f", self.cores, moments)
+
+
+@dataclass(frozen=True)
+class LowRankKernels:
+    """Families of kernels with common factors, over the rows of all tasks, in order."""
+
+    families: tuple[FactorFamily, ...]
 
     @property
     def rank(self) -> int:
-        return sum(factor.shape[1] for factor in self.factors)
+        return sum(family.factor.shape[1] for family in self.families)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.families[0].factor)
+
+    @property
+    def n_kernels(self) -> int:
+        return sum(len(family.kernels) for family in self.families)
 
     def take(self, rows: np.ndarray) -> LowRankKernels:
-        return LowRankKernels(tuple(factor[rows] for factor in self.factors))
+        return LowRankKernels(tuple(replace(family, factor=family.factor[rows]) for family in self.families))
 
     def scaled(self, normalize: str | None, weight: np.ndarray) -> tuple[Scaling, LowRankKernels]:
         """Scale by what these rows, weighted, say: by the mean diagonal, or not at all."""
-        diagonal = np.array([np.einsum("ir,ir->i", factor, factor) for factor in self.factors])
-        scaling = SCALINGS[normalize].fit(diagonal, None, weight / weight.sum())
-        return scaling, LowRankKernels(
-            tuple(np.sqrt(s) * factor for s, factor in zip(scaling.factor, self.factors, strict=True))
-        )
+        means = np.empty((self.n_kernels, 1))
+        for family in self.families:
+            means[family.kernels, 0] = family.mean_diagonal(weight / weight.sum())
+        # Of these scalings the mean diagonal is all that counts: one row that has it stands for all.
+        scaling = SCALINGS[normalize].fit(means, None, np.ones(1))
+        families = [replace(family, scale=family.scale * scaling.factor[family.kernels]) for family in self.families]
+        return scaling, LowRankKernels(tuple(families))
 
 
 def low_rank_kernels(
@@ -53,30 +107,54 @@ def low_rank_kernels(
         return None
     X = data.X[np.concatenate(data.rows)]
     limit = int(_WORTHWHILE * len(X))
-    factors: list[np.ndarray] = []
-    for kernel in kernels:
-        factor = _factor(kernel, X, limit)
-        if factor is None or sum(f.shape[1] for f in factors) + factor.shape[1] > limit:
+    families: list[FactorFamily] = []
+    for positions in _by_columns(kernels, limit):
+        family = _family(kernels, positions, X, limit)
+        if family is None or sum(f.factor.shape[1] for f in families) + family.factor.shape[1] > limit:
             return None
-        factors.append(factor)
-    return LowRankKernels(tuple(factors))
+        families.append(family)
+    return LowRankKernels(tuple(families))
 
 
-def _factor(kernel: FittedKernel, X: np.ndarray, limit: int) -> np.ndarray | None:
-    columns = np.asarray(kernel.select(X), dtype=np.float64)
+def _by_columns(kernels: Sequence[FittedKernel], limit: int) -> list[list[int]]:
+    """Positions of kernels on the same columns, in order of appearance; alone, those with factors of their own."""
+    groups: dict[tuple, list[int]] = {}
+    for k, kernel in enumerate(kernels):
+        own = (k,) if _n_monomials(kernel) <= limit else ()
+        groups.setdefault((kernel.columns, own), []).append(k)
+    return list(groups.values())
+
+
+def _n_monomials(kernel: FittedKernel) -> float:
+    """Columns of the factor that a linear or polynomial kernel has whatever the rows."""
     if isinstance(kernel.function, Linear):
-        return columns if columns.shape[1] <= limit else None
-    if (
-        isinstance(kernel.function, Polynomial)
-        and comb(columns.shape[1] + kernel.function.degree, kernel.function.degree) <= limit
-    ):
-        return _monomials(columns, kernel.function)
+        return len(kernel.columns)
+    if isinstance(kernel.function, Polynomial):
+        return comb(len(kernel.columns) + kernel.function.degree, kernel.function.degree)
+    return np.inf
+
+
+def _family(kernels: Sequence[FittedKernel], positions: list[int], X: np.ndarray, limit: int) -> FactorFamily | None:
+    kernel = kernels[positions[0]]
+    columns = np.asarray(kernel.select(X), dtype=np.float64)
+    if _n_monomials(kernel) <= limit:
+        own = _monomials(columns, kernel.function) if isinstance(kernel.function, Polynomial) else columns
+        return FactorFamily.alone(own, positions[0])
     points, first, place = np.unique(columns, axis=0, return_index=True, return_inverse=True)
     if len(points) > limit:
         return None
-    values, vectors = np.linalg.eigh(kernel(X[first].astype(np.float64)))
+    cores = np.array([kernels[k](X[first].astype(np.float64)) for k in positions])
+    if len(positions) == 1:
+        return FactorFamily.alone(_root(cores[0])[place.ravel()], positions[0])
+    indicators = (place.ravel()[:, np.newaxis] == np.arange(len(points))).astype(np.float64)
+    return FactorFamily(indicators, cores, np.array(positions), np.ones(len(positions)))
+
+
+def _root(S: np.ndarray) -> np.ndarray:
+    """S (r, r) -> its root (r, R), without directions that are rounding."""
+    values, vectors = np.linalg.eigh(S)
     kept = values > _ROUNDING * values[-1]
-    return (vectors[:, kept] * np.sqrt(values[kept]))[place.ravel()]
+    return vectors[:, kept] * np.sqrt(values[kept])
 
 
 def _monomials(columns: np.ndarray, polynomial: Polynomial) -> np.ndarray:

@@ -27,7 +27,7 @@ class CollapseWarning(UserWarning):
 
 
 class GramMemoryError(MemoryError):
-    """The Gram matrices of a fit would not fit into memory.
+    """A fit would need more memory than there is; the message has both numbers, and what to do.
 
     Examples
     --------

@@ -196,13 +196,13 @@ def test_a_kernel_may_be_zero_on_the_rows_of_one_task():
 
 
 def test_memory_is_asked_for_before_any_kernel_is_evaluated(monkeypatch):
-    monkeypatch.setattr("kernelkin.grams.memory.available_memory", lambda: 0)
+    monkeypatch.setattr("kernelkin.memory.available_memory", lambda: 0)
     with pytest.raises(GramMemoryError):
         fit(kernels=never)
 
 
 def test_there_is_memory():
-    from kernelkin.grams.memory import available_memory
+    from kernelkin.memory import available_memory
 
     assert available_memory() > 2**20
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import kernelkin.estimators.two_stage_shell as module
+import kernelkin.estimators.factored_relationship as module
 from kernelkin import (
     AverageRegressor,
     MKMTRLClassifier,

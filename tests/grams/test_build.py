@@ -5,7 +5,7 @@ import pytest
 
 from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.data import read_training
-from kernelkin.grams import SharedGrams, TaskGrams, build_grams, task_functions
+from kernelkin.grams import SharedGrams, TaskGrams, build_grams, plan_grams, task_functions
 from kernelkin.grams.build import raw_grams, scale_grams
 from kernelkin.grams.expansion import make_expansion
 from kernelkin.kernels import SCALINGS, evaluate, fit_kernels
@@ -95,7 +95,7 @@ def test_float32_rows_make_float32_stacks():
 def test_scaling_a_part_of_raw_stacks_is_building_from_that_part(make):
     """What cross-validation rests on: kernels are evaluated once, folds are cut from what they gave."""
     data = make()
-    raw = raw_grams(data, KERNELS, "center")
+    raw = raw_grams(data, KERNELS, "center", plan_grams(data, KERNELS, "center"))
     kept = [np.arange(0, len(rows), 2) for rows in data.rows]
     part = data.take(kept)
     cut, cut_bank = scale_grams(raw.restrict(data, kept), part, "center")

@@ -5,9 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MTRLRegressor, TwoStageMKMTRLRegressor
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.exceptions import GramMemoryError
-from kernelkin.grams.memory import memory_limit
+from kernelkin.memory import memory_limit
 from kernelkin.model_selection import MKMTRLRegressorCV
 
 RNG = np.random.default_rng(0)
@@ -49,7 +49,7 @@ def test_the_estimate_is_right_within_a_fifth(shape, loss, dtype):
 def test_cross_validation_is_estimated_too(monkeypatch, shape):
     (X, y, tasks), couplings = SHAPES[shape]
     asked = []
-    monkeypatch.setattr("kernelkin.grams.build.check_memory", lambda needed, stacks: asked.append(needed))
+    monkeypatch.setattr("kernelkin.model_selection.search.check_memory", lambda need: asked.append(need.peak))
     model = MKMTRLRegressorCV(grid={"C": [1.0, 10.0]}, couplings=couplings, tol=0.5, search_tol=0.5)
     used = peak(model, X, y, tasks)
     assert asked[0] == pytest.approx(used, rel=0.2)
@@ -70,7 +70,7 @@ def test_a_fit_is_refused_where_the_estimate_is_above_the_limit(monkeypatch, sha
 def test_a_fit_goes_through_where_the_estimate_is_at_the_limit(monkeypatch):
     X, y, tasks = long(2, 20)
     model = MKMTRLRegressor()
-    monkeypatch.setattr("kernelkin.grams.memory.available_memory", lambda: model.estimate_memory(X, y, tasks))
+    monkeypatch.setattr("kernelkin.memory.available_memory", lambda: model.estimate_memory(X, y, tasks))
     assert np.isfinite(model.fit(X, y, tasks=tasks).objective_)
 
 
@@ -79,11 +79,6 @@ def test_estimating_leaves_the_estimator_alone():
     model = MKMTRLRegressor()
     model.estimate_memory(X, y, tasks)
     assert vars(model) == vars(MKMTRLRegressor())
-
-
-def test_models_that_hold_no_stacks_have_no_estimate():
-    for estimator in (TwoStageMKMTRLRegressor, MTRLRegressor):
-        assert not hasattr(estimator(), "estimate_memory")
 
 
 @pytest.mark.parametrize("text", ["much", "-1", "0", "nan"])

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..data import TaskData, listing
-from ..estimators.base import MultiKernelEstimator
 from ..estimators.kinds import MultiKernelClassifier, MultiKernelRegressor
+from ..estimators.on_grams import GramEstimator
 from ..kernels import FittedKernel, resolve_kernels
 from ..objective import Objective
 from ..parallel import Workers
@@ -38,7 +38,7 @@ class NoPenalty(Penalty):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _Fixed(MultiKernelEstimator):
+class _Fixed(GramEstimator):
     """One solve of the machines at weights that do not depend on the targets."""
 
     def _penalty(self, n_tasks: int, n_couplings: int) -> NoPenalty:

@@ -8,7 +8,6 @@ in centred X and Y: the penalised form of their bound on the sum of singular val
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -17,6 +16,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
+from ..data import TaskData
+from ..exceptions import warn_user
 from .linear_base import NOT_NEGATIVE, MultivariateTasks
 
 
@@ -74,6 +75,10 @@ class FESRegressor(MultivariateTasks):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
+    def _work(self, data: TaskData) -> int:
+        (n, d), T = data.X.shape, data.n_tasks
+        return 8 * (3 * n * d + 4 * n * T + 6 * d * T)
+
     def _fit_table(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         from ..penalties import effective_rank
 
@@ -84,11 +89,10 @@ class FESRegressor(MultivariateTasks):
         self.n_iter_ = len(history["iteration"])
         self.effective_rank_ = effective_rank(B)
         if history["relative_gap"][-1] > self.tol:
-            warnings.warn(
+            warn_user(
                 f"FESRegressor: stopped at max_iter; raise max_iter or loosen tol. The relative duality gap reached is "
                 f"{history['relative_gap'][-1]:.1e}, and tol={self.tol:g}.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         return B
 

@@ -13,6 +13,10 @@ from sklearn.utils._param_validation import Interval
 from ..data import TaskData
 from .linear_base import NOT_NEGATIVE, LinearTasks
 
+# Bytes of the Python objects of a task and its model, and copies of the task's rows while the model is fitted.
+_OBJECTS = 900
+_COPIES = 3
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _SeparateTasks(LinearTasks):
@@ -28,6 +32,16 @@ class _SeparateTasks(LinearTasks):
     @abstractmethod
     def _model(self) -> Any:
         """An unfitted one."""
+
+    def _work(self, data: TaskData) -> int:
+        sizes, d = [len(rows) for rows in data.rows], data.X.shape[1]
+        kept = sum(_OBJECTS + 8 * (d + self._kept(n, d)) for n in sizes)
+        return kept + _COPIES * max(sizes) * (data.X[:1].nbytes + 8)
+
+    @staticmethod
+    def _kept(n: int, d: int) -> int:
+        """Numbers that a model of n rows and d columns keeps."""
+        return d
 
     def _fit_tasks(self, data: TaskData) -> tuple[np.ndarray, np.ndarray]:
         models = [
@@ -67,6 +81,11 @@ class OLSRegressor(_SeparateTasks):
     >>> model.coef_.round(1)[:, 0]
     array([1., 2.])
     """
+
+    @staticmethod
+    def _kept(n: int, d: int) -> int:
+        # Its coefficients are a view of what LAPACK has solved in the place of the targets.
+        return max(n, d) + min(n, d)
 
     def _model(self) -> Any:
         from sklearn.linear_model import LinearRegression
@@ -140,6 +159,11 @@ class MeanRegressor(LinearTasks):
     >>> model.predict([[0.0]], tasks=["b"])
     array([6.])
     """
+
+    _mostly: ClassVar[str] = "the coefficients, which are zero"
+
+    def _work(self, data: TaskData) -> int:
+        return data.n_tasks * (8 * data.X.shape[1] + _OBJECTS // 3)
 
     def _fit_tasks(self, data: TaskData) -> tuple[np.ndarray, np.ndarray]:
         means = [np.average(y, weights=data.sample_weight[rows]) for rows, y in zip(data.rows, data.y, strict=True)]

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
+from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
-from ..data import Queries, TaskData, read_queries, read_training
-from ..estimators.scores import score_each_task
+from ..data import Queries, TaskData
+from ..estimators.shell import MultiTaskEstimator, Prepared
+from ..memory import Need, label_bytes, reading_bytes
 
 NOT_NEGATIVE = [Interval(Real, 0, None, closed="left")]
 
 
 @dataclass(eq=False, repr=False)
-class LinearTasks(RegressorMixin, BaseEstimator):
+class LinearTasks(RegressorMixin, MultiTaskEstimator):
     """Tasks that are linear in X, with an intercept each."""
 
     _: KW_ONLY
     task_column: Any = None
+
+    # What most of the memory is for, and what to do where there is too little.
+    _mostly: ClassVar[str] = "copies of the rows of one task"
+    _instead: ClassVar[str] = "use fewer rows or columns"
+
+    # That of scikit-learn's mixin knows of no tasks.
+    score = MultiTaskEstimator.score
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {"task_column": "no_validation"}
 
@@ -31,56 +39,28 @@ class LinearTasks(RegressorMixin, BaseEstimator):
     def _fit_tasks(self, data: TaskData) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (T, d) and intercepts (T,)."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> LinearTasks:
-        """Learn the coefficients of every task.
+    @abstractmethod
+    def _work(self, data: TaskData) -> int:
+        """Bytes that `_fit_tasks` takes at its peak, coefficients included."""
 
-        Parameters
-        ----------
-        X : array or DataFrame (n, d)
-        y : array (n,), or (n, T) where every column is a task on the same rows
-        tasks : array (n,), optional
-            The task of each row.
-        sample_weight : array (n,), optional
-            Weights of rows; weighting a row by 2 equals repeating it.
+    def _prepare(self, data: TaskData) -> Prepared:
+        work = self._work(data)
+        peak = max(reading_bytes(data), label_bytes(data) + work)
+        return Prepared(Need(peak, self._mostly, work, self._instead), partial(self._learn, data))
 
-        Raises
-        ------
-        ValueError, TypeError
-            Naming the culprit: arrays of the wrong shape or length, NaN, infinite, too large or too small values,
-            sparse X, task labels that are missing or of mixed types, tasks with one row.
-        """
-        data = read_training(self, X, y, tasks, sample_weight, classification=False)
+    def _learn(self, data: TaskData) -> None:
         self.coef_, self.intercept_ = self._fit_tasks(data)
         self.tasks_ = data.labels
         self.data_form_ = data.form
-        return self
 
     def predict(self, X: Any, tasks: Any = None) -> np.ndarray:
         """Predicted targets, (q,) or on wide data (q, T)."""
-        check_is_fitted(self)
-        return self._predict(read_queries(self, X, tasks))
+        return self._predict(self._read_queries(X, tasks))
 
     def _predict(self, queries: Queries) -> np.ndarray:
         if queries.codes is None:
             return queries.X @ self.coef_.T + self.intercept_
         return np.einsum("ij,ij->i", queries.X, self.coef_[queries.codes]) + self.intercept_[queries.codes]
-
-    def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
-        """R^2 of each task. Tasks without rows in X are left out; R^2 of a single row is NaN."""
-        check_is_fitted(self)
-        queries = read_queries(self, X, tasks)
-        return score_each_task(self, queries, y, self._predict(queries), sample_weight)
-
-    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
-        """The mean over tasks of `score_tasks`, leaving out tasks whose score is undefined."""
-        scores = list(self.score_tasks(X, y, tasks, sample_weight).values())
-        return float(np.nanmean(scores)) if np.isfinite(scores).any() else float("nan")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 
 from ..estimators.iterative import WatchedEstimator
 from ..estimators.kinds import MultiKernelClassifier
+from ..estimators.on_grams import GramEstimator
 from ..learners import DualSolution
 from ..objective import Evaluation, Objective
 from ..penalties import Penalty
@@ -164,7 +165,7 @@ def _for_all(gamma: np.ndarray, objective: Objective) -> np.ndarray:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MKLSAClassifier(WatchedEstimator, MultiKernelClassifier):
+class MKLSAClassifier(WatchedEstimator, GramEstimator, MultiKernelClassifier):
     """MKL-SA: one mix of kernels for all tasks, best for the worst of them, learned one task at a time.
 
     Made for many tasks: a round solves the machine of one task, drawn by how hard the tasks are.

@@ -11,13 +11,14 @@ from sklearn.utils._param_validation import Interval
 
 from ..estimators.iterative import WatchedEstimator
 from ..estimators.kinds import MultiKernelClassifier, MultiKernelRegressor
+from ..estimators.on_grams import GramEstimator
 from ..objective import Objective
 from ..solvers import Solution
 from .mixed_norm import MixedNorm, MixedNormObjective, SimplexDescent
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _MixedNormEstimator(WatchedEstimator):
+class _MixedNormEstimator(WatchedEstimator, GramEstimator):
     p: float = 2.0
 
     _mixed_constraints: ClassVar[dict[str, Any]] = {

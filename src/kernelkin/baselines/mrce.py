@@ -11,7 +11,6 @@ alternation finds a point where each is optimal given the other.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -20,6 +19,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
+from ..data import TaskData
+from ..exceptions import warn_user
 from .linear_base import NOT_NEGATIVE, MultivariateTasks
 
 # How accurately each block is solved, relative to the change that stops the alternation.
@@ -85,6 +86,14 @@ class MRCERegressor(MultivariateTasks):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
+    _mostly: ClassVar[str] = "the lasso of all coefficients at once"
+    _instead: ClassVar[str] = "its matrix has a row and a column for each of them: use fewer columns or tasks, or FES"
+
+    def _work(self, data: TaskData) -> int:
+        (n, d), T = data.X.shape, data.n_tasks
+        design = T * min(n, d) * T * d
+        return 8 * (3 * n * d + 3 * n * T + max(2 * n * d, 3 * design))
+
     def _fit_table(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         accuracy = _SHARPER * self.tol
         B = best_coefficients(X, Y, np.eye(Y.shape[1]), self.alpha, accuracy)
@@ -96,10 +105,9 @@ class MRCERegressor(MultivariateTasks):
             if len(trace) > 1 and trace[-2] - trace[-1] <= self.tol:
                 break
         else:
-            warnings.warn(
+            warn_user(
                 f"MRCERegressor: stopped at max_iter={self.max_iter}; raise max_iter or loosen tol.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         self.precision_ = P
         covariance = np.linalg.inv(P)

@@ -10,7 +10,6 @@ from scipy.linalg import solve_triangular
 
 from ..data import TaskData
 from ..grams import KernelBank
-from ..grams.memory import check_memory
 from ..kernels import (
     FittedKernel,
     Scaling,
@@ -24,8 +23,10 @@ from ..kernels import (
 
 # What a low-rank factor may leave of the Gram, relative to its mean diagonal.
 _RESIDUAL = 1e-12
+# Columns that a factor has room for at first.
+FIRST_RANK = 64
 # A kernel that is not known to be positive semi-definite is tested on this many rows at most.
-_TESTED_ROWS = 1000
+TESTED_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,10 @@ class PooledKernel:
 
     def gram(self) -> np.ndarray:
         """(n, n) float64."""
-        check_memory(3 * 8 * len(self.rows) ** 2)
-        return np.column_stack([self.column(i) for i in range(len(self.rows))])
+        columns = np.empty((len(self.rows), len(self.rows)))
+        for i in range(len(columns)):
+            columns[i] = self.column(i)
+        return columns.T
 
     def features(self, max_rank: int) -> Features | None:
         """Explicit features of the kernel, or None where it has more than `max_rank`."""
@@ -72,12 +75,14 @@ class Features:
 def pivoted_cholesky(diagonal: np.ndarray, column: Callable[[int], np.ndarray], max_rank: int) -> Features | None:
     """Factor a Gram from the columns it takes, `max_rank` at most: a linear kernel on d features takes d."""
     left, floor = diagonal.copy(), _RESIDUAL * diagonal.mean()
-    factor = np.empty((max_rank, len(diagonal)))
+    factor = np.empty((min(max_rank, FIRST_RANK), len(diagonal)))
     pivots: list[int] = []
     while left.max() > floor:
         r, i = len(pivots), int(left.argmax())
         if r == max_rank:
             return None
+        if r == len(factor):
+            factor = np.concatenate([factor, np.empty((min(max_rank - r, r), len(diagonal)))])
         factor[r] = (column(i) - factor[:r, i] @ factor[:r]) / np.sqrt(left[i])
         factor[r, pivots] = 0.0
         left -= factor[r] ** 2
@@ -86,11 +91,16 @@ def pivoted_cholesky(diagonal: np.ndarray, column: Callable[[int], np.ndarray], 
     return Features(np.ascontiguousarray(factor[: len(pivots)].T), np.array(pivots, dtype=np.intp))
 
 
+def needs_stack(kernels: Sequence[FittedKernel] | None, normalize: str | None) -> bool:
+    """Whether all Gram matrices have to be there at once: they are given, or are centred."""
+    return kernels is None or normalize == "center"
+
+
 def pool_kernels(data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None) -> PooledKernel:
     """Fit one scaling on the rows of all tasks together; `kernels` None stands for precomputed Grams."""
     rows = np.unique(np.concatenate(data.rows))
     weight = data.sample_weight[rows]
-    if kernels is None or normalize == "center":
+    if kernels is None or needs_stack(kernels, normalize):
         return _from_grams(data, rows, weight, kernels, normalize)
     X = np.asarray(data.X[rows], dtype=np.float64)
     names = tuple(kernel.name for kernel in kernels)
@@ -119,7 +129,6 @@ def _from_grams(
         stack = np.ascontiguousarray(np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0), dtype=np.float64)
     else:
         names = tuple(kernel.name for kernel in kernels)
-        check_memory(8 * (len(kernels) + 1) * len(rows) ** 2)
         X = np.asarray(data.X[rows], dtype=np.float64)
         _check_kernels(kernels, X)
         stack = evaluate(kernels, X)
@@ -137,6 +146,6 @@ def _scaled_diagonal(scaling: Scaling, raw: np.ndarray) -> np.ndarray:
 
 def _check_kernels(kernels: Sequence[FittedKernel], X: np.ndarray) -> None:
     """Refuse a kernel that is zero, not finite or clearly indefinite, as the Gram stacks of the other models do."""
-    X = X[:: len(X) // _TESTED_ROWS + 1]
+    X = X[:: len(X) // TESTED_ROWS + 1]
     for kernel, gram in zip(kernels, evaluate(kernels, X), strict=True):
         check_gram(kernel.name, gram, kernel.known_psd)

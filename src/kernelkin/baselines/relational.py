@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from ..data import TaskData
 from ..estimators.iterative import WatchedEstimator
 from ..estimators.kinds import MultiKernelClassifier
+from ..estimators.shell import Prepared
 from ..estimators.targets import stack_intercepts
 from ..grams.expansion import make_expansion
 from ..grams.functions import Share, TaskFunctions
+from ..kernels import FittedKernel
+from ..learners import Machine
 from ..objective import Objective
 from ..penalties import effective_rank
 from ..solvers import Solution
-from .pooled import PooledKernel, pool_kernels
+from .pooled import Features, PooledKernel, needs_stack, pool_kernels
 from .spectral import SpectralForm, SpectralObjective, SpectralPenalty, spectral_form, unit_root
+from .spectral_memory import SpectralPlan, plan_spectral
 from .spectral_solvers import SPECTRAL_SOLVERS
 
 
@@ -39,29 +43,27 @@ class OneKernelEstimator(WatchedEstimator):
     def _spectral_penalty(self) -> SpectralPenalty:
         """The two strengths."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> OneKernelEstimator:
-        """Learn the functions of all tasks together.
+    def _prepare(self, data: TaskData) -> Prepared:
+        machines, kernels = self._machines(data), self._fit_kernels(data)
+        plan = plan_spectral(data, kernels, machines, self._learner().name)
+        if needs_stack(kernels, self.normalize):
+            # Nothing can be said of its rank before all of it is there.
+            need = plan.need(stacked=True)
+            return Prepared(need, lambda: self._learn(data, machines, self._pool(data, kernels, plan)))
+        pooled = self._pool(data, kernels, plan)
+        return Prepared(plan.need(pooled[1]), lambda: self._learn(data, machines, pooled))
 
-        Parameters
-        ----------
-        X : array or DataFrame (n, d); (n, n, K) with ``kernels="precomputed"``
-            The rows of all tasks.
-        y : array (n,), or (n, T) with NaN for missing labels
-            Targets. With two dimensions every column is a task on the same rows.
-        tasks : array (n,), optional
-            The task of each row; any labels. Not needed with `task_column`, with wide y, or for one task.
-        sample_weight : array (n,), optional
-            Weights of rows; weighting a row by 2 equals repeating it.
-        """
-        data = self._read(X, y, tasks, sample_weight)
-        machines = self._machines(data)
-        pool = pool_kernels(data, self._fit_kernels(data), self.normalize)
-        form = spectral_form(pool, data.rows, machines)
+    def _pool(
+        self, data: TaskData, kernels: Sequence[FittedKernel] | None, plan: SpectralPlan
+    ) -> tuple[PooledKernel, Features | None]:
+        """The kernel of all tasks, and its features where these are the smaller side."""
+        pool = pool_kernels(data, kernels, self.normalize)
+        return pool, pool.features(plan.max_rank)
+
+    def _learn(self, data: TaskData, machines: Sequence[Machine], pooled: tuple[PooledKernel, Features | None]) -> None:
+        form = spectral_form(*pooled, data.rows, machines)
         objective = SpectralObjective(form, form.machines, self._learner(), self._spectral_penalty(), 1.0)
-        solution = self._solve(objective)
-        self._store_spectral(data, pool, form, solution)
-        return self
+        self._store_spectral(data, pooled[0], form, self._solve(objective))
 
     def _solve(self, objective: Objective) -> Solution:
         return self._run(SPECTRAL_SOLVERS[self.solver](), objective)
@@ -116,6 +118,3 @@ class OneKernelEstimator(WatchedEstimator):
         positive = [classes if len(classes) > 2 else classes[1:] for classes in self.task_classes_]
         task = np.repeat(np.arange(data.n_tasks), [len(classes) for classes in positive])
         return task, np.searchsorted(self.classes_, np.concatenate(positive))
-
-    def _penalty(self, n_tasks: int, n_couplings: int) -> SpectralPenalty:
-        return self._spectral_penalty()

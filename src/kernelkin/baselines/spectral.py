@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from ..grams import Grams
-from ..grams.memory import check_memory
 from ..learners import DualSolution, Machine
 from ..objective import Evaluation, Objective
 from ..parallel import Each, serially
@@ -171,7 +170,6 @@ class GramForm:
         self.n_rows = len(gram)
         self.position = np.concatenate([np.tile(kept, m) for kept, m in zip(rows, widths, strict=True)])
         self.output = np.repeat(np.arange(len(sizes)), sizes)
-        check_memory(3 * 8 * len(self.position) ** 2)
         self.gram = gram[np.ix_(self.position, self.position)]
         self.machines: Sequence[Machine] = [_join(machines, self.output)]
         self.n_kernels = self.n_components = len(sizes)
@@ -207,10 +205,11 @@ class GramForm:
         return A @ (2.0 * self.quadratic_forms([duals[0].a], range(1))) @ A
 
 
-def spectral_form(pool: PooledKernel, rows: Sequence[np.ndarray], machines: Sequence[Machine]) -> SpectralForm:
-    """The smaller side. `rows` are each task's rows of the training X."""
+def spectral_form(
+    pool: PooledKernel, features: Features | None, rows: Sequence[np.ndarray], machines: Sequence[Machine]
+) -> SpectralForm:
+    """The side of the features, where there are few, or that of the tasks. `rows` are each task's rows of X."""
     positions = [np.searchsorted(pool.rows, kept) for kept in rows]
-    features = pool.features(max_rank=sum(machine.y.shape[1] for machine in machines))
     if features is not None:
         return FeatureForm(features, positions, machines)
     return GramForm(pool.gram(), positions, machines)

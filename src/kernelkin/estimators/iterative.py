@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -15,11 +15,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from ..couplings import Coupling
 from ..data import TaskData
 from ..exceptions import warn_user
-from ..grams import Grams
+from ..grams import Grams, Use
 from ..objective import Objective
 from ..parallel import Workers
-from ..solvers import SOLVERS, Run, Solution, Solver, Status
+from ..solvers import SOLVERS, Joint, Run, Solution, Solver, Status
 from .base import MultiKernelEstimator
+from .on_grams import GramEstimator
 from .targets import target_variance
 
 
@@ -52,7 +53,7 @@ class WatchedEstimator(MultiKernelEstimator):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PenalisedEstimator(WatchedEstimator):
+class PenalisedEstimator(WatchedEstimator, GramEstimator):
     """An estimator whose kernel weights minimise machines plus penalty, by one of `SOLVERS`."""
 
     mu: float | str = "scale"
@@ -77,6 +78,9 @@ class PenalisedEstimator(WatchedEstimator):
     def _place(self) -> float:
         """Where the model is on its path: the logarithm of mu / C^3, with 1 for the scale of the targets."""
         return float(np.log(1.0 if isinstance(self.mu, str) else self.mu) - 3.0 * np.log(self.C))
+
+    def _use(self) -> Use:
+        return replace(super()._use(), curved=self.solver == "joint" or isinstance(self.solver, Joint))
 
     def _solve(self, objective: Objective) -> Solution:
         solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from .coupled import CoupledClassifier
 from .kinds import MultiKernelClassifier, MultiKernelRegressor
-from .two_stage_shell import TwoStageEstimator
+from .two_stage_stream import TwoStageEstimator
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -4,11 +4,12 @@ from .build import KernelBank, build_grams
 from .collections import Grams, SeparateGrams, SharedGrams, TaskGrams
 from .coupled import CoupledGrams
 from .functions import TaskFunctions, task_functions
-from .memory import Use, plan_grams
+from .memory import GramPlan, Use, plan_grams
 from .stack import GramStack
 
 __all__ = [
     "CoupledGrams",
+    "GramPlan",
     "GramStack",
     "Grams",
     "KernelBank",

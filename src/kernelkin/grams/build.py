@@ -17,10 +17,8 @@ from ..kernels import FittedKernel, Scaling, check_gram, check_precomputed, eval
 from .collections import Grams, SharedGrams, TaskGrams
 from .coupled import CoupledGrams, FactorStack, LinkStack, PointStack
 from .lowrank import LowRankKernels
-from .memory import Use, check_memory, plan_grams
+from .memory import GramPlan, plan_grams
 from .stack import GramStack
-
-_FIT = Use()
 
 
 @dataclass(frozen=True)
@@ -73,10 +71,11 @@ def build_grams(
     kernels: Sequence[FittedKernel] | None,
     normalize: str | None,
     couplings: Sequence[Coupling] = (),
-    use: Use = _FIT,
+    plan: GramPlan | None = None,
 ) -> tuple[Grams, KernelBank]:
     """Compute, check and scale the Gram matrices of every task; `kernels` None stands for precomputed ones."""
-    raw = raw_grams(data, kernels, normalize, width(couplings), use)
+    plan = plan_grams(data, kernels, normalize, width(couplings)) if plan is None else plan
+    raw = raw_grams(data, kernels, normalize, plan)
     return scale_grams(raw, data, normalize, couplings, overwrite=True)
 
 
@@ -84,16 +83,13 @@ def raw_grams(
     data: TaskData,
     kernels: Sequence[FittedKernel] | None,
     normalize: str | None,
-    linked: int = 0,
-    use: Use = _FIT,
+    plan: GramPlan,
 ) -> RawGrams:
     """Evaluate and check the kernels among the rows of each task, and of all tasks where these are linked.
 
-    `linked` counts the dimensions of couplings; `use` says what will be needed beside the Grams.
+    `plan` is that of `plan_grams` for the same arguments.
     """
     row_sets = [np.arange(len(data.X))] if data.form == "wide" else list(data.rows)
-    plan = plan_grams(data, kernels, normalize, linked)
-    check_memory(plan.peak_bytes(use), plan.stack_bytes)
     if kernels is None:
         names = check_precomputed(np.moveaxis(data.X, 2, 0), normalize)
     else:

@@ -1,31 +1,53 @@
-"""How much memory a fit on Gram matrices takes at its peak, known before it starts, and how much there is."""
+"""How much memory a fit on Gram matrices takes at its peak, known before any of them exists."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..data import TaskData
-from ..exceptions import GramMemoryError
 from ..kernels import FittedKernel
+from ..kernels.distances import thin
+from ..kernels.functions import Gaussian
+from ..memory import Need, label_bytes
 from .collections import batch_bytes
 from .coupled import is_worthwhile
 from .lowrank import LowRankKernels, low_rank_kernels
 
-# The environment variable that limits the memory of a fit, in GiB.
-LIMIT = "KERNELKIN_MEMORY_GIB"
-# Learners that keep a factor of each machine's matrix until all machines of a batch are solved.
-_KEEP_FACTORS = frozenset({"ridge"})
+# Copies of a task's rows while kernels are evaluated: the rows, both sides centred, and one side scaled.
+_COPIES = 4
+# The matrix of a support vector machine and the part of it where dual variables are free, in units of the former.
+_FREE = 1.25
+_INSTEAD = (
+    "use the TwoStageMKMTRL estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X, for Gram "
+    "matrices of half the size; or, where tasks are coupled, kernels of low rank (linear or polynomial on few columns, "
+    "or of few distinct rows)"
+)
 
 
 @dataclass(frozen=True)
 class Use:
-    """What Gram matrices are for: machines of a learner, by so many threads; with folds, cross-validation."""
+    """What Gram matrices are for.
+
+    Attributes
+    ----------
+    learner : the machines' name.
+    n_jobs : threads over machines; with folds, over folds.
+    curved : whether the curvature of all machines of a batch is asked for at once.
+    n_folds : folds of cross-validation; 0 for one fit.
+    """
 
     learner: str = "svm"
     n_jobs: int = 1
+    curved: bool = False
     n_folds: int = 0
+
+    @property
+    def factorises(self) -> bool:
+        """Whether a machine writes a matrix of its own size."""
+        return self.learner == "ridge"
 
 
 @dataclass(frozen=True)
@@ -37,6 +59,9 @@ class GramPlan:
     sizes : rows of each stack: of each task, or all rows of wide data.
     machines : rows of each task's machine.
     n_kernels, itemsize : kernels in a stack, bytes of one of its values.
+    row_bytes : bytes of a row of X; 0 where Gram matrices are given.
+    before : bytes that were taken while kernels were fitted.
+    labels : bytes of targets and machines.
     n_couplings : dimensions of the parts that tasks share; 0 where they share none.
     few : factors of low rank of the shared part, where there are exact ones.
     wide : whether all tasks have the same rows.
@@ -46,6 +71,9 @@ class GramPlan:
     machines: tuple[int, ...]
     n_kernels: int
     itemsize: int
+    row_bytes: int = 0
+    before: int = 0
+    labels: int = 0
     n_couplings: int = 0
     few: LowRankKernels | None = None
     wide: bool = False
@@ -63,33 +91,40 @@ class GramPlan:
             return stacks + self.n_kernels * self.itemsize * sum(self.sizes) ** 2
         return stacks + (2 * 8 * sum(self.machines) * self.few.rank if self.few else 0)
 
-    def working_bytes(self, learner: str, n_jobs: int = 1) -> int:
+    def working_bytes(self, use: Use, n_jobs: int) -> int:
         """Combined matrices, their factors, and what the machines at work write."""
-        keeps = learner in _KEEP_FACTORS
         squares = [8 * n * n for n in self.machines]
         if self.n_couplings:
-            return self._linked_bytes(keeps, sum(squares))
+            return self._linked_bytes(use.factorises, squares)
         # Wide data has room for whole matrices, whatever labels are missing.
         room = [8 * self.sizes[0] ** 2] * len(squares) if self.wide else squares
-        return batch_bytes(room) + keeps * batch_bytes(squares) + min(n_jobs, len(squares)) * max(squares)
+        kept = batch_bytes(squares) if use.factorises and use.curved else 0
+        return batch_bytes(room) + kept + min(n_jobs, len(squares)) * max(squares)
 
-    def _linked_bytes(self, keeps: bool, own: int) -> int:
-        """One machine of all rows, or own blocks and a factor of what they share."""
-        N = sum(self.machines)
+    def _linked_bytes(self, factorises: bool, squares: Sequence[int]) -> int:
+        """One machine of all rows, or own blocks and a factor of what they share, which support vectors write out."""
+        N, own = sum(self.machines), sum(squares)
         rank = self.few.rank if self.few else (self.sizes[0] if self.wide else N)
-        if is_worthwhile(self.n_couplings * rank, N):
-            return (1 + keeps) * own + 8 * (4 * N * rank + 3 * rank**2) * self.n_couplings
-        return 8 * N * N * (3 if keeps else 2) + (0 if keeps else own)
+        reach = N * self.n_couplings * rank
+        if not is_worthwhile(self.n_couplings * rank, N):
+            return 8 * N * N * (3 if factorises else 2) + (0 if factorises else own)
+        if not factorises:
+            return own + 8 * (reach + max(reach + N * N, int(_FREE * N * N)))
+        intercepts = 6 * 8 * N * len(squares)
+        return 2 * own + 2 * max(squares) + 8 * (3 * reach + 3 * self.n_couplings * rank**2) + intercepts
 
-    def peak_bytes(self, use: Use) -> int:
-        """All of it at the moment when most is needed: arrays of the size of rows and some tens of MiB come on top."""
-        stacks, fit = self.stack_bytes, self.stack_bytes + self.working_bytes(use.learner, use.n_jobs)
-        if not use.n_folds:
-            return fit
-        # Raw stacks stay beside those of the folds at work (training rows, and what held-out rows need of them), and
-        # then beside those of the last fit.
-        fold = (1.0 - 1.0 / use.n_folds) * stacks + self.working_bytes(use.learner)
-        return stacks + max(fit, int(min(use.n_jobs, use.n_folds) * fold))
+    def need(self, use: Use) -> Need:
+        """At the moment when most is needed."""
+        stacks = self.stack_bytes
+        rows = self.row_bytes * max(_COPIES * max(self.sizes), sum(self.sizes))
+        fit = stacks + max(self.working_bytes(use, use.n_jobs), rows)
+        if use.n_folds:
+            # Raw stacks stay beside those of the folds at work (training rows, and what held-out rows need of them),
+            # and then beside those of the last fit.
+            share = 1.0 - 1.0 / use.n_folds
+            fold = share * stacks + share**2 * self.working_bytes(use, 1)
+            fit = stacks + max(fit, int(min(use.n_jobs, use.n_folds) * fold))
+        return Need(self.labels + max(self.before, fit), "Gram matrices", stacks, _INSTEAD)
 
 
 def plan_grams(
@@ -103,52 +138,25 @@ def plan_grams(
         machines=machines,
         n_kernels=data.X.shape[2] if kernels is None else len(kernels),
         itemsize=data.X.dtype.itemsize,
+        row_bytes=0 if kernels is None else data.X[:1].nbytes,
+        before=fitting_bytes(kernels, data.X),
+        labels=label_bytes(data) + machine_bytes(data),
         n_couplings=n_couplings,
         few=low_rank_kernels(data, kernels, normalize) if n_couplings and not wide else None,
         wide=wide,
     )
 
 
-def check_memory(needed: int, stacks: int | None = None) -> None:
-    """Refuse a fit that needs more memory than there is; `stacks` is what its Gram matrices alone take."""
-    limit = memory_limit()
-    if needed > limit:
-        part = "" if stacks is None else f", {_gib(stacks)} of them for Gram matrices"
-        raise GramMemoryError(
-            f"this fit needs {_gib(needed)} of memory{part}, and {_gib(limit)} are {_whose()}: use the TwoStageMKMTRL "
-            "estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X, for Gram matrices of "
-            "half the size; or, where tasks are coupled, kernels of low rank (linear or polynomial on few columns, "
-            "or of few distinct rows)"
-        )
+def machine_bytes(data: TaskData) -> int:
+    """Coded targets, costs and groups of the machines, where each has one output."""
+    return 24 * sum(len(rows) for rows in data.rows)
 
 
-def memory_limit() -> int:
-    """Bytes a fit may take: `KERNELKIN_MEMORY_GIB` GiB where that is set, else what is free."""
-    text = os.environ.get(LIMIT, "")
-    if not text:
-        return available_memory()
-    try:
-        limit = float(text)
-    except ValueError:
-        limit = -1.0
-    if not limit > 0:
-        raise ValueError(f"the environment variable {LIMIT} must be a number of GiB above zero, got {text!r}")
-    return int(min(limit * 2**30, 2.0**62))
-
-
-def available_memory() -> int:
-    """Bytes of memory a process may still take; where the system does not say, all that the machine has."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            fields = dict(line.split(":") for line in file)
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.3g} GiB"
-
-
-def _whose() -> str:
-    return f"allowed ({LIMIT})" if os.environ.get(LIMIT) else "free"
+def fitting_bytes(kernels: Sequence[FittedKernel] | None, X: np.ndarray) -> int:
+    """Fitting these kernels on X (n, d): copies of their columns, and of distances for a median."""
+    if kernels is None:
+        return 0
+    seen = len(X[thin(len(X))])
+    # The distances of all pairs, and as many arrays of that size as their weighted median takes.
+    median = 9 * 4 * seen**2 if any(isinstance(kernel.function, Gaussian) for kernel in kernels) else 0
+    return X.dtype.itemsize * len(X) * sum(map(len, {kernel.columns for kernel in kernels})) + median

@@ -22,7 +22,7 @@ from ..kernels.distances import thin
 from ..kernels.scaling import CenterScaling
 
 # Kernel values held at one time, in bytes.
-_BLOCK_BYTES = 1 << 25
+BLOCK_BYTES = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class RowKernels:
 
     def blocks(self, rows: np.ndarray, columns: int, n_kernels: int) -> Iterator[slice]:
         """Slices of `rows` whose values against so many columns fit into a block."""
-        size = max(1, _BLOCK_BYTES // (8 * max(columns * n_kernels, 1)))
+        size = max(1, BLOCK_BYTES // (8 * max(columns * n_kernels, 1)))
         return (slice(start, start + size) for start in range(0, len(rows), size))
 
     def scaling(self, rows: np.ndarray, weight: np.ndarray, normalize: str | None) -> Scaling:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.metaestimators import _safe_split
 
 from ..data import TaskData
-from ..estimators.base import MultiKernelEstimator
+from ..estimators.on_grams import GramEstimator
 from ..estimators.targets import tasks_of_machines
 from ..grams.build import RawGrams, scale_grams
 from ..grams.heldout import held_out
@@ -42,7 +42,7 @@ Follow = Callable[[Line], Iterator[Outcome]]
 
 def shares_grams(estimator: BaseEstimator) -> bool:
     """Whether an estimator is fitted as the shell does it, on Grams that folds can share."""
-    return isinstance(estimator, MultiKernelEstimator) and type(estimator).fit is MultiKernelEstimator.fit
+    return isinstance(estimator, GramEstimator) and type(estimator).fit is GramEstimator.fit
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _decay(*past: Evaluation) -> float:
 class GramFold:
     """A fold on slices of Grams that exist already, for all lines with the same kernels, scaling and couplings."""
 
-    def __init__(self, raw: RawGrams, data: TaskData, fold: Fold, estimator: MultiKernelEstimator) -> None:
+    def __init__(self, raw: RawGrams, data: TaskData, fold: Fold, estimator: GramEstimator) -> None:
         self.train = data.take(fold.kept)
         self.couplings = estimator._couplings(self.train)
         if not self.couplings:

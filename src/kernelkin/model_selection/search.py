@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -14,8 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..couplings import width
 from ..data import TaskData
-from ..grams import Use
+from ..grams import plan_grams
 from ..grams.build import RawGrams, raw_grams, scale_grams
+from ..memory import check_memory
 from ..parallel import Workers, count_workers
 from .cache import Cache
 from .folds import Fold
@@ -60,8 +61,9 @@ class RawStacks:
             self._raw = None
             self._key = key
             kernels = estimator._fit_kernels(self.data)
-            use = Use(estimator._learner().name, self.n_jobs, self.n_folds)
-            self._raw = raw_grams(self.data, kernels, estimator.normalize, self.linked.get(key, 0), use)
+            plan = plan_grams(self.data, kernels, estimator.normalize, self.linked.get(key, 0))
+            check_memory(plan.need(replace(estimator._use(), n_jobs=self.n_jobs, n_folds=self.n_folds)))
+            self._raw = raw_grams(self.data, kernels, estimator.normalize, plan)
         return self._raw
 
     def refit(self, estimator: Any, params: Params) -> None:

@@ -32,12 +32,12 @@ REGISTRY = "kernelkin.plots.DISPLAYS"
 NEEDS_FILES = pytest.mark.skipif("KERNELKIN_DATA" not in os.environ, reason="KERNELKIN_DATA is not set")
 
 
-def run(test: doctest.DocTest) -> None:
-    """Run all examples of a test, and fail with what they printed."""
+def failures(test: doctest.DocTest) -> str:
+    """Run all examples of a test: what those printed that went wrong."""
     report: list[str] = []
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     runner.run(test, out=report.append)
-    assert not runner.failures, "".join(report)
+    return "".join(report) if runner.failures else ""
 
 
 def with_files(names: Any) -> list:
@@ -57,7 +57,7 @@ def _no_figures_left(monkeypatch):
 def test_docstring(name):
     found = doctest.DocTestFinder(recurse=False).find(OBJECTS[name], name, globs={})
     assert found and found[0].examples, f"{name} has no example"
-    run(found[0])
+    assert not failures(found[0])
 
 
 def test_docstrings_that_are_not_public():
@@ -65,9 +65,9 @@ def test_docstrings_that_are_not_public():
     modules = [m.name for m in pkgutil.walk_packages(kernelkin.__path__, "kernelkin.") if "__main__" not in m.name]
     public = {name.split(".")[-1] for name in OBJECTS}
     found = [t for m in modules for t in doctest.DocTestFinder().find(importlib.import_module(m)) if t.examples]
-    for test in found:
-        if not public & set(test.name.split(".")):
-            run(test)
+    others = [test for test in found if not public & set(test.name.split("."))]
+    assert others
+    assert not "".join(map(failures, others))
 
 
 def test_reference_lists_every_public_object():
@@ -86,4 +86,4 @@ def test_every_package_is_public_or_a_room():
 def test_page(page):
     # A fence is no part of what an example prints.
     text = page.read_text().replace("```", "\n")
-    run(doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0))
+    assert not failures(doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0))

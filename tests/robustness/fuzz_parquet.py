@@ -24,7 +24,8 @@ ODD: list[tuple[Any, pa.DataType]] = [
     ("", pa.large_string()), ("\u00e9\U0001f642\0", pa.string()), (b"\xff", pa.binary()), (b"\xff", pa.binary(1)),
     ("a", pa.dictionary(pa.int8(), pa.string())), (1.5, pa.dictionary(pa.int32(), pa.float64())), (None, pa.null()),
     (WHEN, pa.timestamp("us")), (WHEN, pa.timestamp("ns", tz="UTC")), (2**50, pa.timestamp("s")),
-    (86_400_000 * 2**30, pa.date64()), (date(1, 1, 1), pa.date32()), (WHEN.time(), pa.time64("us")), (timedelta(1), pa.duration("s")),
+    (86_400_000 * 2**30, pa.date64()), (date(1, 1, 1), pa.date32()), (WHEN.time(), pa.time64("us")),
+    (timedelta(1), pa.duration("s")),
     ([1.0], pa.list_(pa.float64())), ([1.0], pa.list_(pa.float64(), 1)), ({"a": 1}, pa.struct([("a", pa.int64())])),
     ([("a", 1)], pa.map_(pa.string(), pa.int64())), ([], pa.large_list(pa.null())),
 ]  # fmt: skip

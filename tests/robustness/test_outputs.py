@@ -98,6 +98,30 @@ def test_a_folder_that_cannot_be_written_to_is_known_before_any_work(no_work, ta
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+def test_so_is_a_file_in_the_place_of_a_folder(no_work, table, tmp_path, capsys, name):
+    (tmp_path / "file").write_text("here first")
+    before = files(table)
+    assert cli.main(COMMANDS[name](table, tmp_path / "file")) == 1
+    assert_one_line(capsys, str(tmp_path / "file"))
+    assert (tmp_path / "file").read_text() == "here first" and files(table) == before
+
+
+@pytest.mark.parametrize("name", ["fit", "predict", "report"])
+def test_so_is_a_folder_that_is_not_there(no_work, table, tmp_path, capsys, name):
+    assert cli.main(COMMANDS[name](table, tmp_path / "nowhere")) == 1
+    assert_one_line(capsys, "there is no folder", str(tmp_path / "nowhere"))
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("name", ["fit", "predict", "report"])
+def test_so_is_a_folder_in_the_place_of_a_file(no_work, table, tmp_path, capsys, name):
+    *argv, out = COMMANDS[name](table, tmp_path)
+    Path(out).mkdir()
+    assert cli.main([*argv, out]) == 1
+    assert_one_line(capsys, "Is a directory", out)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_a_full_disk_is_known_before_any_work(no_work, table, tmp_path, capsys, name):
     before = files(table)
     with full_disk(after=1000):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .protocol import Metric, Split
@@ -29,9 +31,9 @@ NMSE = Metric("nMSE", _nmse, "r2", larger_is_better=False)
 EXPLAINED = Metric("explained variance", lambda y, guess: 1 - _nmse(y, guess), "r2", larger_is_better=True)
 
 
-def predict(estimator: object, metric: Metric, X: np.ndarray, tasks: np.ndarray | None) -> np.ndarray:
+def predict(estimator: Any, metric: Metric, X: np.ndarray, tasks: np.ndarray | None) -> np.ndarray:
     """Decision values or predictions: (q,) for rows with a task, (q, T) for wide data."""
-    method = estimator.decision_function if metric.decisions else estimator.predict  # type: ignore[attr-defined]
+    method = estimator.decision_function if metric.decisions else estimator.predict
     return np.asarray(method(X) if tasks is None else method(X, tasks=tasks))
 
 

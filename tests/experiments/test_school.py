@@ -7,7 +7,6 @@ import pytest
 from sklearn.utils import Bunch
 
 from kernelkin.experiments import school
-from kernelkin.experiments.protocol import Model
 from kernelkin.experiments.rows import OURS, PUBLISHED
 from kernelkin.kernels import evaluate, fit_kernels
 
@@ -48,15 +47,11 @@ def test_the_kernels_are_as_many_as_the_paper_has():
     assert len(fit_kernels(school.EACH, X)) == 27
 
 
-def _kernels(model: Model) -> list:
-    return model.estimator.kernels
-
-
 def test_each_setting_uses_its_kernels_in_the_rows_that_have_several():
     for setting, expected in ((school.FEW, school.EACH), (school.MANY, school.LADDERS)):
         rows = {model.name: model for model in school.models(setting)}
         for name in ("AVG", "IMKL", "IKL", "MK-MTFL", PUBLISHED, OURS):
-            assert _kernels(rows[name]) == expected
+            assert rows[name].estimator.kernels == expected
     assert [m.name for m in school.models(school.FEW)] == [m.name for m in school.models(school.MANY)]
 
 

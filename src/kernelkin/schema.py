@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -201,7 +202,8 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and bool(np.isfinite(value))
+    # Whole numbers of JSON have no end, floats have.
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 _FIELDS: dict[str, Callable[[Any], bool]] = {

@@ -87,7 +87,8 @@ def assert_honest(model, said, exact):
     assert np.isfinite([primal, bound]).all()
     assert bound <= primal + 1e-12 * abs(primal)
     assert bound <= exact + 1e-12 * abs(exact)
-    # Within tol where that is what is told, and otherwise of the size that is told.
+    # Within tol where that is what is told, and otherwise of the size that is told: with C=1e8 and mu=1e-10 on nearly
+    # singular Grams, rounding moves decision values by more than their residuals, and no digit of a primal is sure.
     assert exact - bound <= (1.1 * TOL * abs(primal) if relative <= TOL else 1.5 * gap)
     assert (model.objective_, model.duality_gap_) == (primal, gap)
     assert model.history_["relative_gap"][-1] == relative

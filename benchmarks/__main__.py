@@ -31,7 +31,7 @@ PROBLEMS = (
     "baselines",
 )
 # They print what they find.
-REPORTS = ("smo_against_libsvm", "online", "online_quality")
+REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults")
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from sklearn.metrics import accuracy_score, f1_score, mean_squared_error, r2_sco
 from kernelkin import MKMTRLClassifier
 from kernelkin.data import read_training
 from kernelkin.model_selection.folds import make_folds
-from kernelkin.model_selection.scoring import METRICS, Judge, read_scoring
+from kernelkin.model_selection.scoring import METRICS, Judge, Metric, read_scoring
 
 THEIRS = {
     "accuracy": accuracy_score,
@@ -76,3 +76,11 @@ def test_r2_of_one_row_is_undefined():
 def test_defaults():
     assert read_scoring(None, classification=True) is METRICS["accuracy"]
     assert read_scoring(None, classification=False) is METRICS["r2"]
+
+
+def test_a_mean_over_rows_is_that_of_pooled_values():
+    by_rows = METRICS["accuracy"]
+    _, _, summed = judged(by_rows)
+    _, _, pooled = judged(Metric(by_rows.function))
+    for mine, theirs in zip(summed, pooled, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)

@@ -117,10 +117,12 @@ def tasks_of_machines(
     a: list[np.ndarray] = [np.empty(0)] * data.n_tasks
     intercepts: list[np.ndarray] = [np.empty(0)] * data.n_tasks
     for members, dual in zip(connected_tasks(couplings, data.n_tasks), duals, strict=True):
-        ends = np.cumsum([len(data.rows[t]) for t in members])
-        for g, (task, part) in enumerate(zip(members, np.split(dual.a, ends[:-1]), strict=True)):
-            a[task] = part
-            intercepts[task] = dual.intercept[g] if len(dual.intercept) else np.zeros(part.shape[1])
+        start = 0
+        for g, task in enumerate(members):
+            end = start + len(data.rows[task])
+            a[task] = dual.a[start:end]
+            intercepts[task] = dual.intercept[g] if len(dual.intercept) else np.zeros(dual.a.shape[1])
+            start = end
     return a, intercepts
 
 

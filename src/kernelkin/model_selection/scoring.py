@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -18,18 +19,10 @@ from .folds import Fold
 Answer = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def accuracy(y: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:
-    return float(weight @ (y == prediction) / weight.sum())
-
-
 def r2(y: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:
     """R^2; NaN for a single row, and where the targets are all the same."""
     spread = weight @ (y - weight @ y / weight.sum()) ** 2
     return float(1.0 - weight @ (y - prediction) ** 2 / spread) if spread > 0 else float("nan")
-
-
-def neg_mean_squared_error(y: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:
-    return -float(weight @ (y - prediction) ** 2 / weight.sum())
 
 
 def roc_auc(y: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
@@ -49,17 +42,24 @@ class Metric:
     ----------
     function : the score.
     ranks : whether it scores decision values; of a task of two classes it then sees y as True for the second class.
+    rows : where the score is a mean over rows, what each row has in it: rows(y, prediction).
     """
 
     function: Callable[[np.ndarray, np.ndarray, np.ndarray], float]
     ranks: bool = False
+    rows: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+
+    @classmethod
+    def of_rows(cls, rows: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Metric:
+        """The mean over rows."""
+        return cls(lambda y, said, weight: float(weight @ rows(y, said) / weight.sum()), rows=rows)
 
 
 # What the paper's experiments use, without the cost of checks made thousands of times; scikit-learn has the others.
 METRICS = {
-    "accuracy": Metric(accuracy),
+    "accuracy": Metric.of_rows(lambda y, prediction: y == prediction),
     "r2": Metric(r2),
-    "neg_mean_squared_error": Metric(neg_mean_squared_error),
+    "neg_mean_squared_error": Metric.of_rows(lambda y, prediction: -((y - prediction) ** 2)),
     "roc_auc": Metric(roc_auc, ranks=True),
 }
 
@@ -99,7 +99,9 @@ class Judge:
 
     def __init__(self, data: TaskData, folds: Sequence[Fold], metric: Metric, *, classification: bool) -> None:
         self.metric = metric
-        self.n_folds = len(folds)
+        self.n_folds = k = len(folds)
+        # Folds that are scored together: all, each alone, all but each.
+        self._together = np.vstack([np.ones(k), np.eye(k), 1.0 - np.eye(k)]).astype(bool)
         self._asked = [
             [_Asked.of(y, weight, fold.kept[t], fold.held[t], classification) for fold in folds]
             for t, (y, weight) in enumerate(zip(data.y, (data.sample_weight[rows] for rows in data.rows), strict=True))
@@ -115,19 +117,30 @@ class Judge:
             [asked.answer(fold[t], self.metric.ranks) for asked, fold in zip(task, outputs, strict=True)]
             for t, task in enumerate(self._asked)
         ]
-        k, every = self.n_folds, range(self.n_folds)
+        scores = self._score_rows(parts) if self.metric.rows is not None else self._score_pooled(parts)
+        defined = np.isfinite(scores)
+        count = defined.sum(axis=1)
+        means = np.where(defined, scores, 0.0).sum(axis=1) / np.where(count > 0, count, np.nan)
+        k = self.n_folds
+        without = means[k + 1 :]
+        error = float(np.sqrt((k - 1) / k * ((without - without.mean()) ** 2).sum()))
+        return float(means[0]), error, means[1 : k + 1]
+
+    def _score_rows(self, parts: Sequence[Sequence[Answer]]) -> np.ndarray:
+        """Scores (2 k + 1, T) of the folds that are scored together, where a score is a mean over rows."""
+        rows = self.metric.rows
+        assert rows is not None
+        sums = np.array([[weight @ rows(y, said) for y, said, weight in task] for task in parts])
+        total = np.array([[weight.sum() for _, _, weight in task] for task in parts]) @ self._together.T
+        return (sums @ self._together.T / np.where(total > 0, total, np.nan)).T
+
+    def _score_pooled(self, parts: Sequence[Sequence[Answer]]) -> np.ndarray:
+        """The same for any score."""
         with warnings.catch_warnings():
             warnings.simplefilter("error", UndefinedMetricWarning)
-            whole = self._mean(parts, every)
-            alone = np.array([self._mean(parts, [i]) for i in every])
-            without = np.array([self._mean(parts, [j for j in every if j != i]) for i in every])
-        error = float(np.sqrt((k - 1) / k * ((without - without.mean()) ** 2).sum()))
-        return whole, error, alone
-
-    def _mean(self, parts: Sequence[Sequence[Answer]], folds: Sequence[int]) -> float:
-        scores = np.array([self._score_task([task[i] for i in folds]) for task in parts])
-        defined = np.isfinite(scores)
-        return float(scores[defined].mean()) if defined.any() else float("nan")
+            return np.array(
+                [[self._score_task(list(compress(task, folds))) for task in parts] for folds in self._together]
+            )
 
     def _score_task(self, parts: Sequence[Answer]) -> float:
         y, values, weight = (np.concatenate(column) for column in zip(*parts, strict=True))

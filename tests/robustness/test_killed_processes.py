@@ -14,7 +14,7 @@ import pytest
 from experiments import toy
 
 PROGRAM = Path(__file__).with_name("toy_program.py")
-RUNS, KILLS = 2, 3
+RUNS, KILLS = 2, 2
 UNITS = RUNS * len(toy.PROTOCOL.settings) * len(toy.models(toy.PROTOCOL.settings[0]))
 # Much longer than an orphan may take to notice; nobody waits for it unless there is one.
 LONGEST = 60.0
@@ -29,8 +29,16 @@ def start(folder, jobs):
 
 def children(process):
     """Handles of the processes that it has started."""
-    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-    return [os.pidfd_open(int(child)) for child in listed.split()]
+    return [os.pidfd_open(child) for child in numbers(process)]
+
+
+def numbers(process):
+    return [int(child) for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
+def worker(process):
+    """One of those that do the work."""
+    return next(n for n in numbers(process) if "spawn_main" in Path(f"/proc/{n}/cmdline").read_text())
 
 
 def have_ended(handles):
@@ -60,6 +68,16 @@ def kill(folder, line):
     return len(handles), left, orphans_ended and content(folder) == left
 
 
+def kill_a_worker(folder, line):
+    """The same for one of the processes that it has started -> its exit code, and its last words."""
+    with start(folder, jobs=2) as process:
+        for _ in range(line):
+            assert process.stderr.readline()
+        os.kill(worker(process), signal.SIGKILL)
+        errors = process.communicate()[1]
+    return process.returncode, errors.splitlines()[-1]
+
+
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
     """The folder, and what came of each kill; they come at ever later moments, so that each finds work to do."""
@@ -85,6 +103,14 @@ def test_each_kill_leaves_whole_results_and_more_than_the_one_before(killed):
         counts.append(len(stored))
     assert sorted(set(counts)) == counts and 0 < counts[0] < counts[-1] < UNITS
     assert folder.is_dir()
+
+
+def test_a_worker_that_is_killed_ends_all_in_one_line(killed):
+    folder, outcomes = killed
+    code, said = kill_a_worker(folder, 2)
+    assert code == 1
+    assert said.startswith("kernelkin: error: a process was killed from outside") and "goes on from there" in said
+    assert len(content(folder)) > len(outcomes[-1][1])
 
 
 def test_the_table_in_the_end_is_that_of_one_process_undisturbed(killed, tmp_path):

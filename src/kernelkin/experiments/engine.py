@@ -13,6 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Thread
@@ -102,6 +103,11 @@ def _perform(protocol: Protocol, work: list[tuple[int, Unit]], n_jobs: int) -> I
             while waiting:
                 for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                     yield waiting.pop(future), future.result()
+        except BrokenProcessPool:
+            raise RuntimeError(
+                "a process was killed from outside, perhaps for want of memory; what is finished is kept, and the same "
+                "command goes on from there"
+            ) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

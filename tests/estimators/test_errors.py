@@ -201,12 +201,6 @@ def test_memory_is_asked_for_before_any_kernel_is_evaluated(monkeypatch):
         fit(kernels=never)
 
 
-def test_there_is_memory():
-    from kernelkin.memory import available_memory
-
-    assert available_memory() > 2**20
-
-
 # Queries
 
 

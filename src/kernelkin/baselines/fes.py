@@ -77,7 +77,7 @@ class FESRegressor(MultivariateTasks):
 
     def _work(self, data: TaskData) -> int:
         (n, d), T = data.X.shape, data.n_tasks
-        return 8 * (3 * n * d + 4 * n * T + 6 * d * T)
+        return 8 * (3 * n * d + 4 * n * T + 7 * d * T)
 
     def _fit_table(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         from ..penalties import effective_rank

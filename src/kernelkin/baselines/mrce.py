@@ -87,7 +87,7 @@ class MRCERegressor(MultivariateTasks):
     }
 
     _mostly: ClassVar[str] = "the lasso of all coefficients at once"
-    _instead: ClassVar[str] = "its matrix has a row and a column for each of them: use fewer columns or tasks, or FES"
+    _instead: ClassVar[str] = "use fewer columns or tasks, or FES: the lasso has a column for each coefficient"
 
     def _work(self, data: TaskData) -> int:
         (n, d), T = data.X.shape, data.n_tasks

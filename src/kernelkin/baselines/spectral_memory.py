@@ -56,8 +56,9 @@ class SpectralPlan:
     def need(self, features: Features | None = None, stacked: bool = False) -> Need:
         """With features, or from the Gram; `stacked` where the Gram matrices of all kernels are held to make it."""
         n, K = self.n_rows, self.n_kernels
+        # Kernels are tested on some rows, or all are there at once; those that are given are copied twice.
         seen = n if stacked else -(-n // (n // TESTED_ROWS + 1))
-        tested = 8 * ((2 if stacked else 1) * K + 1) * seen**2
+        tested = 8 * (K + 1 if self.row_bytes else 2 * K + 1) * seen**2
         held = 8 * n * n if stacked else n * self.row_bytes
         mostly, part, work = self._from_gram() if features is None else self._from_features(features.Phi.shape[1])
         peak = self.labels + max(self.before, held + max(tested, work))

@@ -18,8 +18,8 @@ from .lowrank import LowRankKernels, low_rank_kernels
 
 # Copies of a task's rows while kernels are evaluated: the rows, both sides centred, and one side scaled.
 _COPIES = 4
-# The matrix of a support vector machine and the part of it where dual variables are free, in units of the former.
-_FREE = 1.25
+# The part of a support vector machine's matrix where dual variables are free, which is copied: about this share.
+_FREE = 0.25
 _INSTEAD = (
     "use the TwoStageMKMTRL estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X, for Gram "
     "matrices of half the size; or, where tasks are coupled, kernels of low rank (linear or polynomial on few columns, "
@@ -89,7 +89,7 @@ class GramPlan:
         stacks = self.n_kernels * self.itemsize * sum(n * n for n in self.sizes)
         if self.dense:
             return stacks + self.n_kernels * self.itemsize * sum(self.sizes) ** 2
-        return stacks + (2 * 8 * sum(self.machines) * self.few.rank if self.few else 0)
+        return stacks + (8 * sum(self.machines) * self.few.rank if self.few else 0)
 
     def working_bytes(self, use: Use, n_jobs: int) -> int:
         """Combined matrices, their factors, and what the machines at work write."""
@@ -99,7 +99,8 @@ class GramPlan:
         # Wide data has room for whole matrices, whatever labels are missing.
         room = [8 * self.sizes[0] ** 2] * len(squares) if self.wide else squares
         kept = batch_bytes(squares) if use.factorises and use.curved else 0
-        return batch_bytes(room) + kept + min(n_jobs, len(squares)) * max(squares)
+        written = 1.0 if use.factorises or use.curved else _FREE
+        return batch_bytes(room) + kept + int(written * min(n_jobs, len(squares)) * max(squares))
 
     def _linked_bytes(self, factorises: bool, squares: Sequence[int]) -> int:
         """One machine of all rows, or own blocks and a factor of what they share, which support vectors write out."""
@@ -109,7 +110,7 @@ class GramPlan:
         if not is_worthwhile(self.n_couplings * rank, N):
             return 8 * N * N * (3 if factorises else 2) + (0 if factorises else own)
         if not factorises:
-            return own + 8 * (reach + max(reach + N * N, int(_FREE * N * N)))
+            return own + 8 * (reach + N * N + max(reach, int(_FREE * N * N)))
         intercepts = 6 * 8 * N * len(squares)
         return 2 * own + 2 * max(squares) + 8 * (3 * reach + 3 * self.n_couplings * rank**2) + intercepts
 

@@ -19,8 +19,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import read_training
+from ..memory import check_memory
 from .folds import make_folds
 from .grid import make_lines, read_grid
+from .memory import search_need
 from .path import Inputs, shares_grams
 from .scoring import Judge, read_scoring
 from .search import RawStacks, run_search, tabulate
@@ -132,6 +134,8 @@ class MultiTaskCV(MetaEstimatorMixin, BaseEstimator):
         folds = make_folds(data, self.cv, classification=classification, random_state=self.random_state)
         lines = make_lines(model, candidates, self.search_tol)
         stacks = RawStacks(data, lines, len(folds), self.n_jobs) if shares_grams(model) else None
+        if stacks is None and hasattr(model, "estimate_memory"):
+            check_memory(search_need(lines[0].estimator, data, folds, self.n_jobs))
         inputs = Inputs(X, y, tasks, sample_weight)
         how = {name: getattr(self, name) for name in ("n_jobs", "verbose", "callback", "cache")}
         found, self.n_cached_ = run_search(lines, data, inputs, folds, stacks=stacks, **how)

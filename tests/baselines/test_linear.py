@@ -127,3 +127,12 @@ def test_the_lower_bound_of_fes_holds_far_from_the_optimum():
     _, early = trace_norm_regression(x, y, 0.3, 1e-12, 3)
     optimum = trace_norm(X, Y, 0.3)
     assert early["bound"].max() <= optimum <= early["objective"].min()
+
+
+def test_a_graphical_lasso_that_fails_says_what_to_raise():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(8, 2)), rng.normal(size=(8, 20))  # more targets than rows: their covariance is singular
+    with pytest.raises(ValueError, match="graphical lasso of MRCE failed; raise alpha_precision") as failed:
+        MRCERegressor(alpha_precision=1e-8).fit(X, Y)
+    assert isinstance(failed.value.__cause__, FloatingPointError)
+    assert np.isfinite(MRCERegressor(alpha_precision=0.1).fit(X, Y).objective_)

@@ -81,7 +81,7 @@ class MultiTaskEstimator(BaseEstimator):
         >>> from kernelkin import MKMTRLRegressor
         >>> X, Y = np.random.default_rng(0).normal(size=(1000, 3)), np.zeros((1000, 4))
         >>> f"{MKMTRLRegressor().estimate_memory(X, Y) / 2**20:.0f} MiB"
-        '114 MiB'
+        '115 MiB'
         """
         model = clone(self)
         return model._prepare(model._read(X, y, tasks, None)).need.peak

@@ -193,3 +193,27 @@ def test_several_outputs_of_a_machine_add_up():
     apart = evaluate(y), evaluate(other)
     np.testing.assert_allclose(both.Q, apart[0].Q + apart[1].Q, rtol=1e-4)
     np.testing.assert_allclose(both.loss, apart[0].loss + apart[1].loss, rtol=1e-8)
+
+
+@pytest.mark.parametrize("loss", [name for name, learner in LOSSES.items() if learner.homogeneous])
+@pytest.mark.parametrize("s", [1.0, 3.0, 1e4])
+def test_rescaled_evaluations_are_what_their_dual_variables_are_worth(loss, s):
+    objective = problem(loss)
+    evaluation = objective.evaluate(random_weights(np.random.default_rng(2), objective.penalty), tol=1e-9)
+    known = objective.rescale(evaluation, s)
+    grams = objective.grams.combine(s * evaluation.B, range(T))
+    np.testing.assert_array_equal(known.B, s * evaluation.B)
+    for gram, machine, dual in zip(grams, objective.machines, known.duals, strict=True):
+        scale = abs(dual.primal)
+        worth = primal_value(objective.learner, gram, machine, dual.a, dual.intercept)
+        np.testing.assert_allclose(dual.primal, worth, atol=1e-9 * scale)
+        np.testing.assert_allclose(dual.dual, dual_value(objective.learner, gram, machine, dual.a), atol=1e-9 * scale)
+    np.testing.assert_allclose(known.Q, objective.grams.quadratic_forms([dual.a for dual in known.duals], range(T)))
+    exact = objective.evaluate(known.B, tol=1e-9)
+    assert known.bound <= exact.primal
+    assert known.primal >= exact.primal * (1 - 1e-8)
+
+
+def test_the_dual_of_squared_errors_is_not_homogeneous():
+    """Its terms without the Gram have a square in them, so that its evaluations cannot be rescaled."""
+    assert not LOSSES["squared"].homogeneous

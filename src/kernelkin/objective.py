@@ -85,6 +85,28 @@ class Objective:
                 part = self.grams.quadratic_forms([dual.a for dual in solved], batch, each)
             Q += part
             duals += solved
+        return self._judge(B, duals, Q, np.array(bends) if bends else None)
+
+    def rescale(self, evaluation: Evaluation, s: float) -> Evaluation:
+        """What the functions of an evaluation are worth at s B, for s >= 1: no machine is solved.
+
+        With a homogeneous learner, dual variables a/s on Grams s G are the same functions, and stay in their box.
+        """
+        duals = [
+            DualSolution(
+                a=dual.a / s,
+                intercept=dual.intercept,
+                lin=dual.lin / s,
+                quad=dual.quad / s,
+                primal=dual.primal - dual.quad + dual.quad / s,
+            )
+            for dual in evaluation.duals
+        ]
+        return self._judge(s * evaluation.B, duals, evaluation.Q / s**2)
+
+    def _judge(
+        self, B: np.ndarray, duals: Sequence[DualSolution], Q: np.ndarray, curvature: np.ndarray | None = None
+    ) -> Evaluation:
         lin, quad = sum(dual.lin for dual in duals), float(np.vdot(B, Q))
         # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
         rounding = abs(sum(dual.quad for dual in duals) - quad)
@@ -99,7 +121,7 @@ class Objective:
             upper=upper,
             primal=upper + 0.5 * self.mu * R,
             bound=lin + self.penalty.bound(Q, B, self.mu) - rounding,
-            curvature=np.array(bends) if bends else None,
+            curvature=curvature,
         )
 
     @cached_property

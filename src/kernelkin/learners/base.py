@@ -70,9 +70,14 @@ class DualSolution:
 
 
 class Learner(Protocol):
-    """A loss: it solves one kernel machine given the machine's Gram matrix."""
+    """A loss: it solves one kernel machine given the machine's Gram matrix.
+
+    `homogeneous`: whether the terms of the dual without the Gram matrix grow in proportion to `a`, so that smaller dual
+    variables on a larger Gram are the same function.
+    """
 
     name: ClassVar[str]
+    homogeneous: ClassVar[bool]
 
     def solve(
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3

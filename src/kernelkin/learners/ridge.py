@@ -18,6 +18,7 @@ class Ridge:
     """Squared loss: primal ``1/2 |w|^2 + sum_i C_i/2 (y_i - f_i - c)^2``."""
 
     name: ClassVar[str] = "ridge"
+    homogeneous: ClassVar[bool] = False
 
     def solve(
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3

@@ -16,6 +16,7 @@ class SVM:
     """Hinge loss: primal ``1/2 |w|^2 + sum_i C_i max(0, 1 - y_i (f_i + c))`` with y in {-1, +1}."""
 
     name: ClassVar[str] = "svm"
+    homogeneous: ClassVar[bool] = True
 
     def solve(
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3

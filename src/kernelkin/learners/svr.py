@@ -23,6 +23,7 @@ class SVR:
 
     epsilon: float = 0.1
     name: ClassVar[str] = "svr"
+    homogeneous: ClassVar[bool] = True
 
     def solve(
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3

@@ -36,6 +36,9 @@ class Outcome:
 # From a solution this far away in the logarithm of mu/C^3 (three decades) a solver does no better than from its own.
 _FAR = np.log(1e3) + 1e-6
 
+# Above this `decay` the functions of the last two solutions were the same but for rounding.
+_SAME_FUNCTIONS = 0.99
+
 # The problems of a line, solved on one fold.
 Follow = Callable[[Line], Iterator[Outcome]]
 
@@ -72,7 +75,11 @@ class Trail:
     def follow(self, estimator: Any) -> Solution:
         """Solve the next problem, by the estimator's solver."""
         objective = replace(self.objective, mu=self.objective.mu * np.exp(estimator._place - self.place))
-        B, objective = self._start(estimator, objective)
+        decay = _decay(*(evaluation for _, evaluation in self._past))
+        carried = self._carry(objective, estimator) if decay > _SAME_FUNCTIONS else None
+        if carried is not None:
+            return carried
+        B, objective = self._start(estimator, objective, decay)
         solver = SOLVERS[estimator.solver]() if isinstance(estimator.solver, str) else estimator.solver
         run = Run(objective, estimator.tol)
         solution = solver.minimise(run, B, estimator.max_iter)
@@ -80,12 +87,24 @@ class Trail:
         self._past = [*self._past[-1:], (estimator._place, run.best)]
         return solution
 
-    def _start(self, estimator: Any, objective: Objective) -> tuple[np.ndarray | None, Objective]:
+    def _carry(self, objective: Objective, estimator: Any) -> Solution | None:
+        """The last functions, where they can be certified to solve this problem as well: then no machine is solved."""
+        last = self._past[-1][1]
+        scale = suitable_scale(objective.mu, last)
+        if not objective.learner.homogeneous or scale < 1:
+            return None
+        known = objective.rescale(last, scale)
+        if known.primal - known.bound > estimator.tol * abs(known.primal):
+            return None
+        self._past = [self._past[-1], (estimator._place, known)]
+        Omega = objective.penalty.relation(known.B)
+        return Solution(known.B, Omega, known.duals, known.primal, known.bound, Status.CONVERGED, history={})
+
+    def _start(self, estimator: Any, objective: Objective, decay: float) -> tuple[np.ndarray | None, Objective]:
         """Where weights and machines start; from the solver's own start where nothing is near."""
         place, last = self._past[-1] if self._past else (np.inf, None)
         if last is None or abs(estimator._place - place) > _FAR or not np.vdot(last.B, last.Q) > 0:
             return estimator._start(objective), objective
-        decay = _decay(*(evaluation for _, evaluation in self._past))
         scale = suitable_scale(objective.mu, last, decay=decay)
         fall = 1.0 + decay * (scale - 1.0)
         return last.B * scale, WarmObjective.of(objective, [dual.a / fall for dual in last.duals])

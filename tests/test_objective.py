@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernelkin.grams import GramStack, SharedGrams
 from kernelkin.learners import LEARNERS, DualSolution
 from kernelkin.penalties import PENALTIES, LpPenalty, RelationPenalty, SharedLpPenalty
 from learners.problems import dual_value, primal_value
@@ -217,3 +218,30 @@ def test_rescaled_evaluations_are_what_their_dual_variables_are_worth(loss, s):
 def test_the_dual_of_squared_errors_is_not_homogeneous():
     """Its terms without the Gram have a square in them, so that its evaluations cannot be rescaled."""
     assert not LOSSES["squared"].homogeneous
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_curvature_does_not_depend_on_batches_whose_grams_share_memory(loss, monkeypatch):
+    stacks, ys = random_problem(3, loss, T, K)
+    objective = make_objective(stacks, ys, loss, PENALTY_CASES["relation"], 2.0, 0.7)
+    shared = SharedGrams(GramStack(stacks[0]), [np.arange(len(stacks[0][0]))] * T)
+    objective = dataclasses.replace(objective, grams=shared)
+    B = random_weights(np.random.default_rng(3), objective.penalty)
+    at_once = objective.evaluate(B, tol=1e-12, curved=True).curvature
+    monkeypatch.setattr(shared, "batches", lambda: iter([range(1), range(1, T)]))
+    assert at_once.shape == (T, K, K)
+    np.testing.assert_allclose(objective.evaluate(B, tol=1e-12, curved=True).curvature, at_once, rtol=1e-6)
+
+
+@pytest.mark.parametrize("enough", [True, False])
+def test_curvature_is_left_out_where_all_else_is_enough(enough):
+    objective, seen = problem("hinge"), []
+
+    def judge(evaluation):
+        seen.append(evaluation)
+        return enough
+
+    B = random_weights(np.random.default_rng(1), objective.penalty)
+    evaluation = objective.evaluate(B, curved=True, enough=judge)
+    assert (evaluation.curvature is None) == enough
+    assert (seen[0].primal, seen[0].bound) == (evaluation.primal, evaluation.bound)

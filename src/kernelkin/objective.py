@@ -10,7 +10,7 @@ were solved, and both leave room for rounding. So the gap of the two is honest w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -68,24 +68,31 @@ class Objective:
         tol: float = 1e-3,
         each: Each = serially,
         curved: bool = False,
+        enough: Callable[[Evaluation], bool] | None = None,
     ) -> Evaluation:
         """Solve every machine at B (K, J), to relative gap `tol`, from the dual variables `warm`.
 
-        `curved` asks for the curvature.
+        `curved` asks for the curvature, unless all else is `enough`.
         """
         Q = np.zeros_like(B)
         duals: list[DualSolution] = []
         bends: list[np.ndarray] = []
+        bend = None
         for batch in self.grams.batches():
+            if bend is not None:
+                # Now, as the next batch may write over the Grams of this one; and they are to be let go.
+                bends, bend = bends + bend(), None
             if curved and self._separate is not None:
-                solved, part, hessians = self._linearise(self._separate, B, batch, warm, tol, each)
-                bends += hessians
+                solved, part, bend = self._linearise(self._separate, B, batch, warm, tol, each)
             else:
                 solved = solve_batch(self.grams, self.machines, self.learner, B, batch, warm=warm, tol=tol, each=each)
                 part = self.grams.quadratic_forms([dual.a for dual in solved], batch, each)
             Q += part
             duals += solved
-        return self._judge(B, duals, Q, np.array(bends) if bends else None)
+        evaluation = self._judge(B, duals, Q)
+        if bend is None or (enough is not None and enough(evaluation)):
+            return evaluation
+        return replace(evaluation, curvature=np.array([*bends, *bend()]))
 
     def rescale(self, evaluation: Evaluation, s: float) -> Evaluation:
         """What the functions of an evaluation are worth at s B, for s >= 1: no machine is solved.
@@ -104,9 +111,7 @@ class Objective:
         ]
         return self._judge(s * evaluation.B, duals, evaluation.Q / s**2)
 
-    def _judge(
-        self, B: np.ndarray, duals: Sequence[DualSolution], Q: np.ndarray, curvature: np.ndarray | None = None
-    ) -> Evaluation:
+    def _judge(self, B: np.ndarray, duals: Sequence[DualSolution], Q: np.ndarray) -> Evaluation:
         lin, quad = sum(dual.lin for dual in duals), float(np.vdot(B, Q))
         # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
         rounding = abs(sum(dual.quad for dual in duals) - quad)
@@ -121,7 +126,6 @@ class Objective:
             upper=upper,
             primal=upper + 0.5 * self.mu * R,
             bound=lin + self.penalty.bound(Q, B, self.mu) - rounding,
-            curvature=curvature,
         )
 
     @cached_property
@@ -137,12 +141,12 @@ class Objective:
         warm: Sequence[np.ndarray] | None,
         tol: float,
         each: Each,
-    ) -> tuple[list[DualSolution], np.ndarray, list[np.ndarray]]:
-        """The solutions of one batch, their Q (K, J), and the Hessian (K, K) of each machine."""
+    ) -> tuple[list[DualSolution], np.ndarray, Callable[[], list[np.ndarray]]]:
+        """The solutions of one batch, their Q (K, J), and what computes the Hessian (K, K) of each machine."""
         solved = _run_batch(grams, self.machines, self.learner.linearise, B, batch, warm, tol, each)
         duals = [dual for dual, _ in solved]
         Q, images = grams.images([dual.a for dual in duals], batch, each)
-        return duals, Q, each(lambda i: solved[i][1](images[i]), range(len(batch)))
+        return duals, Q, lambda: each(lambda i: solved[i][1](images[i]), range(len(batch)))
 
 
 def solve_batch(

@@ -74,7 +74,11 @@ class Solution:
 
     @property
     def relative_gap(self) -> float:
-        return self.gap / max(abs(self.primal), np.finfo(float).tiny)
+        return _relative_gap(self.primal, self.bound)
+
+
+def _relative_gap(primal: float, bound: float) -> float:
+    return max(primal - bound, 0.0) / max(abs(primal), np.finfo(float).tiny)
 
 
 class Finished(Exception):
@@ -105,20 +109,20 @@ class Run:
 
     @property
     def relative_gap(self) -> float:
-        if self.best is None:
-            return np.inf
-        return max(self.best.primal - self.bound, 0.0) / max(abs(self.best.primal), np.finfo(float).tiny)
+        return np.inf if self.best is None else _relative_gap(self.best.primal, self.bound)
 
     def evaluate(self, B: np.ndarray, R: float | None = None, curved: bool = False) -> Evaluation:
         """Solve the machines at B from where they were last, record, and raise `Finished` when the run is over.
 
         `R` is the penalty as the solver sees it, where that is not the penalty's value at B. `curved` asks for the
-        curvature of the machines.
+        curvature of the machines, for steps from here.
         """
         if len(self.iterates) >= self.max_evaluations:
             self.finish(Status.MAX_ITER)
         warm = None if self._last is None else [dual.a for dual in self._last.duals]
-        evaluation = self.objective.evaluate(B, warm=warm, tol=self.accuracy, each=self.each, curved=curved)
+        evaluation = self.objective.evaluate(
+            B, warm=warm, tol=self.accuracy, each=self.each, curved=curved, enough=self._closes_gap
+        )
         self._last = evaluation
         if self.best is None or evaluation.primal < self.best.primal:
             self.best = evaluation
@@ -127,9 +131,14 @@ class Run:
         self.accuracy = min(self.accuracy, max(0.1 * self.relative_gap, 0.1 * self.tol))
         own = evaluation.primal if R is None else evaluation.upper + 0.5 * self.objective.mu * R
         self._record(B, own)
-        if self.stop_at_gap and self.relative_gap <= self.tol:
+        if self._closes_gap(evaluation):
             self.finish(Status.CONVERGED)
         return evaluation
+
+    def _closes_gap(self, evaluation: Evaluation) -> bool:
+        """Whether the run is over with this evaluation."""
+        primal = evaluation.primal if self.best is None else min(self.best.primal, evaluation.primal)
+        return self.stop_at_gap and _relative_gap(primal, max(self.bound, evaluation.bound)) <= self.tol
 
     def expect(self, gain: float) -> None:
         """Ask for machines that fit a step by which the objective is to fall by this share of itself."""

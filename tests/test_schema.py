@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kernelkin.schema import MOST_CATEGORIES, TableSchema
+from kernelkin.schema import TableSchema
+from kernelkin.table_columns import MOST_CATEGORIES
 
 FRAME = pd.DataFrame(
     {

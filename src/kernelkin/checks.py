@@ -140,6 +140,8 @@ def _check_reals(Y: np.ndarray) -> np.ndarray:
 
 def _check_classes(Y: np.ndarray) -> np.ndarray:
     absent = missing(Y)
+    if Y.dtype.kind == "S" or (Y.dtype.kind == "O" and bytes in _kinds(Y.ravel())):
+        raise TypeError("the classes in y are bytes: decode them to text")
     if (Y.ndim == 1 and absent.any()) or (Y.dtype.kind == "f" and np.isinf(Y).any()):
         raise ValueError("Input y contains NaN or infinity.")
     for column, gone in zip(np.atleast_2d(Y.T), np.atleast_2d(absent.T), strict=True):

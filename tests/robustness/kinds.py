@@ -84,12 +84,14 @@ TARGETS = {
     "y masked": Refused(on_y(lambda y: np.ma.masked_array(np.arange(N) % 2, np.arange(N) < 3)), "y has masked values"),
     "y beyond all floats": Refused(on_y(lambda y: [10**400] * N), "y: int too large|Unknown label type: unknown"),
     "y without columns": Refused(on_y(lambda y: np.zeros((N, 0))), "y has no columns, and every column is a task"),
-    "y of bytes": Refused(on_y(lambda y: [b"p"] * N), "y holds text|labels represented as bytes is not supported"),
+    "y of bytes": Refused(on_y(lambda y: [b"p"] * N), "y holds text|the classes in y are bytes"),
 }
 
 LABELS = {
     "no date": Refused(on_tasks(lambda tasks: put(DAYS.to_numpy(), 3, "NaT")), "the task of row 3 is missing"),
-    "a missing whole number": Refused(on_tasks(lambda tasks: but_first(np.arange(N) % 3, "Int64")), "row 0 is NaN"),
+    "a missing whole number": Refused(
+        on_tasks(lambda tasks: but_first(np.arange(N) % 3, "Int64")), "the task of row 0 is"
+    ),
     "a missing text": Refused(on_tasks(lambda tasks: but_first(tasks, "string")), "the task of row 0 is missing"),
     "a missing category": Refused(
         on_tasks(lambda tasks: pd.Categorical([None, *tasks[1:]])), "the task of row 0 is missing"

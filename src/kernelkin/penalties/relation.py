@@ -60,6 +60,8 @@ def _water_level(s: Array, n: int, low: float, high: float) -> float:
 
 def _prior_roots(prior: Array, n: int) -> tuple[Array, Array]:
     """A = (n Omega0)^(1/2) and inv(A), both (n, n), for Omega0 the prior (n, n) scaled to trace 1."""
+    if np.iscomplexobj(prior):
+        raise ValueError("prior has complex entries, not real ones")
     prior = np.asarray(prior, dtype=np.float64)
     if prior.shape != (n, n):
         raise ValueError(f"prior has shape {prior.shape}; {n} components need ({n}, {n})")

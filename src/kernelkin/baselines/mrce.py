@@ -92,7 +92,7 @@ class MRCERegressor(MultivariateTasks):
     def _work(self, data: TaskData) -> int:
         (n, d), T = data.X.shape, data.n_tasks
         design = T * min(n, d) * T * d
-        return 8 * (3 * n * d + 3 * n * T + max(2 * n * d, 3 * design))
+        return 8 * (3 * n * d + 3 * n * T + max(n * d, 3 * design))
 
     def _fit_table(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         accuracy = _SHARPER * self.tol
@@ -151,13 +151,14 @@ def best_coefficients(
     X: np.ndarray, Y: np.ndarray, P: np.ndarray, alpha: float, tol: float, start: np.ndarray | None = None
 ) -> np.ndarray:
     """B (d, T) for fixed P: with P = LL', the lasso of `|(Y - XB) L|^2 / n`, which is one in the entries of B."""
+    from scipy.linalg import qr
     from sklearn.linear_model import Lasso
 
     if alpha == 0:
         return np.linalg.lstsq(X, Y, rcond=None)[0]
     L = np.linalg.cholesky(P)
-    Q, R = np.linalg.qr(X / np.sqrt(len(X)))
-    design, target = np.kron(L.T, R), (Q.T @ Y @ L / np.sqrt(len(X))).T.ravel()
+    Q, R = qr(X, mode="economic", check_finite=False)
+    design, target = np.kron(L.T, R / np.sqrt(len(X))), (Q.T @ Y @ L / np.sqrt(len(X))).T.ravel()
     model = Lasso(alpha / (2 * len(design)), fit_intercept=False, tol=tol, max_iter=100_000, warm_start=True)
     if start is not None:
         model.coef_ = start.T.ravel().copy()

@@ -62,14 +62,14 @@ def peak(model: Any, X: Any, y: Any, tasks: Any) -> int:
 
 _LINEAR = {"kernels": "linear"}
 # Many small tasks, few large ones, and all tasks on the same rows.
-_GRAMS = {"many": Case(long, (60, 85)), "few": Case(long, (2, 550)), "wide": Case(wide, (550, 4))}
+_GRAMS = {"many": Case(long, (30, 140)), "few": Case(long, (2, 550)), "wide": Case(wide, (550, 4))}
 _ONE_KERNEL = {
     "many": Case(long, (180, 60, 30), _LINEAR),
     "few": Case(long, (3, 400)),
     "wide": Case(wide, (240, 5)),
 }
 _TWO_STAGE = {
-    "many": Case(long, (60, 400), {"n_rounds": 500}),
+    "many": Case(long, (60, 3000), {"n_rounds": 500, "max_exact": 50, **_LINEAR}),
     "few": Case(long, (2, 900), {"n_rounds": 500}),
     "wide": Case(wide, (900, 3), {"n_rounds": 500}),
 }

@@ -24,7 +24,7 @@ _INSTEAD = (
 def second_stage_need(data: TaskData, values: RowKernels, max_exact: int, factorises: bool, n_jobs: int) -> Need:
     """The machines of the second stage, `n_jobs` at a time."""
     each = sorted((_task_bytes(len(rows), values, max_exact, factorises) for rows in data.rows), reverse=True)
-    kept = _functions_bytes(data, values)
+    kept = _functions_bytes(data, values, max_exact)
     peak = _held_bytes(data, values) + max(sum(each[:n_jobs]), kept)
     return Need(peak, "the largest tasks", each[0], _INSTEAD)
 
@@ -48,20 +48,24 @@ def _held_bytes(data: TaskData, values: RowKernels) -> int:
     return per_row + data.n_tasks * (_OBJECTS + 8 * _STATES * values.n_kernels)
 
 
-def _functions_bytes(data: TaskData, values: RowKernels) -> int:
+def _functions_bytes(data: TaskData, values: RowKernels, max_exact: int) -> int:
     """The rows that fitted functions keep."""
-    kept = len(data.X) if data.form == "wide" else sum(len(rows) for rows in data.rows)
-    return kept * _row_bytes(values)
+    sizes = [len(data.X)] if data.form == "wide" else [len(rows) for rows in data.rows]
+    return sum(_columns(n, max_exact) for n in sizes) * _row_bytes(values)
 
 
 def _task_bytes(n: int, values: RowKernels, max_exact: int, factorises: bool) -> int:
     """One machine: its Gram, or features, and the blocks of kernel values that these are made from."""
-    columns = n if n <= max_exact else min(LANDMARKS, max_exact)
-    whole, K = 8 * n * columns, values.n_kernels
+    whole, K = 8 * n * _columns(n, max_exact), values.n_kernels
     # A block of values is there until the next one is, and so is the combination of the last one.
     blocks = min(2 * BLOCK_BYTES, K * whole) + min(BLOCK_BYTES // K, whole)
     machine = (_LINEAR - 1) * whole if n > max_exact else factorises * whole
     return whole + max(blocks, machine) + 3 * n * _row_bytes(values)
+
+
+def _columns(n: int, max_exact: int) -> int:
+    """The rows that a machine of n rows is an expansion over: all of them, or landmarks."""
+    return n if n <= max_exact else min(LANDMARKS, max_exact)
 
 
 def _row_bytes(values: RowKernels) -> int:

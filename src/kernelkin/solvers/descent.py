@@ -68,7 +68,7 @@ def _direction(x, gradient, S, Y, steps):
         free[i] = x[i] > _NEAR or gradient[i] <= 0.0
         d[i] = -gradient[i] if free[i] else 0.0
         steepest = max(steepest, abs(d[i]))
-    scale = min(1.0, _FIRST / max(steepest, 1e-300))
+    scale = _FIRST / max(steepest, 1e-300)
     curved, shares = np.zeros(memory), np.zeros(memory)
     for back in range(memory):
         s, y = S[(steps - 1 - back) % len(S)], Y[(steps - 1 - back) % len(S)]

@@ -23,22 +23,34 @@ def row_objective(B: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float) -> np.
 
 
 def newton_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
-    """The minimiser, by damped Newton steps on all rows at once: no row's objective ever rises."""
+    """The minimiser, by damped Newton steps on all rows at once: no row's objective ever rises.
+
+    A row is left alone once a step promises nothing, or brings nothing: what is left of it is then rounding.
+    """
     W, B = _norms(B, Q)
     if W.max() < _NOTHING:
         return np.zeros_like(B)
-    value = row_objective(B, W, P, mu)
-    diagonal = np.arange(B.shape[1])
+    value, rows = row_objective(B, W, P, mu), np.arange(len(B))
     for _ in range(100):
-        slope = mu * (B @ P) - 0.5 * W / B**2
-        curvature = np.repeat(mu * P[np.newaxis], len(B), axis=0)
-        curvature[:, diagonal, diagonal] += W / B**3
-        step = -np.linalg.solve(curvature, slope[..., np.newaxis])[..., 0]
-        decrement = -(slope * step).sum(axis=1)
-        if (decrement <= 1e-14 * value).all():
+        step, decrement = _newton_direction(B[rows], W[rows], P, mu)
+        moving = decrement > 1e-14 * value[rows]
+        rows, before = rows[moving], value[rows[moving]]
+        if not len(rows):
             break
-        B, value = _line_search(B, step, decrement, value, W, P, mu)
+        found = _line_search(B[rows], step[moving], decrement[moving], before, W[rows], P, mu)
+        B[rows], value[rows] = found
+        rows = rows[value[rows] < before]
     return B
+
+
+def _newton_direction(B: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
+    """The step (K, T) of each row, and twice what it promises, (K,)."""
+    slope = mu * (B @ P) - 0.5 * W / B**2
+    curvature = np.repeat(mu * P[np.newaxis], len(B), axis=0)
+    diagonal = np.arange(B.shape[1])
+    curvature[:, diagonal, diagonal] += W / B**3
+    step = -np.linalg.solve(curvature, slope[..., np.newaxis])[..., 0]
+    return step, -(slope * step).sum(axis=1)
 
 
 def _line_search(

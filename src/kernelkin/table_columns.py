@@ -115,7 +115,7 @@ def mean_and_scale(numbers: np.ndarray) -> tuple[float, float]:
     if not len(known):
         return 0.0, 0.0
     # Squares of tiny numbers vanish; a power of two takes nothing from any digit.
-    unit = 2.0 ** np.frexp(np.abs(known).max())[1]
+    unit = 2.0 ** max(int(np.frexp(np.abs(known).max())[1]), -1000)
     return float(known.mean()), float((known / unit).std() * unit)
 
 

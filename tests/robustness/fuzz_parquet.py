@@ -26,7 +26,7 @@ ODD: list[tuple[Any, pa.DataType]] = [
     (WHEN, pa.timestamp("us")), (WHEN, pa.timestamp("ns", tz="UTC")), (2**50, pa.timestamp("s")),
     (86_400_000 * 2**30, pa.date64()), (date(1, 1, 1), pa.date32()), (WHEN.time(), pa.time64("us")),
     (timedelta(1), pa.duration("s")),
-    ([1.0], pa.list_(pa.float64())), ([1.0], pa.list_(pa.float64(), 1)), ({"a": 1}, pa.struct([("a", pa.int64())])),
+    ([1.0], pa.list_(pa.float64())), ({"a": 1}, pa.struct([("a", pa.int64())])),
     ([("a", 1)], pa.map_(pa.string(), pa.int64())), ([], pa.large_list(pa.null())),
 ]  # fmt: skip
 ABOUT_PANDAS = [b"", b"{", b"null", b"[]", b'{"index_columns": ["shop"]}', b"\xff", b'{"columns": [{}]}', b"[" * 10_000]

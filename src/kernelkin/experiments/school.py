@@ -15,7 +15,7 @@ from .metrics import EXPLAINED
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 from .rows import OURS, PUBLISHED, paper_rows
 
-FEW, MANY = Setting("60/40"), Setting("60/40, 338 kernels")
+FEW, MANY = Setting("27 kernels"), Setting("338 kernels")
 # One bandwidth on each attribute: most are binary, and a Gaussian of two values is the same kernel at any width but
 # for a factor and a constant, which the intercept has.
 EACH = gaussian_kernels(1.0, relative=False, per_feature=True)
@@ -92,7 +92,11 @@ PROTOCOL = Protocol(
     settings=(FEW, MANY),
     split=split,
     models=models,
-    paper={(setting.name, model): figure for setting in (FEW, MANY) for model, figure in _FIGURES.items()},
-    goals=(Goal(FEW.name, 0.213, "the paper"), Goal(FEW.name, 0.23, "our prototype")),
+    paper={(MANY.name, model): figure for model, figure in _FIGURES.items()},
+    goals=(
+        Goal(MANY.name, 0.213, "the paper"),
+        Goal(FEW.name, 0.213, "the paper"),
+        Goal(FEW.name, 0.23, "our prototype"),
+    ),
     remarks=read_remarks("school", "rows"),
 )

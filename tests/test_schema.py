@@ -106,3 +106,20 @@ def test_json_and_back(schema):
 def test_a_column_that_is_there_twice_is_refused(schema):
     with pytest.raises(ValueError, match="column 'size' is there twice"):
         schema.encode(pd.concat([FRAME, FRAME[["size"]]], axis=1))
+
+
+@pytest.mark.parametrize("labels", [[2**53, 2**53 + 1], [2**64 - 1, 2**64 - 2], [-(2**62), 1 - 2**62]])
+def test_tasks_of_many_digits_stay_apart(labels):
+    """A float stands for several of them."""
+    frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "t": labels * 2, "y": [1.0, 2, 3, 5]})
+    schema = TableSchema.fit(frame, "t", "y", regression=True)
+    assert schema.tasks(frame).tolist() == [str(label) for label in labels * 2]
+    assert schema.tasks(frame.astype(str)).tolist() == schema.tasks(frame).tolist()
+
+
+@pytest.mark.parametrize("label", ["1.5", "1e100", "9007199254740993"])
+def test_a_task_that_is_none_is_not_cut_down_to_one(label):
+    frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "t": [1, 2, 1, 2], "y": [1.0, 2, 3, 5]})
+    schema = TableSchema.fit(frame, "t", "y", regression=True)
+    with pytest.raises(ValueError, match=f"column 't' has '{label}' in row 3; tasks are whole numbers"):
+        schema.tasks(pd.DataFrame({"t": ["1", "2", label]}))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .data import listing
-from .table_columns import Column, are_whole, class_labels, mean_and_scale, read_numbers, why_useless
+from .table_columns import Column, are_whole, class_labels, mean_and_scale, read_numbers, whole, why_useless
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -103,7 +103,13 @@ class TableSchema:
         if values.isna().any():
             raise ValueError(f"column {self.task!r} has no task in row {int(values.isna().to_numpy().argmax()) + 1}")
         if self.whole_tasks:
-            return read_numbers(values, "number").astype(np.int64)
+            numbers = read_numbers(values, "number")
+            if not whole(numbers).all():
+                row = int(np.argmin(whole(numbers)))
+                raise ValueError(
+                    f"column {self.task!r} has {str(values.iloc[row])!r:.80} in row {row + 1}; tasks are whole numbers"
+                )
+            return numbers.astype(np.int64)
         return values.astype(object).astype(str).to_numpy(dtype=str)
 
     def targets(self, frame: DataFrame) -> np.ndarray:

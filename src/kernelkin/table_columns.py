@@ -120,10 +120,14 @@ def mean_and_scale(numbers: np.ndarray) -> tuple[float, float]:
 
 
 def are_whole(values: Series) -> bool:
-    """Whether all values are whole numbers."""
+    """Whether all values are whole numbers, of a size at which floats still tell them apart."""
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
     if not is_numeric_dtype(values) or is_bool_dtype(values):
         return False
-    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    return bool((numbers == np.round(numbers)).all())
+    return bool(whole(values.to_numpy(dtype=np.float64, na_value=np.nan)).all())
+
+
+def whole(numbers: np.ndarray) -> np.ndarray:
+    """Which numbers (n,) are whole, and not so large that a float stands for several whole numbers."""
+    return (numbers == np.round(numbers)) & (np.abs(numbers) < 2**53)

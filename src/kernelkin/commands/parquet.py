@@ -58,9 +58,9 @@ def _frame(table: Any, path: str) -> DataFrame:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise _Refused(f"{path} has the column {twice!r} twice")
-    table = table.select(names)
+    table = table.select(names).replace_schema_metadata()
     table.validate(full=True)
-    return _plain(table, path).to_pandas(ignore_metadata=True)
+    return _plain(table, path).to_pandas()
 
 
 def _plain(table: Any, path: str) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from kernelkin import TwoStageMKMTRLClassifier, gaussian_kernels
 from kernelkin.data import read_training
-from kernelkin.estimators.pairs import PairCenter, PairSource
+from kernelkin.estimators.two_stage.pairs import PairCenter, PairSource
 from kernelkin.grams.rows import RowKernels
 from kernelkin.kernels import fit_kernels
 from kernelkin.parallel import Workers

@@ -142,7 +142,7 @@ def trusted_types() -> tuple[str, ...]:
     from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
     from . import couplings, data, model_selection, solvers
-    from .estimators import pairs
+    from .estimators.two_stage import pairs
     from .grams import expansion, functions
     from .kernels import base, scaling
     from .kernels import functions as kernel_functions

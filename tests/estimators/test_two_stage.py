@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import kernelkin.estimators.factored_relationship as module
+import kernelkin.estimators.two_stage.factored_relationship as module
 from kernelkin import (
     AverageRegressor,
     MKMTRLClassifier,
@@ -19,7 +19,7 @@ from kernelkin import (
 )
 from kernelkin.data import read_training
 from kernelkin.datasets import load_mfeat, make_related_tasks
-from kernelkin.estimators.pairs import PairCenter, PairSource
+from kernelkin.estimators.two_stage.pairs import PairCenter, PairSource
 from kernelkin.grams import build_grams
 from kernelkin.grams.rows import RowKernels
 from kernelkin.kernels import fit_kernels, linear_kernels, polynomial_kernels, view_kernels

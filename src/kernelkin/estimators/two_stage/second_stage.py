@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..grams.rows import RowKernels
-from ..kernels import Scaling
-from ..kernels.distances import mirror
-from ..learners import SVR, Learner, Machine
+from ...grams.rows import RowKernels
+from ...kernels import Scaling
+from ...kernels.distances import mirror
+from ...learners import SVR, Learner, Machine
 
 # Landmarks of a Nystroem map. Their eigenvalues below this share of the largest are rounding.
 LANDMARKS = 500

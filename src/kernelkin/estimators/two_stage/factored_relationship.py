@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import encode_tasks
-from ..solvers.online import Relationship
+from ...data import encode_tasks
+from ...solvers.online import Relationship
 
 # Above this many tasks a T x T matrix is refused: 20,000 tasks are 3.2 GB.
 DENSE_TASKS = 20_000

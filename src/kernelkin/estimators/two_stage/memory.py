@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..data import TaskData
-from ..grams.memory import fitting_bytes, machine_bytes
-from ..grams.rows import BLOCK_BYTES, RowKernels
-from ..memory import Need, label_bytes
+from ...data import TaskData
+from ...grams.memory import fitting_bytes, machine_bytes
+from ...grams.rows import BLOCK_BYTES, RowKernels
+from ...memory import Need, label_bytes
 from .pairs import block_length
 from .second_stage import LANDMARKS
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .coupled import CoupledClassifier
-from .kinds import MultiKernelClassifier, MultiKernelRegressor
-from .two_stage_stream import TwoStageEstimator
+from ..coupled import CoupledClassifier
+from ..kinds import MultiKernelClassifier, MultiKernelRegressor
+from .streaming import TwoStageEstimator
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

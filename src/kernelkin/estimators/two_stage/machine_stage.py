@@ -10,18 +10,21 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils._param_validation import Interval
 
-from ..couplings import Coupling, connected_tasks, width
-from ..data import TaskData, listing, task_fault
-from ..grams import CoupledGrams, KernelBank, Use, build_grams, plan_grams, task_functions
-from ..grams.rows import RowKernels
-from ..kernels import Scaling
-from ..memory import Need
-from ..objective import solve_batch
-from ..parallel import Workers, count_workers
-from .coupled import CoupledEstimator
+from ...couplings import Coupling, connected_tasks, width
+from ...data import TaskData, listing, task_fault
+from ...grams import CoupledGrams, KernelBank, Use, build_grams, plan_grams, task_functions
+from ...grams.rows import RowKernels
+from ...kernels import Scaling
+from ...memory import Need
+from ...objective import solve_batch
+from ...parallel import Workers, count_workers
+from ..coupled import CoupledEstimator
+from ..targets import link_machines, stack_intercepts, tasks_of_machines
+from .memory import second_stage_need
 from .second_stage import SecondStage
-from .targets import link_machines, stack_intercepts, tasks_of_machines
-from .two_stage_memory import second_stage_need
+
+# Of one task: how its kernels are scaled, dual variables, intercepts, primal value and gap.
+_Solved = tuple[Scaling, np.ndarray, np.ndarray, float, float]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -57,31 +60,35 @@ class MachineStage(CoupledEstimator):
             self._store_coupled_machines(data, values, couplings)
             return
         self._store_couplings((), np.zeros((values.n_kernels, 0)))
+        scalings, a, intercepts, primals, gaps = zip(*self._solve_tasks(data, values, sound), strict=True)
+        self.objective_, self.duality_gap_ = float(sum(primals)), float(sum(gaps))
+        bank = KernelBank(values.names, values.kernels, scalings[:1] if data.form == "wide" else scalings)
+        self.functions_ = task_functions(data, bank, self.kernel_weights_.T, a, intercepts)
+        self.dual_coef_ = list(a)
+        self.intercept_ = stack_intercepts(intercepts)
+        self._spread_classes(sound)
+        self._note_nystroem(data)
+
+    def _solve_tasks(self, data: TaskData, values: RowKernels, sound: list[int]) -> list[_Solved]:
+        """The machine of each task; of tasks that are not sound, one that says zero."""
         machines = dict(zip(sound, self._machines(data.select(np.array(sound))), strict=True))
         stage = SecondStage(self._learner(), self.max_exact, self.tol, self._seed)
         every = np.arange(len(data.X))
         shared = values.scaling(every, data.sample_weight, self.normalize) if data.form == "wide" else None
 
-        def one(t: int) -> tuple[Scaling, np.ndarray, np.ndarray, float, float]:
-            rows = data.rows[t]
-            if faults[t] is not None:
-                return Scaling(np.ones(values.n_kernels)), np.zeros((len(rows), 1)), np.zeros(1), 0.0, 0.0
+        def one(t: int) -> _Solved:
+            rows, b = data.rows[t], self.kernel_weights_[t]
+            if t not in machines:
+                nothing = Scaling(np.ones(values.n_kernels)) if shared is None else shared
+                return nothing, np.zeros((len(rows), 1)), np.zeros(1), 0.0, 0.0
             values.check(rows)
-            b = self.kernel_weights_[t]
             if shared is not None:
                 return shared, *stage.solve(values, shared, every, rows, b, machines[t])
             scaling = values.scaling(rows, data.sample_weight[rows], self.normalize)
             return scaling, *stage.solve(values, scaling, rows, np.arange(len(rows)), b, machines[t])
 
         with Workers(self.n_jobs) as workers:
-            scalings, a, intercepts, primals, gaps = zip(*workers.map(one, range(data.n_tasks)), strict=True)
-        self.objective_, self.duality_gap_ = float(sum(primals)), float(sum(gaps))
-        bank = KernelBank(values.names, values.kernels, scalings if shared is None else (shared,))
-        self.functions_ = task_functions(data, bank, self.kernel_weights_.T, a, intercepts)
-        self.dual_coef_ = list(a)
-        self.intercept_ = stack_intercepts(intercepts)
-        self._spread_classes(sound)
-        self._note_nystroem(data)
+            return workers.map(one, range(data.n_tasks))
 
     def _store_coupled_machines(self, data: TaskData, values: RowKernels, couplings: tuple[Coupling, ...]) -> None:
         """Fit linked tasks as one machine. A coupling's kernel weights are the mean of its tasks' own.

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..data import TaskData
-from ..kernels import FittedKernel, Kernel, fit_kernels
-from ..solvers.online import Online, OnlineRun, OnlineState
+from ...data import TaskData
+from ...kernels import FittedKernel, Kernel, fit_kernels
+from ...solvers.online import Online, OnlineRun, OnlineState
 from .pairs import PairCenter
 from .reservoir import Reservoirs
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..data import Form, TaskData
-from ..kernels import FittedKernel, diagonals, fit_diagonal_scaling, pairs
+from ...data import Form, TaskData
+from ...kernels import FittedKernel, diagonals, fit_diagonal_scaling, pairs
 from .pairs import Rounds, block_length
 
 

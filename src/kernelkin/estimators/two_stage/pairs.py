@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..data import TaskData
-from ..grams.rows import RowKernels
-from ..kernels import Scaling, fit_diagonal_scaling
-from ..learners import Machine
+from ...data import TaskData
+from ...grams.rows import RowKernels
+from ...kernels import Scaling, fit_diagonal_scaling
+from ...learners import Machine
 
 # Bytes of rows and kernel values that a block of pairs takes, and its largest length.
 _BLOCK_BYTES = 1 << 25

@@ -13,17 +13,17 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..data import Form, TaskData
-from ..grams.rows import RowKernels
-from ..learners import Machine
-from ..parallel import Workers
-from ..penalties import effective_rank
-from ..solvers.online import Online, OnlineRun, OnlineState, Relationship
+from ...data import Form, TaskData
+from ...grams.rows import RowKernels
+from ...learners import Machine
+from ...parallel import Workers
+from ...penalties import effective_rank
+from ...solvers.online import Online, OnlineRun, OnlineState, Relationship
+from ..shell import Prepared
 from .factored_relationship import FactoredRelationship
 from .machine_stage import MachineStage
+from .memory import first_stage_need
 from .pairs import PairCenter, PairSource
-from .shell import Prepared
-from .two_stage_memory import first_stage_need
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import _fit_context, is_classifier
 
-from ..data import Form, Queries, listing, read_piece
-from ..grams.rows import RowKernels
-from ..kernels import resolve_kernels
-from ..memory import check_memory
-from ..parallel import Workers
+from ...data import Form, Queries, listing, read_piece
+from ...grams.rows import RowKernels
+from ...kernels import resolve_kernels
+from ...memory import check_memory
+from ...parallel import Workers
+from .shell import TwoStageShell
 from .stream import Stream
-from .two_stage_shell import TwoStageShell
 
 # What machines say of themselves, and no longer holds when more rows have come.
 _OF_MACHINES = (

@@ -1,11 +1,19 @@
-"""Small multi-task data in every form."""
+"""Small multi-task data in every form, and models of every loss."""
 
 import numpy as np
 
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.datasets import make_related_tasks
 
 N_TASKS, N_ROWS = 3, 14
 NAMES = np.array(["ada", "bea", "cyd"])
+
+MODELS = {
+    "hinge": MKMTRLClassifier(),
+    "squared, classes": MKMTRLClassifier(loss="squared"),
+    "squared": MKMTRLRegressor(),
+    "epsilon": MKMTRLRegressor(loss="epsilon_insensitive"),
+}
 
 
 def long_data(seed=0, classes=2, n=N_ROWS):
@@ -40,3 +48,12 @@ def grouped_data(regression=True, seed=0):
         regression=regression,
         random_state=seed,
     )
+
+
+def targets(model, y, labels):
+    return labels if isinstance(model, MKMTRLClassifier) else y
+
+
+def values(model, X, **tasks):
+    """Real values, of which classes are the signs."""
+    return model.decision_function(X, **tasks) if hasattr(model, "decision_function") else model.predict(X, **tasks)

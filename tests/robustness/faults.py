@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,7 +136,7 @@ class Odd(NamedTuple):
     """Data that can be fitted; `refusals` are the estimators that cannot, with the words they say it in."""
 
     change: Change
-    refusals: dict[str, str] = {}  # noqa: RUF012
+    refusals: Mapping[str, str] = MappingProxyType({})
     among: set[str] = ALL
 
 

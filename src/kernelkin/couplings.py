@@ -37,7 +37,7 @@ class Coupling:
 
 
 def width(couplings: Sequence[Coupling]) -> int:
-    """Dimensions of all couplings together."""
+    """Return the number of columns of all couplings' factors together."""
     return sum(coupling.factor.shape[1] for coupling in couplings)
 
 
@@ -59,16 +59,17 @@ def read_couplings(couplings: Any, data: TaskData) -> tuple[Coupling, ...]:
 
 
 def connected_tasks(couplings: Sequence[Coupling], n_tasks: int) -> list[np.ndarray]:
-    """The tasks of each machine: those that couplings link, directly or through others."""
+    """Return the tasks of each machine: those that couplings link, directly or through others."""
     if not couplings:
         return list(np.arange(n_tasks)[:, np.newaxis])
+    from scipy.sparse import block_array, csr_array
     from scipy.sparse.csgraph import connected_components
 
-    linked = np.eye(n_tasks, dtype=bool)
-    for coupling in couplings:
-        linked |= np.abs(coupling.matrix) > 1e-12
-    count, labels = connected_components(linked, directed=False)
-    return [np.flatnonzero(labels == c) for c in range(count)]
+    # A graph of tasks and columns of the couplings' factors: nothing of size T x T is needed.
+    touches = csr_array(np.hstack([coupling.factor for coupling in couplings]))
+    graph = block_array([[None, touches], [touches.T, None]])
+    labels = connected_components(graph, directed=False)[1][:n_tasks]
+    return [np.flatnonzero(labels == c) for c in dict.fromkeys(labels.tolist())]
 
 
 def _common_factor(data: TaskData) -> np.ndarray:
@@ -129,8 +130,23 @@ def _matrix_factor(name: Any, M: np.ndarray, tasks: np.ndarray) -> np.ndarray:
         )
     if not diagonal.any():
         raise ValueError(f"coupling {name!r} is zero: it links no tasks")
-    values, vectors = np.linalg.eigh((M + M.T) / 2)
+    values = np.linalg.eigvalsh((M + M.T) / 2)
     if values[0] < -1e-8 * T:
         raise ValueError(f"coupling {name!r} is not positive semi-definite: its smallest eigenvalue is {values[0]:.3g}")
-    kept = values > 1e-12 * values[-1]
-    return vectors[:, kept] * np.sqrt(values[kept])
+    return _block_factor((M + M.T) / 2)
+
+
+def _block_factor(M: np.ndarray) -> np.ndarray:
+    """Factor M (T, T) = L L' block by block, so that tasks that are not linked share no column of L (T, r)."""
+    from scipy.sparse.csgraph import connected_components
+
+    columns = []
+    count, labels = connected_components(np.abs(M) > 1e-12, directed=False)
+    for block in range(count):
+        tasks = np.flatnonzero(labels == block)
+        values, vectors = np.linalg.eigh(M[np.ix_(tasks, tasks)])
+        kept = values > 1e-12 * max(values[-1], 1e-12)
+        factor = np.zeros((len(M), int(kept.sum())))
+        factor[tasks] = vectors[:, kept] * np.sqrt(values[kept])
+        columns.append(factor)
+    return np.hstack(columns)

@@ -1,24 +1,30 @@
-"""Gram matrices: nothing outside this package touches their memory."""
+"""Gram matrices: stacks and operators. Nothing outside this package touches their memory."""
 
-from .build import KernelBank, build_grams
-from .collections import Grams, SeparateGrams, SharedGrams, TaskGrams
+from .build import KernelBank, RawGrams, build_grams, raw_grams, scale_grams
+from .collections import Grams, SeparateGrams, SharedGrams, TaskGrams, batch_bytes
 from .coupled import CoupledGrams
-from .functions import TaskFunctions, task_functions
-from .memory import GramPlan, Use, plan_grams
+from .heldout import HeldOut, held_out
+from .plan import GramPlan, plan_grams
+from .rows import BLOCK_BYTES, RowKernels
 from .stack import GramStack
 
 __all__ = [
+    "BLOCK_BYTES",
     "CoupledGrams",
     "GramPlan",
     "GramStack",
     "Grams",
+    "HeldOut",
     "KernelBank",
+    "RawGrams",
+    "RowKernels",
     "SeparateGrams",
     "SharedGrams",
-    "TaskFunctions",
     "TaskGrams",
-    "Use",
+    "batch_bytes",
     "build_grams",
+    "held_out",
     "plan_grams",
-    "task_functions",
+    "raw_grams",
+    "scale_grams",
 ]

@@ -17,7 +17,7 @@ from ..kernels import FittedKernel, Scaling, check_gram, check_precomputed, eval
 from .collections import Grams, SharedGrams, TaskGrams
 from .coupled import CoupledGrams, FactorStack, LinkStack, PointStack
 from .lowrank import LowRankKernels
-from .memory import GramPlan, plan_grams
+from .plan import GramPlan, plan_grams
 from .stack import GramStack
 
 
@@ -98,7 +98,7 @@ def raw_grams(
     present = np.any([_largest(stack) > 0 for stack in own], axis=0)
     if not present.all():
         raise ValueError(f"kernel {names[int(np.argmin(present))]!r} is zero on all training rows")
-    whole = _raw_stack(data, kernels, np.concatenate(data.rows)) if plan.dense else plan.few
+    whole = _raw_stack(data, kernels, np.concatenate(data.rows)) if plan.dense else plan.low_rank
     return RawGrams(None if kernels is None else tuple(kernels), tuple(names), own, whole)
 
 

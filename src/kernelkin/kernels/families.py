@@ -108,6 +108,11 @@ def view_kernels(views: Mapping[str, Columns], kernel: Any = "rbf") -> list[Kern
     ]
 
 
+def is_precomputed(kernels: Any) -> bool:
+    """Whether a user's `kernels` stands for Gram matrices in the place of X."""
+    return isinstance(kernels, str) and kernels == "precomputed"
+
+
 def default_kernels() -> list[Kernel]:
     """A ladder of Gaussian bandwidths around the median distance, and a linear kernel."""
     return [*gaussian_kernels(), *linear_kernels()]

@@ -16,7 +16,8 @@ from sklearn.metrics import get_scorer
 from ..data import TaskData
 from .folds import Fold
 
-Answer = tuple[np.ndarray, np.ndarray, np.ndarray]
+# Labels, predictions or decision values, and weights of held-out rows.
+Prediction = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def r2(y: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:
@@ -51,8 +52,8 @@ class Metric:
 
     @classmethod
     def of_rows(cls, rows: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Metric:
-        """The mean over rows."""
-        return cls(lambda y, said, weight: float(weight @ rows(y, said) / weight.sum()), rows=rows)
+        """Make a metric that is a mean over rows."""
+        return cls(lambda y, predicted, weight: float(weight @ rows(y, predicted) / weight.sum()), rows=rows)
 
 
 # What the paper's experiments use, without the cost of checks made thousands of times; scikit-learn has the others.
@@ -90,8 +91,14 @@ def _from_scorer(name: str) -> Metric:
     return Metric(function, ranks=ranks)
 
 
-class Judge:
-    """Scores candidates from what they say of the held-out rows of each fold.
+def jackknife_error(without: np.ndarray) -> float:
+    """Return the jackknife's standard error from the scores (k,) without each of k folds."""
+    k = len(without)
+    return float(np.sqrt((k - 1) / k * ((without - without.mean()) ** 2).sum()))
+
+
+class Scorer:
+    """Scores candidates from their values at the held-out rows of each fold.
 
     A task's held-out values are pooled over the folds before they are scored: a fold may hold a handful of its rows,
     and no positive ones, so that a score of the fold alone would be undefined (AUC) or wild (R^2).
@@ -102,9 +109,10 @@ class Judge:
         self.n_folds = k = len(folds)
         # Folds that are scored together: all, each alone, all but each.
         self._together = np.vstack([np.ones(k), np.eye(k), 1.0 - np.eye(k)]).astype(bool)
-        self._asked = [
-            [_Asked.of(y, weight, fold.kept[t], fold.held[t], classification) for fold in folds]
-            for t, (y, weight) in enumerate(zip(data.y, (data.sample_weight[rows] for rows in data.rows), strict=True))
+        weights = [data.sample_weight[rows] for rows in data.rows]
+        self._held = [
+            [_HeldRows.of(y, weight, fold.kept[t], fold.held[t], classification) for fold in folds]
+            for t, (y, weight) in enumerate(zip(data.y, weights, strict=True))
         ]
 
     def score(self, outputs: Sequence[Sequence[np.ndarray]]) -> tuple[float, float, np.ndarray]:
@@ -114,35 +122,33 @@ class Judge:
         is the usual one of a mean of equal folds where the score is a mean over rows.
         """
         parts = [
-            [asked.answer(fold[t], self.metric.ranks) for asked, fold in zip(task, outputs, strict=True)]
-            for t, task in enumerate(self._asked)
+            [held.predict(fold[t], self.metric.ranks) for held, fold in zip(task, outputs, strict=True)]
+            for t, task in enumerate(self._held)
         ]
         scores = self._score_rows(parts) if self.metric.rows is not None else self._score_pooled(parts)
         defined = np.isfinite(scores)
         count = defined.sum(axis=1)
         means = np.where(defined, scores, 0.0).sum(axis=1) / np.where(count > 0, count, np.nan)
         k = self.n_folds
-        without = means[k + 1 :]
-        error = float(np.sqrt((k - 1) / k * ((without - without.mean()) ** 2).sum()))
-        return float(means[0]), error, means[1 : k + 1]
+        return float(means[0]), jackknife_error(means[k + 1 :]), means[1 : k + 1]
 
-    def _score_rows(self, parts: Sequence[Sequence[Answer]]) -> np.ndarray:
-        """Scores (2 k + 1, T) of the folds that are scored together, where a score is a mean over rows."""
+    def _score_rows(self, parts: Sequence[Sequence[Prediction]]) -> np.ndarray:
+        """Return scores (2 k + 1, T) of the folds that are scored together, where a score is a mean over rows."""
         rows = self.metric.rows
         assert rows is not None
-        sums = np.array([[weight @ rows(y, said) for y, said, weight in task] for task in parts])
+        sums = np.array([[weight @ rows(y, predicted) for y, predicted, weight in task] for task in parts])
         total = np.array([[weight.sum() for _, _, weight in task] for task in parts]) @ self._together.T
         return (sums @ self._together.T / np.where(total > 0, total, np.nan)).T
 
-    def _score_pooled(self, parts: Sequence[Sequence[Answer]]) -> np.ndarray:
-        """The same for any score."""
+    def _score_pooled(self, parts: Sequence[Sequence[Prediction]]) -> np.ndarray:
+        """Return the same for any score."""
         with warnings.catch_warnings():
             warnings.simplefilter("error", UndefinedMetricWarning)
             return np.array(
                 [[self._score_task(list(compress(task, folds))) for task in parts] for folds in self._together]
             )
 
-    def _score_task(self, parts: Sequence[Answer]) -> float:
+    def _score_task(self, parts: Sequence[Prediction]) -> float:
         y, values, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
         if not len(y) or (self.metric.ranks and (y == y[0]).all()):
             return float("nan")
@@ -153,7 +159,7 @@ class Judge:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _HeldRows:
     """Held-out rows of one task in one fold: labels, weights, and the classes that training knew."""
 
     y: np.ndarray
@@ -161,11 +167,13 @@ class _Asked:
     classes: np.ndarray | None
 
     @classmethod
-    def of(cls, y: np.ndarray, weight: np.ndarray, kept: np.ndarray, held: np.ndarray, classification: bool) -> _Asked:
+    def of(
+        cls, y: np.ndarray, weight: np.ndarray, kept: np.ndarray, held: np.ndarray, classification: bool
+    ) -> _HeldRows:
         return cls(y[held], weight[held], np.unique(y[kept]) if classification else None)
 
-    def answer(self, values: np.ndarray, ranks: bool) -> Answer:
-        """values (q, m) -> labels, what is said of them (predictions or decision values), weights."""
+    def predict(self, values: np.ndarray, ranks: bool) -> Prediction:
+        """values (q, m) -> labels, predictions (or decision values, where a score ranks), weights."""
         if self.classes is None:
             return self.y, values[:, 0], self.weight
         binary = len(self.classes) == 2

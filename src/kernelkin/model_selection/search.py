@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from ..couplings import width
+from ..couplings import read_couplings, width
 from ..data import TaskData
-from ..grams import plan_grams
-from ..grams.build import RawGrams, raw_grams, scale_grams
-from ..memory import check_memory
-from ..parallel import Workers, count_workers
+from ..engines import Workers, count_workers
+from ..fitting import Fit, Fitted, RunOptions
+from ..grams import RawGrams
+from ..kernels import FittedKernel
+from ..memory import Need, check_memory, fit_need, search_need
 from .cache import Cache
+from .fold_fits import FoldFits, Outcome, SeparateFoldFits, SharedFoldFits
 from .folds import Fold
 from .grid import Line, Params, identity
-from .path import Follow, GramFold, Inputs, Outcome, PlainFold
-from .scoring import Judge
+from .scoring import Scorer
 
-# What is told of a search: how many problems are solved, of how many.
-Tell = Callable[[int, int], object]
-# The parameters of the shell that decide what a Gram stack holds.
+# Called with how many problems are solved, of how many.
+Report = Callable[[int, int], object]
+# The parameters that decide what a Gram stack holds.
 _GRAM_PARAMETERS = ("kernels", "kernel", "normalize")
 
 
@@ -38,64 +37,65 @@ class Job:
     fold: int
 
 
-class RawStacks:
-    """The raw Grams of the lines at work, evaluated once for all folds and all lines with the same kernels."""
+class SharedGrams:
+    """Kernel values among all rows, evaluated once for all folds and all lines with the same kernels."""
 
     def __init__(self, data: TaskData, lines: Sequence[Line], n_folds: int, n_jobs: int | None) -> None:
         self.data, self.n_folds, self.n_jobs = data, n_folds, count_workers(n_jobs)
-        self.linked: dict[tuple, int] = {}
+        # The width of the widest couplings among the lines that share Gram matrices.
+        self._widths: dict[tuple, int] = {}
         for line in lines:
-            couplings = line.estimator._couplings(data)
-            # What is wrong with a candidate shows before any kernel is evaluated.
-            line.estimator._pose(data, couplings)
-            if couplings:
-                key = _gram_key(line.params)
-                self.linked[key] = max(self.linked.get(key, 0), width(couplings))
+            key = _gram_key(line.params)
+            couplings = read_couplings(line.specification.couplings, data)
+            self._widths[key] = max(self._widths.get(key, 0), width(couplings))
         self._key: tuple | None = None
-        self._raw: RawGrams | None = None
+        self._held: tuple[RawGrams, Sequence[FittedKernel] | None] | None = None
 
-    def of(self, estimator: Any, params: Params) -> RawGrams:
-        """Those of a candidate; the last ones asked for are kept."""
+    def need(self, specification: Fit, params: Params) -> Need:
+        """Bound the memory of a search over the lines with these kernels."""
+        plan = specification.plan(self.data)
+        sizes = plan.gram_plan(self._widths[_gram_key(params)])
+        return fit_need(sizes, plan.learner.name, self.n_jobs, self.n_folds)
+
+    def of(self, specification: Fit, params: Params) -> tuple[RawGrams, Sequence[FittedKernel] | None]:
+        """Return the kernel values of a candidate, and its fitted kernels; the last ones asked for are kept."""
         key = _gram_key(params)
-        if self._raw is None or key != self._key:
-            self._raw = None
-            self._key = key
-            kernels = estimator._fit_kernels(self.data)
-            plan = plan_grams(self.data, kernels, estimator.normalize, self.linked.get(key, 0))
-            check_memory(plan.need(replace(estimator._use(), n_jobs=self.n_jobs, n_folds=self.n_folds)))
-            self._raw = raw_grams(self.data, kernels, estimator.normalize, plan)
-        return self._raw
+        if self._held is None or key != self._key:
+            self._held, self._key = None, key
+            plan = specification.plan(self.data)
+            sizes = plan.gram_plan(self._widths[key])
+            check_memory(fit_need(sizes, plan.learner.name, self.n_jobs, self.n_folds))
+            self._held = plan.raw_grams(sizes), plan.kernels
+        return self._held
 
-    def refit(self, estimator: Any, params: Params) -> None:
-        """Fit a candidate on all rows, as the shell does."""
-        raw, couplings = self.of(estimator, params), estimator._couplings(self.data)
-        pose = estimator._pose(self.data, couplings)
-        grams, bank = scale_grams(raw, self.data, estimator.normalize, couplings)
-        estimator._store(self.data, bank, couplings, estimator._solve(pose(grams)))
+    def refit(self, specification: Fit, params: Params, options: RunOptions) -> Fitted:
+        """Fit a candidate on all rows."""
+        raw, kernels = self.of(specification, params)
+        return specification.plan(self.data, kernels).run(options, raw)
 
 
-class Problems:
-    """The fold problems at work: each is built when a line first needs it, and dropped after the last one has."""
+class FoldCache:
+    """The folds at work: each is prepared when a line first needs it, and dropped after the last one has."""
 
-    def __init__(self, build: Callable[[Line, int], Follow], jobs: Sequence[Job]) -> None:
+    def __init__(self, build: Callable[[Line, int], FoldFits], jobs: Sequence[Job]) -> None:
         self._build = build
         self._lock = Lock()
         self._left: dict[tuple, int] = {}
         self._locks: dict[tuple, Lock] = {}
-        self._built: dict[tuple, Follow] = {}
+        self._built: dict[tuple, FoldFits] = {}
         for job in jobs:
-            self._left[_problem_key(job)] = self._left.get(_problem_key(job), 0) + 1
-            self._locks.setdefault(_problem_key(job), Lock())
+            self._left[_fold_key(job)] = self._left.get(_fold_key(job), 0) + 1
+            self._locks.setdefault(_fold_key(job), Lock())
 
-    def get(self, job: Job) -> Follow:
-        key = _problem_key(job)
+    def get(self, job: Job) -> FoldFits:
+        key = _fold_key(job)
         with self._locks[key]:
             if key not in self._built:
                 self._built[key] = self._build(job.line, job.fold)
             return self._built[key]
 
     def done(self, job: Job) -> None:
-        key = _problem_key(job)
+        key = _fold_key(job)
         with self._lock:
             self._left[key] -= 1
             if not self._left[key]:
@@ -105,7 +105,7 @@ class Problems:
 class Progress:
     """A line for each finished piece, with the time that is left at this pace; pieces of a cache take none."""
 
-    def __init__(self, lines: Sequence[Line], n_folds: int, verbose: int, callback: Tell | None) -> None:
+    def __init__(self, lines: Sequence[Line], n_folds: int, verbose: int, callback: Report | None) -> None:
         self.n_jobs, self.n_problems = len(lines) * n_folds, sum(len(line.steps) for line in lines) * n_folds
         self.verbose, self.callback = verbose, callback
         self.done = self.cached = self.solved = 0
@@ -138,44 +138,54 @@ class Progress:
                 )
 
 
+def shares_grams(lines: Sequence[Line]) -> bool:
+    """Whether the fits of all lines are on Gram matrices that folds can share."""
+    return all(isinstance(line.specification, Fit) for line in lines)
+
+
+def separate_need(lines: Sequence[Line], data: TaskData, folds: Sequence[Fold], n_jobs: int | None) -> Need:
+    """Bound the memory of a search over models whose folds share nothing."""
+    specification, workers = lines[0].specification, count_workers(n_jobs)
+    fold = specification.plan(data.take(folds[0].kept)).memory()
+    return search_need(fold, specification.plan(data).memory(workers), data.X.nbytes, workers)
+
+
 def run_search(
     lines: Sequence[Line],
     data: TaskData,
-    inputs: Inputs,
     folds: Sequence[Fold],
+    grams: SharedGrams | None,
     *,
     n_jobs: int | None,
     verbose: int,
-    callback: Tell | None,
+    callback: Report | None,
     cache: Any,
-    stacks: RawStacks | None,
 ) -> tuple[dict[int, list[Outcome]], int]:
-    """Candidate -> its outcome on each fold; and how many lines on folds were in the cache."""
+    """Return each candidate's outcome on each fold, and how many lines on folds were in the cache."""
     store, progress = Cache(cache, data), Progress(lines, len(folds), verbose, callback)
 
-    def build(line: Line, fold: int) -> Follow:
-        if stacks is None:
-            return PlainFold(inputs, data, folds[fold])
-        return GramFold(stacks.of(line.estimator, line.params), data, folds[fold], line.estimator)
+    def build(line: Line, fold: int) -> FoldFits:
+        if grams is None:
+            return SeparateFoldFits(data, folds[fold])
+        raw, kernels = grams.of(line.specification, line.params)
+        return SharedFoldFits(raw, kernels, data, folds[fold], line.specification)
 
     def work(job: Job) -> list[Outcome]:
         stored = store.load(job.line, folds[job.fold])
-        outcomes = progress.count(problems.get(job)(job.line) if stored is None else stored)
+        outcomes = progress.count(prepared.get(job).outcomes(job.line) if stored is None else stored)
         if stored is None:
             store.store(job.line, folds[job.fold], outcomes)
-        problems.done(job)
+        prepared.done(job)
         progress(cached=stored is not None)
         return outcomes
 
     found: dict[int, list[Outcome]] = {}
-    with Workers(n_jobs) as workers, warnings.catch_warnings():
-        # What the estimators warn of is counted, and told once.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with Workers(n_jobs) as workers:
         for group in _same_grams(lines):
-            if stacks is not None:
-                stacks.of(group[0].estimator, group[0].params)
+            if grams is not None:
+                grams.of(group[0].specification, group[0].params)
             jobs = [Job(line, fold) for fold in range(len(folds)) for line in group]
-            problems = Problems(build, jobs)
+            prepared = FoldCache(build, jobs)
             for job, outcomes in zip(jobs, workers.map(work, jobs), strict=True):
                 for step, outcome in zip(job.line.steps, outcomes, strict=True):
                     for candidate in step.candidates:
@@ -183,15 +193,15 @@ def run_search(
     return found, progress.cached
 
 
-def tabulate(candidates: Sequence[Params], found: dict[int, list[Outcome]], judge: Judge) -> dict[str, Any]:
-    """`cv_results_`, a table with a row for each candidate."""
+def tabulate(candidates: Sequence[Params], found: dict[int, list[Outcome]], scorer: Scorer) -> dict[str, Any]:
+    """Return `cv_results_`, a table with a row for each candidate."""
     # Candidates that are one problem share their outcomes, and need scoring once.
     scored: dict[int, tuple[float, float, np.ndarray]] = {}
     rows = []
     for index in range(len(candidates)):
         key = id(found[index][0])
         if key not in scored:
-            scored[key] = judge.score([outcome.values for outcome in found[index]])
+            scored[key] = scorer.score([outcome.values for outcome in found[index]])
         rows.append(scored[key])
     mean = np.array([row[0] for row in rows])
     table: dict[str, Any] = {"params": list(candidates)}
@@ -201,7 +211,7 @@ def tabulate(candidates: Sequence[Params], found: dict[int, list[Outcome]], judg
         table[f"param_{name}"] = column
     table["mean_test_score"] = mean
     table["standard_error"] = np.array([row[1] for row in rows])
-    for fold in range(judge.n_folds):
+    for fold in range(scorer.n_folds):
         table[f"split{fold}_test_score"] = np.array([row[2][fold] for row in rows])
     table["rank_test_score"] = _ranks(mean)
     table["converged"] = np.array([all(outcome.converged for outcome in found[i]) for i in range(len(candidates))])
@@ -210,7 +220,7 @@ def tabulate(candidates: Sequence[Params], found: dict[int, list[Outcome]], judg
 
 
 def _ranks(scores: np.ndarray) -> np.ndarray:
-    """1 for the best; the same for equal scores; undefined ones last."""
+    """Return 1 for the best; the same for equal scores; undefined ones last."""
     known = np.where(np.isnan(scores), -np.inf, scores)
     return 1 + (known[:, np.newaxis] < known).sum(axis=1)
 
@@ -219,7 +229,7 @@ def _gram_key(params: Params) -> tuple:
     return identity(params, _GRAM_PARAMETERS)
 
 
-def _problem_key(job: Job) -> tuple:
+def _fold_key(job: Job) -> tuple:
     return job.fold, identity(job.line.params, ["couplings"])
 
 

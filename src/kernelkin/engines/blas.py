@@ -1,0 +1,80 @@
+"""BLAS kept to one thread while any fit is running.
+
+Many small BLAS calls suffer badly from oversubscription, and a fixed number of threads makes results the same to the
+bit for any `n_jobs`. The number of BLAS threads is a setting of the whole process, so fits that overlap in time share
+one limit: the first one sets it, the last one restores what was there before.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import import_module
+from threading import Lock
+from typing import Any
+
+
+@cache
+def _controller() -> Any:
+    """Find the BLAS libraries of this process, once: a search takes as long as a small fit."""
+    from threadpoolctl import ThreadpoolController
+
+    import_module("scipy.linalg")  # it brings a BLAS of its own
+    return ThreadpoolController().select(user_api="blas")
+
+
+class _SharedLimit:
+    """One limit for the process, counted by the fits that need it.
+
+    threadpoolctl lets one thread at a time set the number of threads, and ignores all others. So a thread of our own
+    takes that right and sets and restores the limit, whichever threads fits begin and end in.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start anew, as a forked child must: it has none of the parent's threads."""
+        self._lock = Lock()
+        self._count = 0
+        self._limiter: Any = None
+        self._executor: ThreadPoolExecutor | None = None
+
+    def acquire(self) -> None:
+        with self._lock:
+            self._count += 1
+            if self._count == 1:
+                self._executor = self._executor or ThreadPoolExecutor(1, thread_name_prefix="kernelkin-blas")
+                self._limiter = self._executor.submit(_begin_limit).result()
+
+    def release(self) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0 and self._executor is not None:
+                self._executor.submit(self._limiter.__exit__, None, None, None).result()
+                self._limiter = None
+
+
+def _begin_limit() -> Any:
+    for library in _controller().lib_controllers:
+        # Releases of threadpoolctl before 3.7 let every thread set limits, and have no such method.
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+    return _controller().limit(limits=1, user_api="blas").__enter__()
+
+
+_LIMIT = _SharedLimit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LIMIT.reset)
+
+
+class SingleThreadedBLAS:
+    """`with SingleThreadedBLAS():` keeps BLAS to one thread; blocks may nest and overlap in several threads."""
+
+    def __enter__(self) -> SingleThreadedBLAS:
+        _LIMIT.acquire()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _LIMIT.release()

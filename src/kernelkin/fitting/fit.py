@@ -1,0 +1,291 @@
+"""Kernel machines of many tasks whose kernel weights are learned: specification, plan and run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..couplings import Coupling, read_couplings, width
+from ..data import TaskData
+from ..engines import Each, Workers, serially
+from ..exceptions import CollapseWarning
+from ..functions import task_functions
+from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, plan_grams, raw_grams, scale_grams
+from ..kernels import FittedKernel, fit_kernels, is_precomputed, resolve_kernels
+from ..learners import Learner, Machine
+from ..memory import Need, fit_need
+from ..penalties import MixedNorm, Penalty, effective_rank
+from ..problems import AnyProblem, MixedNormProblem, Problem, Units, WorstTaskProblem
+from ..solvers import Solution, Solver, Status, find_solver, solve
+from .base import Fitted, RunOptions
+from .targets import Targets, link_machines, split_by_task, stack_intercepts
+
+# Status after which the gap may be wider than asked for.
+UNFINISHED = (Status.MAX_ITER, Status.STALLED)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The numbers of kernels, tasks and couplings of a problem."""
+
+    n_kernels: int
+    n_tasks: int
+    n_couplings: int = 0
+
+    @property
+    def n_components(self) -> int:
+        """The number J of columns of the kernel weights B (K, J): a column a task, then a column a coupling."""
+        return self.n_tasks + self.n_couplings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """Specification of kernel machines with weights on several kernels.
+
+    Parameters
+    ----------
+    targets : Classification or Regression
+        How targets are coded, and the loss.
+    penalty : callable
+        From a `Shape` to the penalty on the kernel weights, or to the norm of the functions that takes its place.
+    kernels : None, "precomputed", or what `resolve_kernels` reads
+    C : float
+        Cost of errors on training rows.
+    mu : float or "scale"
+        Strength of the penalty; "scale": the variance of the targets within tasks.
+    couplings : what `read_couplings` reads
+    unknown_tasks : {"error", "common"}
+        "common" needs a coupling of all tasks.
+    normalize : {"trace", "cosine", "center"} or None
+    choose_kernel : callable, optional
+        From the names of the fitted kernels to the position of the only one to use.
+    worst_task : bool
+        Minimise the value of the worst task's machine in place of the sum over tasks.
+    has_path : bool
+        Whether the penalty is known to be homogeneous of degree two, so that C and mu are one parameter and problems
+        that differ in these alone can be solved along a path.
+    solver : str, solver or None
+    init : array (J, K), optional
+        Kernel weights to start from.
+    tol, max_iter : float and int
+        The relative duality gap to reach, and how many evaluations a solver may take.
+    """
+
+    targets: Targets
+    penalty: Callable[[Shape], Penalty | MixedNorm]
+    kernels: Any = None
+    C: float = 1.0
+    mu: float | str = "scale"
+    couplings: Any = None
+    unknown_tasks: str = "error"
+    normalize: str | None = "trace"
+    choose_kernel: Callable[[list[str]], int] | None = None
+    worst_task: bool = False
+    has_path: bool = False
+    solver: str | Solver | None = None
+    init: Any = None
+    tol: float = 1e-3
+    max_iter: int = 100
+
+    def plan(self, data: TaskData, kernels: Sequence[FittedKernel] | None = None) -> FitPlan:
+        """Apply to data: everything that can be refused is refused here, before a Gram matrix exists.
+
+        `kernels` are fitted already where Gram matrices are reused.
+        """
+        couplings = read_couplings(self.couplings, data)
+        if self.unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
+            raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
+        if kernels is None:
+            kernels = self._fit_kernels(data)
+        n_kernels = data.X.shape[2] if kernels is None else len(kernels)
+        shape = Shape(n_kernels, data.n_tasks, len(couplings))
+        penalty = self.penalty(shape)
+        start = _read_init(self.init, shape)
+        machines, learner = self.targets.machines(data, self.C), self.targets.learner()
+        if couplings:
+            machines = link_machines(machines, couplings, data.labels)
+        units = Units.of(machines, learner, weights=is_homogeneous(penalty))
+        mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
+        return FitPlan(
+            fit=self,
+            data=data,
+            kernels=kernels,
+            couplings=couplings,
+            penalty=penalty,
+            machines=units.machines(machines),
+            learner=units.learner(learner),
+            mu=mu,
+            start=None if start is None else units.weights(start),
+            units=units,
+        )
+
+    def _fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
+        """Fit the kernels on the training rows; None where Gram matrices are precomputed."""
+        if is_precomputed(self.kernels):
+            return None
+        kernels = fit_kernels(resolve_kernels(self.kernels), data.X, data.feature_names, data.sample_weight)
+        if self.choose_kernel is None:
+            return kernels
+        return [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
+
+    @property
+    def path_position(self) -> float:
+        """log(mu / C^3), the one parameter that C and mu make; see `model_selection.grid`."""
+        return float(np.log(1.0 if isinstance(self.mu, str) else self.mu) - 3.0 * np.log(self.C))
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """A specification applied to data; the problem in units in which its numbers are of order one.
+
+    Attributes
+    ----------
+    fit, data : the specification and the data.
+    kernels : fitted kernels; None where Gram matrices are precomputed.
+    couplings, penalty, machines, learner, mu : the parts of the problem, in the units of the problem.
+    start : (K, J) kernel weights to start from, in these units.
+    units : from these units to the user's.
+    """
+
+    fit: Fit
+    data: TaskData
+    kernels: Sequence[FittedKernel] | None
+    couplings: tuple[Coupling, ...]
+    penalty: Penalty | MixedNorm
+    machines: Sequence[Machine]
+    learner: Learner
+    mu: float
+    start: np.ndarray | None
+    units: Units
+
+    def gram_plan(self, couplings_width: int | None = None) -> GramPlan:
+        """Return the sizes of the Gram matrices. The width of couplings may be that of other candidates too."""
+        wide = width(self.couplings) if couplings_width is None else couplings_width
+        return plan_grams(self.data, self.kernels, self.fit.normalize, wide)
+
+    def memory(self, n_jobs: int = 1) -> Need:
+        return fit_need(self.gram_plan(), self.learner.name, n_jobs)
+
+    def raw_grams(self, plan: GramPlan | None = None) -> RawGrams:
+        """Evaluate the kernels."""
+        return raw_grams(self.data, self.kernels, self.fit.normalize, self.gram_plan() if plan is None else plan)
+
+    def scale(self, raw: RawGrams, overwrite: bool = False) -> tuple[Grams, KernelBank]:
+        """Scale evaluated kernels by the rows of this plan."""
+        return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite)
+
+    def problem(self, grams: Grams) -> AnyProblem:
+        """Put the parts together."""
+        if isinstance(self.penalty, MixedNorm):
+            return MixedNormProblem(grams, self.machines, self.learner, self.penalty)
+        if self.fit.worst_task:
+            return WorstTaskProblem(grams, self.machines, self.learner)
+        return Problem(grams, self.machines, self.learner, self.penalty, self.mu)
+
+    def solver(self, problem: AnyProblem) -> Solver:
+        """Return the solver, checked to solve this kind of problem."""
+        return find_solver(self.fit.solver, problem)
+
+    def solve(
+        self, problem: AnyProblem, each: Each = serially, verbose: int = 0, callback: Callable | None = None
+    ) -> Solution:
+        """Return the solution in the user's units."""
+        solution = solve(
+            problem,
+            self.solver(problem),
+            start=self.start,
+            tol=self.fit.tol,
+            max_iter=self.fit.max_iter,
+            each=each,
+            verbose=verbose,
+            callback=callback,
+            units=self.units,
+        )
+        return self.units.restore(solution)
+
+    def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
+        """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
+        grams, bank = self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)
+        problem = self.problem(grams)
+        with Workers(options.n_jobs) as workers:
+            solution = self.solve(problem, workers.map, options.verbose, options.callback)
+        attributes = self._attributes(bank, solution)
+        if isinstance(grams, CoupledGrams):
+            attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
+        return Fitted(attributes, (*self._unfinished(solution), *self._collapsed(solution)))
+
+    def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
+        data, n_tasks = self.data, self.data.n_tasks
+        a, intercepts = split_by_task(solution.duals, data, self.couplings)
+        attributes = {
+            "tasks_": data.labels,
+            "data_form_": data.form,
+            "kernels_": bank.names if bank.kernels is None else bank.kernels,
+            "kernel_names_": np.array(bank.names),
+            "kernel_weights_": solution.B[:, :n_tasks].T.copy(),
+            "relation_": solution.relation.block(n_tasks),
+            "objective_": solution.primal,
+            "duality_gap_": solution.gap,
+            "effective_rank_": effective_rank(solution.B),
+            "history_": solution.history,
+            "n_iter_": len(solution.history["iteration"]),
+            "dual_coef_": a,
+            "intercept_": stack_intercepts(intercepts),
+            "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings),
+            "couplings_": self.couplings,
+            "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
+        }
+        return attributes | self.targets_attributes
+
+    @property
+    def targets_attributes(self) -> dict[str, Any]:
+        """Return what is known about the targets."""
+        return self.fit.targets.attributes(self.data)
+
+    def _unfinished(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
+        return convergence_warnings(solution, self.fit.tol)
+
+    def _collapsed(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
+        """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must."""
+        collapses = isinstance(self.penalty, Penalty) and self.penalty.collapses
+        rank = effective_rank(solution.B)
+        if not collapses or min(solution.B[:, : self.data.n_tasks].shape) == 1 or rank >= 1 + 1e-3:
+            return []
+        message = (
+            f"the relationship has collapsed: all {self.data.n_tasks} tasks use the same mix of kernels "
+            f"(effective rank {rank:.4f}), as the optimum of the paper's penalty must, and task_relationship_ says "
+            "nothing about groups. Try min_rank=2 or more, or shrinkage=0.1."
+        )
+        return [(message, CollapseWarning)]
+
+
+def is_homogeneous(penalty: Penalty | MixedNorm) -> bool:
+    """Whether R(sB) = s^2 R(B), so that costs and strength are one parameter and can be rescaled together."""
+    return isinstance(penalty, Penalty) and penalty.homogeneous
+
+
+def convergence_warnings(solution: Solution, tol: float) -> list[tuple[str, type[Warning]]]:
+    """Return a warning where a solver ended before the gap was closed."""
+    if solution.status not in UNFINISHED:
+        return []
+    message = (
+        f"{solution.status.value}. The relative duality gap reached is {solution.relative_gap:.1e}, and tol={tol:g}."
+    )
+    return [(message, ConvergenceWarning)]
+
+
+def _read_init(init: Any, shape: Shape) -> np.ndarray | None:
+    """Return kernel weights (K, J) from the `init` (J, K) of a user."""
+    if init is None:
+        return None
+    weights = np.asarray(init)
+    expected = (shape.n_components, shape.n_kernels)
+    if weights.shape != expected:
+        raise ValueError(f"init must be kernel weights of shape {expected}, got {weights.shape}")
+    if weights.dtype.kind not in "fiu" or not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
+        raise ValueError("init must be kernel weights that are finite, not negative, and not all zero")
+    return weights.T.astype(np.float64)

@@ -1,0 +1,182 @@
+"""From targets to machines: how classes are coded, which loss is used, and what each row costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..couplings import Coupling, connected_tasks
+from ..data import TaskData, listing
+from ..learners import SVM, SVR, DualSolution, Learner, Machine, Ridge
+
+
+class Targets(Protocol):
+    """What the targets of all tasks are, and the loss they are learned with."""
+
+    def learner(self) -> Learner:
+        """Return the kernel machine of each task."""
+        ...
+
+    def machines(self, data: TaskData, C: float) -> list[Machine]:
+        """Return the coded targets and costs of each task."""
+        ...
+
+    def spread(self, data: TaskData) -> float:
+        """Return the variance of the coded targets within tasks, the unit of the penalty's strength."""
+        ...
+
+    def attributes(self, data: TaskData) -> dict[str, Any]:
+        """Return what a fitted model knows about its targets."""
+        ...
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Classes. A task with two has one output, positive for the second; a task with more has one output for each.
+
+    Parameters
+    ----------
+    loss : {"hinge", "squared"}
+    class_weight : dict, "balanced" or None
+        "balanced" gives every class of a task the same total weight.
+    """
+
+    loss: str = "hinge"
+    class_weight: Mapping | str | None = None
+
+    def learner(self) -> Learner:
+        return SVM() if self.loss == "hinge" else Ridge()
+
+    def machines(self, data: TaskData, C: float) -> list[Machine]:
+        machines, known = [], set()
+        for rows, y in zip(data.rows, data.y, strict=True):
+            classes, codes = np.unique(y, return_inverse=True)
+            known.update(classes.tolist())
+            positive = codes[:, np.newaxis] == (np.arange(len(classes)) if len(classes) > 2 else [1])
+            weight = data.sample_weight[rows]
+            cost = C * weight * _class_weights(self.class_weight, classes, codes, weight)[codes]
+            machines.append(_machine(np.where(positive, 1.0, -1.0), cost, fit_intercept=True))
+        if isinstance(self.class_weight, Mapping):
+            _check_labels(self.class_weight, known)
+        return machines
+
+    def spread(self, data: TaskData) -> float:
+        return 1.0
+
+    def attributes(self, data: TaskData) -> dict[str, Any]:
+        task_classes = [np.unique(y) for y in data.y]
+        return {"task_classes_": task_classes, "classes_": np.unique(np.concatenate(task_classes))}
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Real numbers.
+
+    Parameters
+    ----------
+    loss : {"squared", "epsilon_insensitive"}
+    epsilon : float
+        Half the width of the interval without loss, for the epsilon-insensitive loss.
+    fit_intercept : bool
+    """
+
+    loss: str = "squared"
+    epsilon: float = 0.1
+    fit_intercept: bool = True
+
+    def learner(self) -> Learner:
+        return Ridge() if self.loss == "squared" else SVR(self.epsilon)
+
+    def machines(self, data: TaskData, C: float) -> list[Machine]:
+        return [
+            _machine(y[:, np.newaxis], C * data.sample_weight[rows], self.fit_intercept)
+            for rows, y in zip(data.rows, data.y, strict=True)
+        ]
+
+    def spread(self, data: TaskData) -> float:
+        """Return the mean over rows of the squared distance from the task's mean; 1 where all are zero."""
+        total = weight = 0.0
+        for rows, y in zip(data.rows, data.y, strict=True):
+            w = data.sample_weight[rows]
+            total += float(w @ (y - np.average(y, weights=w)) ** 2)
+            weight += float(w.sum())
+        return total / weight if total > 0 else 1.0
+
+    def attributes(self, data: TaskData) -> dict[str, Any]:
+        return {}
+
+
+def _machine(y: np.ndarray, cost: np.ndarray, fit_intercept: bool) -> Machine:
+    return Machine(
+        y=np.ascontiguousarray(y, dtype=np.float64),
+        C=np.repeat(cost[:, np.newaxis], y.shape[1], axis=1),
+        groups=np.zeros(len(y), dtype=np.intp),
+        n_groups=int(fit_intercept),
+    )
+
+
+def _class_weights(
+    class_weight: Mapping | str | None, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Return the weight of each class of one task."""
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str):
+        totals = np.bincount(codes, weights=weight)
+        return totals.sum() / (len(classes) * totals)
+    weights = [class_weight.get(label, 1.0) for label in classes.tolist()]
+    for label, value in zip(classes.tolist(), weights, strict=True):
+        if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+            raise ValueError(f"class_weight must be positive, but that of class {label!r} is {value!r}")
+    return np.array(weights, dtype=np.float64)
+
+
+def _check_labels(class_weight: Mapping, classes: set) -> None:
+    """Refuse weights of labels that no task has while other labels have no weight: they were likely misspelt."""
+    unknown = [label for label in class_weight if label not in classes]
+    if unknown and not classes <= set(class_weight):
+        known = listing(sorted(classes))
+        raise ValueError(f"class_weight has {listing(unknown)}, which no task has; the classes are {known}")
+
+
+def link_machines(machines: Sequence[Machine], couplings: Sequence[Coupling], tasks: np.ndarray) -> list[Machine]:
+    """Return one machine for each set of linked tasks, over the rows of all of them, with an intercept a task."""
+    joined = []
+    for members in connected_tasks(couplings, len(machines)):
+        parts = [machines[t] for t in members]
+        if len({part.y.shape[1] for part in parts}) > 1:
+            raise ValueError(f"coupled tasks must have the same classes; {listing(tasks[members])} do not")
+        joined.append(
+            Machine(
+                y=np.vstack([part.y for part in parts]),
+                C=np.vstack([part.C for part in parts]),
+                groups=np.repeat(np.arange(len(parts)), [len(part.y) for part in parts]),
+                n_groups=sum(part.n_groups for part in parts),
+            )
+        )
+    return joined
+
+
+def split_by_task(
+    duals: Sequence[DualSolution], data: TaskData, couplings: Sequence[Coupling]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return the dual variables (n_t, m) and the intercepts (m,) of each task, from those of the machines."""
+    a: list[np.ndarray] = [np.empty(0)] * data.n_tasks
+    intercepts: list[np.ndarray] = [np.empty(0)] * data.n_tasks
+    for members, dual in zip(connected_tasks(couplings, data.n_tasks), duals, strict=True):
+        start = 0
+        for g, task in enumerate(members):
+            end = start + len(data.rows[task])
+            a[task] = dual.a[start:end]
+            intercepts[task] = dual.intercept[g] if len(dual.intercept) else np.zeros(dual.a.shape[1])
+            start = end
+    return a, intercepts
+
+
+def stack_intercepts(intercepts: Sequence[np.ndarray]) -> np.ndarray | list[np.ndarray]:
+    """Intercepts (m,) of each task -> (T,) where every task has one output, else a list."""
+    return np.concatenate(intercepts) if max(map(len, intercepts)) == 1 else list(intercepts)

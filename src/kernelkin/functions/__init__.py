@@ -1,0 +1,7 @@
+"""What a fit leaves behind: the functions of all tasks, without any training Gram matrix."""
+
+from .expansion import Expansion, make_expansion
+from .linear import LinearFunctions
+from .tasks import Share, TaskFunctions, task_functions
+
+__all__ = ["Expansion", "LinearFunctions", "Share", "TaskFunctions", "make_expansion", "task_functions"]

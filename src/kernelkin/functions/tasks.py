@@ -1,0 +1,188 @@
+"""The fitted functions of all tasks, from the expansions they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..couplings import Coupling
+from ..data import TaskData
+from ..grams import KernelBank
+from .expansion import Expansion, make_expansion
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one expansion gives a task: `sum_r weights[r] f_r`, each f_r a run of the expansion's outputs."""
+
+    expansion: int
+    outputs: slice
+    weights: np.ndarray
+
+    @property
+    def n_outputs(self) -> int:
+        return (self.outputs.stop - self.outputs.start) // len(self.weights)
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        """values (..., O) of the expansion -> (..., m) of the task."""
+        used = values[..., self.outputs]
+        return np.einsum("r,...rm->...m", self.weights, used.reshape(*used.shape[:-1], len(self.weights), -1))
+
+
+@dataclass(frozen=True)
+class TaskFunctions:
+    """The fitted function of every task: its own part and, for coupled tasks, its share of what tasks have in common.
+
+    Attributes
+    ----------
+    expansions : the expansions, which tasks may share.
+    shares : for each task, its own share and then that of each coupling.
+    n_kernels : K.
+    unknown : the shares of a task that was never seen (code -1): what all tasks have in common, and the mean of their
+        intercepts. Empty where tasks have nothing in common.
+    """
+
+    expansions: tuple[Expansion, ...]
+    shares: tuple[tuple[Share, ...], ...]
+    n_kernels: int
+    unknown: tuple[Share, ...] = ()
+
+    def values(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
+        """X (q, d), the task of each row (q,) -> (q, M); without codes, every task on every row -> (q, T, M).
+
+        M is the largest number of outputs of a task; a task with fewer leaves the last ones NaN. `only` picks one part:
+        0 the tasks' own, j the j-th coupling's.
+        """
+        return self._gather(X, codes, (), lambda expansion, rows: expansion.values(rows), only)
+
+    def parts(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
+        """What each kernel adds, (q, K, M) or (q, T, K, M); with the intercepts they sum to `values`."""
+        shape = (self.n_kernels,)
+        return self._gather(X, codes, shape, lambda expansion, rows: expansion.parts(rows), only)
+
+    def intercepts(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+        """The intercept of each row's task, (q, M) or (q, T, M)."""
+        return self._gather(X, codes, (), lambda e, rows: np.repeat(e.intercept[np.newaxis], len(rows), axis=0), None)
+
+    def _gather(
+        self,
+        X: np.ndarray,
+        codes: np.ndarray | None,
+        inner: tuple[int, ...],
+        evaluate: Callable[[Expansion, np.ndarray], np.ndarray],
+        only: int | None,
+    ) -> np.ndarray:
+        """Add up the tasks' shares; an expansion is evaluated once on all rows of the tasks that have a share in it."""
+        shares = [*self.shares, self.unknown]
+        rows_of = self._rows(len(X), codes)
+        width = max(share.n_outputs for task_shares in shares for share in task_shares[:1])
+        lead = (len(X), len(self.shares)) if codes is None else (len(X),)
+        out = np.full((*lead, *inner, width), np.nan)
+        users: dict[int, list[tuple[int, Share]]] = {}
+        for task, rows in rows_of.items():
+            for share in shares[task] if only is None else shares[task][only : only + 1]:
+                users.setdefault(share.expansion, []).append((task, share))
+            where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
+            out[(*where, ..., slice(0, shares[task][0].n_outputs))] = 0.0
+        for e, used_by in users.items():
+            alone = len(used_by) == 1
+            needed = rows_of[used_by[0][0]] if alone else _union(rows_of[task] for task, _ in used_by)
+            values = evaluate(self.expansions[e], X[needed])
+            for task, share in used_by:
+                rows = rows_of[task]
+                where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
+                own = values if alone else values[np.searchsorted(needed, rows)]
+                out[(*where, ..., slice(0, share.n_outputs))] += share(own)
+        return out
+
+    def _rows(self, n: int, codes: np.ndarray | None) -> dict[int, np.ndarray]:
+        """The rows that each task predicts, where there are any; one past the last task stands for unseen ones."""
+        T = len(self.shares)
+        if codes is None:
+            return dict.fromkeys(range(T), np.arange(n)) if n else {}
+        codes = np.where(codes < 0, T, codes)
+        order = np.argsort(codes, kind="stable")
+        present, starts = np.unique(codes[order], return_index=True)
+        return dict(zip(present.tolist(), np.split(order, starts[1:]), strict=True)) if n else {}
+
+
+def task_functions(
+    data: TaskData,
+    bank: KernelBank,
+    B: np.ndarray,
+    a: Sequence[np.ndarray],
+    intercepts: Sequence[np.ndarray],
+    couplings: Sequence[Coupling] = (),
+) -> TaskFunctions:
+    """The functions of all tasks from kernel weights B (K, J), and the dual variables and intercepts of each task."""
+    own = _wide_expansions if data.form == "wide" else _long_expansions
+    expansions, shares = own(data, bank, B, a, intercepts)
+    for j, coupling in enumerate(couplings):
+        expansions.append(_link_expansion(data, bank, B[:, data.n_tasks + j], a, coupling))
+        whole = slice(0, len(expansions[-1].intercept))
+        for task, task_shares in enumerate(shares):
+            task_shares.append(Share(len(expansions) - 1, whole, coupling.factor[task]))
+    unknown: tuple[Share, ...] = ()
+    common = [j for j, coupling in enumerate(couplings) if coupling.is_common]
+    if common:
+        mean = np.mean(intercepts, axis=0)
+        expansions.append(_constant(bank, mean))
+        shared = [shares[0][1 + j] for j in common]
+        unknown = (Share(len(expansions) - 1, slice(0, len(mean)), np.ones(1)), *shared)
+    return TaskFunctions(tuple(expansions), tuple(map(tuple, shares)), len(B), unknown)
+
+
+def _union(rows: Iterable[np.ndarray]) -> np.ndarray:
+    return np.unique(np.concatenate(list(rows)))
+
+
+def _constant(bank: KernelBank, value: np.ndarray) -> Expansion:
+    """The function that is `value` (O,) everywhere."""
+    return Expansion((), np.zeros((len(bank.names), len(value))), value)
+
+
+def _long_expansions(data, bank, B, a, intercepts) -> tuple[list[Expansion], list[list[Share]]]:
+    """One expansion for each task, over its own rows."""
+    expansions = [
+        make_expansion(data.X, rows, bank.kernels, scaling, part, _repeat(B[:, t], part.shape[1]), c)
+        for t, (rows, scaling, part, c) in enumerate(zip(data.rows, bank.scalings, a, intercepts, strict=True))
+    ]
+    return expansions, [[Share(t, slice(0, part.shape[1]), np.ones(1))] for t, part in enumerate(a)]
+
+
+def _wide_expansions(data, bank, B, a, intercepts) -> tuple[list[Expansion], list[list[Share]]]:
+    """One expansion for all tasks, over the rows they share."""
+    ends = np.cumsum([part.shape[1] for part in a]).tolist()
+    outputs = [slice(end - part.shape[1], end) for end, part in zip(ends, a, strict=True)]
+    spread = np.zeros((len(data.X), ends[-1]))
+    for rows, where, part in zip(data.rows, outputs, a, strict=True):
+        spread[rows, where] = part
+    weights = np.hstack([_repeat(B[:, t], part.shape[1]) for t, part in enumerate(a)])
+    every = np.arange(len(data.X))
+    shared = make_expansion(data.X, every, bank.kernels, bank.scalings[0], spread, weights, np.concatenate(intercepts))
+    return [shared], [[Share(0, where, np.ones(1))] for where in outputs]
+
+
+def _link_expansion(
+    data: TaskData, bank: KernelBank, b: np.ndarray, a: Sequence[np.ndarray], coupling: Coupling
+) -> Expansion:
+    """The functions f_r that a coupling's tasks mix: f_r(x) = sum over tasks t, rows i of L[t, r] a_ti k(x, x_ti)."""
+    assert bank.link_scaling is not None
+    weighted = [
+        (coupling.factor[t][np.newaxis, :, np.newaxis] * part[:, np.newaxis, :]).reshape(len(part), -1)
+        for t, part in enumerate(a)
+    ]
+    rows = np.concatenate(data.rows)
+    stacked = np.vstack(weighted)
+    if data.form == "wide":
+        at_rows = np.zeros((len(data.X), stacked.shape[1]))
+        np.add.at(at_rows, rows, stacked)
+        rows, stacked = np.arange(len(data.X)), at_rows
+    width = stacked.shape[1]
+    return make_expansion(data.X, rows, bank.kernels, bank.link_scaling, stacked, _repeat(b, width), np.zeros(width))
+
+
+def _repeat(b: np.ndarray, width: int) -> np.ndarray:
+    return np.repeat(b[:, np.newaxis], width, axis=1)

@@ -1,0 +1,274 @@
+"""What every cross-validated estimator does: search a grid, fit the best candidate, and predict with it."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ..data import read_training
+from ..engines import count_workers
+from ..exceptions import warn_user
+from ..memory import check_memory
+from ..models.parameters import Parameter
+from .folds import Fold, make_folds
+from .grid import Line, make_lines, read_grid
+from .scoring import Scorer, read_scoring
+from .search import SharedGrams, run_search, separate_need, shares_grams, tabulate
+
+SEARCH_PARAMETERS: dict[str, Parameter] = {
+    "grid": Parameter(
+        "dict of lists, or list of such dicts",
+        "Values of the estimator's parameters, as for `GridSearchCV`.",
+        [dict, list],
+    ),
+    "cv": Parameter(
+        "int, or iterable of (training rows, test rows)",
+        "A number of folds, made inside every task and stratified by class; on wide data a row is held out for all "
+        "tasks at once. A class with a single row in a task stays in training.",
+        [Interval(Integral, 2, None, closed="left"), HasMethods("__iter__")],
+    ),
+    "scoring": Parameter(
+        "None, str or callable",
+        "Accuracy or R^2 by default; a name of scikit-learn's; or a callable ``(y, values) -> float``, which for a "
+        "classifier gets decision values, with y True for the second of two classes. Each task's held-out values are "
+        "pooled over the folds and scored, and the mean is taken over the tasks whose score is defined.",
+        [str, callable, None],
+    ),
+    "search_tol": Parameter(
+        "float",
+        "The relative duality gap of candidates, where the estimator's own `tol` is smaller. The last fit keeps to "
+        "`tol`.",
+        [Interval(Real, 0, None, closed="neither")],
+    ),
+    "cache": Parameter(
+        "path, optional",
+        "A folder that keeps every finished line of candidates on every fold: a search that was killed goes on from "
+        "there, if it has the same data, parameters, version of this library and `random_state` (an int). Several "
+        "processes may share one. Kernels that are functions of yours are refused: a change to them would go unnoticed.",
+        [str, PathLike, None],
+    ),
+    "n_jobs": Parameter(
+        "int, optional",
+        "Number of threads over folds and lines of candidates. The result does not depend on it.",
+        [Integral, None],
+    ),
+    "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
+    "verbose": Parameter("int", "1 shows progress and the time left.", ["verbose"]),
+    "callback": Parameter(
+        "callable, optional",
+        "Called with two numbers after each candidate on each fold: how many are done, of how many. (Candidates that are "
+        "the same model count as one.)",
+        [callable, None],
+    ),
+}
+
+SEARCH_ATTRIBUTES: dict[str, tuple[str, str]] = {
+    "cv_results_": (
+        "dict of arrays",
+        "A row for each candidate: `params`, `param_*`, `mean_test_score`, `standard_error` (jackknife over folds), "
+        "`split*_test_score` (a fold alone), `rank_test_score`, `converged`, `seconds` (over all folds; candidates solved "
+        "together share theirs).",
+    ),
+    "best_index_": ("int", "The first candidate with the best score."),
+    "best_params_": ("dict", "Its parameters."),
+    "best_score_": ("float", "Its score."),
+    "best_estimator_": (
+        "estimator",
+        "The model with the best parameters, fitted on all rows. Its fitted attributes (`kernel_weights_` and so on) can "
+        "be asked for here too.",
+    ),
+    "n_splits_": ("int", "Number of folds."),
+    "search_time_": ("float", "Seconds of the search."),
+    "refit_time_": ("float", "Seconds of the last fit."),
+    "n_cached_": ("int", "How many lines of candidates on a fold were found in the cache."),
+}
+
+
+class BaseSearch(MetaEstimatorMixin, BaseEstimator):
+    """A search over the parameters of a model. A subclass says which model, and which grid."""
+
+    cv: Any
+    scoring: Any
+    search_tol: float
+    cache: Any
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+    callback: Any
+
+    __metadata_request__predict: ClassVar = {"split": UNUSED}
+
+    @abstractmethod
+    def make_model(self) -> Any:
+        """Return an unfitted model with the parameters that are not searched."""
+
+    @abstractmethod
+    def make_grid(self) -> Any:
+        """Return the grid of parameters to choose from."""
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
+        """Search the grid, then fit the best candidate on all rows.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight : as for the `fit` of the model
+
+        Returns
+        -------
+        self : object
+        """
+        began, model = time.perf_counter(), self.make_model()
+        classification = is_classifier(model)
+        metric = read_scoring(self.scoring, classification=classification)
+        data = read_training(model, X, y, tasks, sample_weight, classification=classification)
+        candidates, lines, folds, grams = self._prepare(model, data)
+        options = {name: getattr(self, name) for name in ("n_jobs", "verbose", "callback", "cache")}
+        found, self.n_cached_ = run_search(lines, data, folds, grams, **options)
+        scorer = Scorer(data, folds, metric, classification=classification)
+        self.cv_results_ = tabulate(candidates, found, scorer)
+        self.n_splits_ = len(folds)
+        self.search_time_ = time.perf_counter() - began
+        self._choose(candidates)
+        model.set_params(**self.best_params_)
+        specification = model.specification()
+        if grams is None:
+            fitted = specification.plan(data).run(model.run_options())
+        else:
+            fitted = grams.refit(specification, self.best_params_, model.run_options())
+        self.best_estimator_ = model.store(fitted)
+        self.refit_time_ = time.perf_counter() - began - self.search_time_
+        return self
+
+    def estimate_memory(self, X: Any, y: Any, tasks: Any = None) -> int:
+        """Return an upper bound on the bytes that `fit` takes besides the data; nothing is fitted.
+
+        Parameters
+        ----------
+        X, y, tasks : as for `fit`
+
+        Returns
+        -------
+        n_bytes : int
+        """
+        model = self.make_model()
+        data = read_training(model, X, y, tasks, None, classification=is_classifier(model))
+        _, lines, folds, grams = self._prepare(model, data, check=False)
+        if grams is None:
+            return separate_need(lines, data, folds, self.n_jobs).peak
+        return max(grams.need(line.specification, line.params).peak for line in lines)
+
+    def _prepare(
+        self, model: Any, data: Any, check: bool = True
+    ) -> tuple[list[dict[str, Any]], list[Line], list[Fold], SharedGrams | None]:
+        """Read the grid, plan every line once so that errors show early, and check the memory."""
+        candidates = read_grid(model, self.make_grid())
+        folds = make_folds(data, self.cv, classification=is_classifier(model), random_state=self.random_state)
+        lines = make_lines(model, candidates, self.search_tol)
+        if not shares_grams(lines):
+            if check:
+                check_memory(separate_need(lines, data, folds, self.n_jobs))
+            return candidates, lines, folds, None
+        grams = SharedGrams(data, lines, len(folds), count_workers(self.n_jobs))
+        for line in lines:
+            line.specification.plan(data)
+        return candidates, lines, folds, grams
+
+    def _choose(self, candidates: Sequence[dict[str, Any]]) -> None:
+        scores, converged = self.cv_results_["mean_test_score"], self.cv_results_["converged"]
+        if np.isnan(scores).all():
+            raise ValueError("no candidate has a score: no task has held-out rows on which it is defined")
+        self.best_index_ = int(np.nanargmax(scores))
+        self.best_params_ = dict(candidates[self.best_index_])
+        self.best_score_ = float(scores[self.best_index_])
+        if not converged[self.best_index_]:
+            warn_user(
+                f"the best candidate, {self.best_params_}, did not reach search_tol={self.search_tol:g} on every fold; "
+                "raise max_iter or loosen search_tol",
+                ConvergenceWarning,
+            )
+
+    def __getattr__(self, name: str) -> Any:
+        """Return fitted attributes of the best estimator."""
+        if name.endswith("_") and not name.startswith("_") and "best_estimator_" in vars(self):
+            return getattr(self.best_estimator_, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "best_estimator_" in vars(self)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = self.make_model().__sklearn_tags__()
+        for name in ("estimator_type", "classifier_tags", "regressor_tags", "input_tags", "target_tags"):
+            setattr(tags, name, getattr(inner, name))
+        return tags
+
+    def predict(self, X: Any, tasks: Any = None, split: bool = False) -> Any:
+        """Predict with the best estimator.
+
+        Parameters
+        ----------
+        X, tasks, split : as for the `predict` of the model
+
+        Returns
+        -------
+        prediction : array, or Bunch with ``split=True``
+        """
+        return self._best().predict(X, tasks, **({"split": True} if split else {}))
+
+    @available_if(lambda self: hasattr(self.make_model(), "decision_function"))
+    def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
+        """Return the decision values of the best estimator, a classifier.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+
+        Returns
+        -------
+        values : array
+        """
+        return self._best().decision_function(X, tasks)
+
+    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
+        """Return the score of the best estimator: the mean over tasks of accuracy, or R^2.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight : as for `fit`
+
+        Returns
+        -------
+        score : float
+        """
+        return self._best().score(X, y, tasks, sample_weight)
+
+    def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
+        """Return the score of each task.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight : as for `fit`
+
+        Returns
+        -------
+        scores : dict from task to float
+        """
+        return self._best().score_tasks(X, y, tasks, sample_weight)
+
+    def _best(self) -> Any:
+        check_is_fitted(self)
+        return self.best_estimator_

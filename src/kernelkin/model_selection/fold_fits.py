@@ -1,0 +1,134 @@
+"""Solving the problems of a line on the training rows of a fold, and their values at the held-out rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..data import TaskData
+from ..fitting import Fit, FitPlan, Fitted, RunOptions
+from ..fitting.fit import UNFINISHED
+from ..fitting.targets import split_by_task
+from ..grams import RawGrams, held_out
+from ..kernels import FittedKernel
+from ..solvers import Path, Solution
+from .folds import Fold
+from .grid import Line
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The values (q_t, m) of one problem at each task's held-out rows of a fold."""
+
+    values: list[np.ndarray]
+    converged: bool
+    seconds: float
+
+
+class FoldFits(Protocol):
+    """The fits of a fold."""
+
+    def outcomes(self, line: Line) -> Iterator[Outcome]:
+        """Solve the problems of a line, one after the other."""
+        ...
+
+
+class SharedFoldFits:
+    """Fits on slices of Gram matrices that exist already, for lines with the same kernels, scaling and couplings.
+
+    Parameters
+    ----------
+    raw : kernel values among all rows.
+    kernels : the fitted kernels; None where Gram matrices are precomputed.
+    data, fold : all rows, and which of them are training rows.
+    specification : that of a line.
+    """
+
+    def __init__(
+        self,
+        raw: RawGrams,
+        kernels: Sequence[FittedKernel] | None,
+        data: TaskData,
+        fold: Fold,
+        specification: Fit,
+    ) -> None:
+        self.train, self.kernels = data.take(fold.kept), kernels
+        plan = self._plan(specification)
+        if not plan.couplings:
+            raw = replace(raw, linked=None)
+        self.grams, bank = plan.scale(raw.restrict(data, fold.kept), overwrite=True)
+        self.held = held_out(raw, bank, data, fold.kept, fold.held)
+
+    def outcomes(self, line: Line) -> Iterator[Outcome]:
+        first = self._plan(line.specification)
+        problem = first.problem(self.grams)
+        path = None
+        if line.warm:
+            path = Path(problem, first.solver(problem), tol=first.fit.tol, max_iter=first.fit.max_iter)
+        for step in line.steps:
+            began = time.perf_counter()
+            plan = self._plan(step.specification)
+            if path is None:
+                solution = plan.solve(plan.problem(self.grams))
+            else:
+                # In the units of the plans all problems of a line are the same but for mu.
+                solution = plan.units.restore(path.solve(plan.mu, plan.start))
+            values = self._values(plan, solution)
+            yield Outcome(values, solution.status not in UNFINISHED, time.perf_counter() - began)
+
+    def _plan(self, specification: Fit) -> FitPlan:
+        return specification.plan(self.train, self.kernels)
+
+    def _values(self, plan: FitPlan, solution: Solution) -> list[np.ndarray]:
+        a, intercepts = split_by_task(solution.duals, self.train, plan.couplings)
+        return self.held.values(solution.B, a, intercepts, plan.couplings)
+
+
+class SeparateFoldFits:
+    """Fits of models that share nothing: each is planned and run on the training rows, and predicts the others."""
+
+    def __init__(self, data: TaskData, fold: Fold) -> None:
+        self.data, self.fold = data, fold
+        self.train = data.take(fold.kept)
+
+    def outcomes(self, line: Line) -> Iterator[Outcome]:
+        for step in line.steps:
+            began = time.perf_counter()
+            fitted = step.specification.plan(self.train).run(RunOptions(n_jobs=1))
+            converged = not any(issubclass(category, ConvergenceWarning) for _, category in fitted.warnings)
+            yield Outcome(self._values(fitted), converged, time.perf_counter() - began)
+
+    def _values(self, fitted: Fitted) -> list[np.ndarray]:
+        """Evaluate the fitted functions at the held-out rows of each task."""
+        held = [rows[part] for rows, part in zip(self.data.rows, self.fold.held, strict=True)]
+        functions, widths = fitted.attributes["functions_"], self._widths(fitted)
+        if self.data.form == "wide":
+            rows = np.unique(np.concatenate(held))
+            values = functions.values(self._queries(rows), None)
+            return [
+                values[np.searchsorted(rows, part), t, :width]
+                for t, (part, width) in enumerate(zip(held, widths, strict=True))
+            ]
+        codes = np.repeat(np.arange(len(held)), [len(part) for part in held])
+        values = functions.values(self._queries(np.concatenate(held)), codes)
+        ends = np.cumsum([len(part) for part in held])
+        return [part[:, :width] for part, width in zip(np.split(values, ends[:-1]), widths, strict=True)]
+
+    def _queries(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows to predict; precomputed ones of wide data against the training rows alone."""
+        if self.data.X.ndim == 3 and self.data.form == "wide":
+            kept = np.unique(np.concatenate([r[part] for r, part in zip(self.data.rows, self.fold.kept, strict=True)]))
+            return self.data.X[np.ix_(rows, kept)]
+        return self.data.X[rows]
+
+    def _widths(self, fitted: Fitted) -> list[int]:
+        """Return the number of outputs of each task's function."""
+        classes = fitted.attributes.get("task_classes_")
+        if classes is None:
+            return [1] * self.data.n_tasks
+        return [len(known) if len(known) > 2 else 1 for known in classes]

@@ -1,0 +1,195 @@
+"""MK-MTRL with its parameters chosen by cross-validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..models import MKMTRLClassifier, MKMTRLRegressor
+from ..models.parameters import REGRESSION_LOSS, Parameter, describe
+from .base import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS, BaseSearch
+
+# mu stays what it is: with C it makes one parameter, not two.
+DEFAULT_GRID = {"C": np.logspace(-1, 5 / 3, 9), "shrinkage": [0.1, 1.0]}
+
+_GRID = Parameter(
+    "dict of lists, or list of such dicts",
+    'Values of the model\'s parameters to choose from, such as ``{"C": [0.1, 1, 10], "min_rank": [1, 2], "couplings": '
+    '[None, "common"]}``. None: nine values of C from 0.1 to 46, with shrinkage 0.1 and 1. A grid of mu beside C repeats '
+    "itself, for the model depends on ``mu / C**3`` alone.",
+    [dict, list, None],
+)
+_SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}
+
+
+@describe((), SEARCH_ATTRIBUTES, **_SEARCH)
+class MKMTRLClassifierCV(BaseSearch):
+    """`MKMTRLClassifier` with parameters chosen by cross-validation inside the tasks.
+
+    Parameters that the grid does not name are those of the model. All attributes of a fitted `MKMTRLClassifier` can be asked
+    for here too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLClassifierCV
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = MKMTRLClassifierCV(grid={"mu": [0.01, 1e6]}, random_state=0).fit(X, y, tasks=tasks)
+    >>> model.best_params_
+    {'mu': 0.01}
+    >>> model.kernel_weights_.shape
+    (3, 6)
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        mu="scale",
+        couplings=None,
+        prior=None,
+        shrinkage=0.1,
+        min_rank=1.0,
+        evenness=0.0,
+        loss="hinge",
+        class_weight=None,
+        grid=None,
+        cv=5,
+        scoring=None,
+        search_tol=1e-3,
+        cache=None,
+        normalize="trace",
+        unknown_tasks="error",
+        task_column=None,
+        solver="joint",
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.kernels = kernels
+        self.C = C
+        self.mu = mu
+        self.couplings = couplings
+        self.prior = prior
+        self.shrinkage = shrinkage
+        self.min_rank = min_rank
+        self.evenness = evenness
+        self.loss = loss
+        self.class_weight = class_weight
+        self.grid = grid
+        self.cv = cv
+        self.scoring = scoring
+        self.search_tol = search_tol
+        self.cache = cache
+        self.normalize = normalize
+        self.unknown_tasks = unknown_tasks
+        self.task_column = task_column
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def make_model(self) -> MKMTRLClassifier:
+        return MKMTRLClassifier(**_model_parameters(self, MKMTRLClassifier))
+
+    def make_grid(self) -> Any:
+        return DEFAULT_GRID if self.grid is None else self.grid
+
+
+@describe((), SEARCH_ATTRIBUTES, loss=REGRESSION_LOSS, **_SEARCH)
+class MKMTRLRegressorCV(BaseSearch):
+    """`MKMTRLRegressor` with parameters chosen by cross-validation inside the tasks.
+
+    Parameters that the grid does not name are those of the model. All attributes of a fitted `MKMTRLRegressor` can be asked
+    for here too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = MKMTRLRegressorCV(grid={"mu": [1e-3, 1e3]}, cv=3, random_state=0).fit(X, Y)
+    >>> model.best_params_
+    {'mu': 0.001}
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        mu="scale",
+        couplings=None,
+        prior=None,
+        shrinkage=0.1,
+        min_rank=1.0,
+        evenness=0.0,
+        loss="squared",
+        epsilon=0.1,
+        fit_intercept=True,
+        grid=None,
+        cv=5,
+        scoring=None,
+        search_tol=1e-3,
+        cache=None,
+        normalize="trace",
+        unknown_tasks="error",
+        task_column=None,
+        solver="joint",
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.kernels = kernels
+        self.C = C
+        self.mu = mu
+        self.couplings = couplings
+        self.prior = prior
+        self.shrinkage = shrinkage
+        self.min_rank = min_rank
+        self.evenness = evenness
+        self.loss = loss
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.grid = grid
+        self.cv = cv
+        self.scoring = scoring
+        self.search_tol = search_tol
+        self.cache = cache
+        self.normalize = normalize
+        self.unknown_tasks = unknown_tasks
+        self.task_column = task_column
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def make_model(self) -> MKMTRLRegressor:
+        return MKMTRLRegressor(**_model_parameters(self, MKMTRLRegressor))
+
+    def make_grid(self) -> Any:
+        return DEFAULT_GRID if self.grid is None else self.grid
+
+
+def _model_parameters(search: Any, model: type) -> dict[str, Any]:
+    """Return the parameters of the model; progress and callbacks are those of the search."""
+    shared = set(search.get_params(deep=False)) - {"callback", "verbose"}
+    return {name: getattr(search, name) for name in model().get_params(deep=False) if name in shared}

@@ -1,0 +1,261 @@
+"""What every estimator does: read the data, plan, check the memory, run; then predict and score."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, clone, is_classifier
+from sklearn.utils import Bunch
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from ..data import Queries, TaskData, read_queries, read_training
+from ..engines import count_workers
+from ..exceptions import warn_user
+from ..fitting import Fitted, RunOptions, Specification
+from ..functions import TaskFunctions
+from ..kernels import is_precomputed
+from ..memory import check_memory, check_square
+from ..penalties import Relation
+from .classes import decision_values, predicted_classes
+from .scoring import score_each_task
+
+# Set while the data are read, before a fit.
+_INPUT_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
+
+
+class MultiTaskEstimator(BaseEstimator):
+    """An estimator of many tasks. A subclass has parameters, and says by `specification` what they mean."""
+
+    task_column: Any
+    tasks_: np.ndarray
+    functions_: Any
+
+    __metadata_request__predict: ClassVar = {"split": UNUSED}
+
+    @abstractmethod
+    def specification(self) -> Specification:
+        """Return what this estimator fits, as its parameters say; data are not needed."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the functions of all tasks from their rows.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n, d); (n, n, K) with ``kernels="precomputed"``
+            The rows of all tasks.
+        y : array of shape (n,), or (n, T) with NaN for missing labels
+            Targets. With two dimensions every column is a task on the same rows.
+        tasks : array of shape (n,), optional
+            The task of each row; any labels. Not needed with `task_column`, with wide y, or for one task.
+        sample_weight : array of shape (n,), optional
+            Weights of rows; weighting a row by 2 equals repeating it. (Two-stage models also draw pairs by them.)
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where data or parameters are not valid. Messages name the array, the column, the task or the parameter.
+        GramMemoryError
+            Where the fit would need more memory than there is, or than ``KERNELKIN_MEMORY_GIB`` allows.
+        """
+        data = self._read(X, y, tasks, sample_weight)
+        plan = self.specification().plan(data)
+        options = self.run_options()
+        check_memory(plan.memory(count_workers(options.n_jobs)))
+        return self.store(plan.run(options))
+
+    def store(self, fitted: Fitted) -> Self:
+        """Take over what a fit has left behind, and show its warnings."""
+        stale = [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]
+        for name in stale:
+            if name not in _INPUT_ATTRIBUTES:
+                delattr(self, name)
+        for name, value in fitted.attributes.items():
+            setattr(self, name, value)
+        for message, category in fitted.warnings:
+            warn_user(f"{type(self).__name__}: {message}", category)
+        return self
+
+    def estimate_memory(self, X: Any, y: Any, tasks: Any = None) -> int:
+        """Return an upper bound on the bytes that `fit` takes besides the data; nothing is fitted.
+
+        `fit` refuses to start where this is more than the memory that is available (to the machine, the control group
+        and the process), or than the environment variable ``KERNELKIN_MEMORY_GIB`` allows.
+
+        Parameters
+        ----------
+        X, y, tasks : as for `fit`
+
+        Returns
+        -------
+        n_bytes : int
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelkin import MKMTRLRegressor
+        >>> X, Y = np.random.default_rng(0).normal(size=(1000, 3)), np.zeros((1000, 4))
+        >>> MKMTRLRegressor().estimate_memory(X, Y) < 2**28
+        True
+        """
+        model = clone(self)
+        plan = model.specification().plan(model._read(X, y, tasks, None))
+        return plan.memory(count_workers(getattr(self, "n_jobs", None))).peak
+
+    def predict(self, X: Any, tasks: Any = None, split: bool = False) -> Any:
+        """Predict targets or class labels.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (q, d); (q, n, K) with ``kernels="precomputed"``
+        tasks : array of shape (q,), optional
+            The task of each row, as in `fit`.
+        split : bool, default False
+            Whether to return also what each kernel contributes.
+
+        Returns
+        -------
+        prediction : array of shape (q,), or (q, T) where the model was fitted on wide data
+            With ``split=True``, a Bunch: `prediction`; `parts` (q, K), or (q, T, K) on wide data, what each kernel adds
+            to the value behind the prediction (one axis more where a task has more than two classes); with couplings
+            `own`, and `shared` by the name of each coupling, the same for the tasks' own parts and those they share;
+            `intercept`; `kernels`, their names. Parts and intercept sum to the value of a regressor, or of the
+            `decision_function`.
+        """
+        queries = self._read_queries(X, tasks)
+        return self._split(queries) if split else self._predict(queries)
+
+    def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
+        """Return the score of each task: accuracy for a classifier, R^2 for a regressor.
+
+        Tasks without rows in X are left out; R^2 of a single row is NaN.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight : as for `fit`
+
+        Returns
+        -------
+        scores : dict from task to float
+        """
+        queries = self._read_queries(X, tasks)
+        return score_each_task(self, queries, y, self._predict(queries), sample_weight)
+
+    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
+        """Return the mean over tasks of `score_tasks`, leaving out tasks whose score is undefined.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight : as for `fit`
+
+        Returns
+        -------
+        score : float
+        """
+        scores = list(self.score_tasks(X, y, tasks, sample_weight).values())
+        return float(np.nanmean(scores)) if np.isfinite(scores).any() else float("nan")
+
+    @property
+    def task_relationship_(self) -> np.ndarray:
+        """Omega (T, T), of trace one; computed when it is asked for."""
+        relation = self._relation()
+        check_square(len(self.tasks_), "task_relationship_", "use `relation_`, which has its factors")
+        return relation.matrix() / relation.trace()
+
+    @property
+    def task_correlation_(self) -> np.ndarray:
+        """Omega (T, T) scaled to unit diagonal; computed when it is asked for."""
+        Omega = self.task_relationship_
+        root = np.sqrt(np.maximum(np.diag(Omega), np.finfo(float).tiny))
+        np.divide(Omega, root, out=Omega)
+        return np.divide(Omega, root[:, np.newaxis], out=Omega)
+
+    def _relation(self) -> Relation:
+        if "relation_" not in vars(self):
+            raise AttributeError(f"this {type(self).__name__} has no relationship of tasks; is it fitted?")
+        return vars(self)["relation_"]
+
+    def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskData:
+        return read_training(self, X, y, tasks, sample_weight, classification=is_classifier(self))
+
+    def _read_queries(self, X: Any, tasks: Any) -> Queries:
+        check_is_fitted(self)
+        return read_queries(self, X, tasks, getattr(self, "unknown_tasks", "error") == "common")
+
+    def _predict(self, queries: Queries) -> np.ndarray:
+        """Return predictions (q,) for rows with a task, (q, T) for wide data."""
+        if is_classifier(self):
+            return predicted_classes(self, queries)
+        return self.functions_.values(queries.X, queries.codes)[..., 0]
+
+    def _split(self, queries: Queries) -> Bunch:
+        functions = self.functions_
+        if not isinstance(functions, TaskFunctions):
+            raise ValueError(f"{type(self).__name__} has no kernels: split=True has nothing to split")
+        where = queries.X, queries.codes
+        bunch = Bunch(
+            prediction=self._predict(queries),
+            parts=_squeeze(functions.parts(*where)),
+            intercept=_squeeze(functions.intercepts(*where)),
+            kernels=vars(self)["kernel_names_"],
+        )
+        couplings = vars(self).get("couplings_", ())
+        if couplings:
+            parts = [_squeeze(functions.parts(*where, only=j)) for j in range(1 + len(couplings))]
+            bunch.own = parts[0]
+            bunch.shared = {coupling.name: part for coupling, part in zip(couplings, parts[1:], strict=True)}
+        return bunch
+
+    def run_options(self) -> RunOptions:
+        """Return how this estimator runs a fit."""
+        return RunOptions(getattr(self, "n_jobs", None), getattr(self, "verbose", 0), getattr(self, "callback", None))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        precomputed = is_precomputed(getattr(self, "kernels", None))
+        tags.input_tags.pairwise = precomputed
+        tags.input_tags.three_d_array = precomputed
+        return tags
+
+
+class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
+    """An estimator whose tasks have classes."""
+
+    # That of scikit-learn's mixin knows no tasks.
+    score = MultiTaskEstimator.score
+
+    def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
+        """Return how far each row is on the side of each class.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+
+        Returns
+        -------
+        values : array
+            (q,) where all tasks have the same two classes, positive for the second one; otherwise (q, n_classes) in the
+            order of `classes_`, -inf for classes that a row's task does not have. On wide data (q, T) where every task
+            has two classes, else (q, T, n_classes).
+        """
+        return decision_values(self, self._read_queries(X, tasks))
+
+
+class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
+    """An estimator whose tasks have real targets."""
+
+    # That of scikit-learn's mixin knows no tasks.
+    score = MultiTaskEstimator.score
+
+
+def _squeeze(values: np.ndarray) -> np.ndarray:
+    """Drop the axis of outputs, where there is one output."""
+    return values[..., 0] if values.shape[-1] == 1 else values

@@ -1,0 +1,173 @@
+"""A model put together from a loss, a penalty and a solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils import ClassifierTags, RegressorTags
+from sklearn.utils.metaestimators import available_if
+
+from ..fitting import Classification, Fit, Regression, Shape, Targets
+from ..penalties import LpPenalty, MixedNorm, Penalty, SharedLpPenalty, SimplexPenalty
+from .base import MultiTaskEstimator
+from .classes import decision_values
+from .mkmtrl import relation_penalty
+from .parameters import CLASSES, COUPLED, KERNEL_MACHINE, Parameter, describe
+
+LOSSES: dict[str, Targets] = {
+    "hinge": Classification("hinge"),
+    "squared": Regression("squared"),
+    "epsilon_insensitive": Regression("epsilon_insensitive"),
+}
+
+# Penalties by name, with the numbers that their own classes have by default.
+NAMED_PENALTIES: dict[str, Callable[[Shape], Penalty | MixedNorm]] = {
+    "relation": relation_penalty,
+    "lp": lambda shape: LpPenalty(),
+    "shared": lambda shape: SharedLpPenalty(shape.n_components),
+    "simplex": lambda shape: SimplexPenalty(shape.n_components),
+    "mixed": lambda shape: MixedNorm(),
+}
+
+HOMOGENEOUS = ("relation", "lp", "shared")
+
+
+@describe(
+    (*KERNEL_MACHINE, *CLASSES, *COUPLED),
+    loss=Parameter(
+        '{"hinge", "squared", "epsilon_insensitive"}, Classification or Regression',
+        '"hinge" makes a classifier, the others a regressor. `Classification(loss, class_weight)` and '
+        "`Regression(loss, epsilon, fit_intercept)` of `kernelkin.fitting` have all options.",
+    ),
+    penalty=Parameter(
+        '{"relation", "lp", "shared", "simplex", "mixed"}, penalty or callable',
+        "The term on the kernel weights B (K, J): a name, a penalty (any object with the methods of "
+        "`kernelkin.penalties.Penalty`), or a callable from a `Shape` (`n_kernels`, `n_tasks`, `n_couplings`) to one.",
+    ),
+    solver=Parameter(
+        "str, solver or None",
+        "A name or an instance of `kernelkin.solvers`, or any object with `init` and `step`. None: the solver that suits "
+        "the problem.",
+    ),
+)
+class MultiTaskKernelEstimator(MultiTaskEstimator):
+    """A model of your own: kernel machines with a loss, a penalty on the kernel weights, and a solver.
+
+    Every solution comes with the same certificate as those of the models of this library.
+
+    Examples
+    --------
+    Sparse weights in each task (the 1-norm), without a class for it:
+
+    >>> import numpy as np
+    >>> from kernelkin import MultiTaskKernelEstimator
+    >>> from kernelkin.penalties import LpPenalty
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = MultiTaskKernelEstimator(loss="squared", penalty=LpPenalty(p=1), C=10).fit(X, Y)
+    >>> bool(model.duality_gap_ <= 1e-3 * model.objective_)
+    True
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        loss="squared",
+        penalty="relation",
+        solver=None,
+        C=1.0,
+        mu="scale",
+        couplings=None,
+        normalize="trace",
+        unknown_tasks="error",
+        task_column=None,
+        init=None,
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.kernels = kernels
+        self.loss = loss
+        self.penalty = penalty
+        self.solver = solver
+        self.C = C
+        self.mu = mu
+        self.couplings = couplings
+        self.normalize = normalize
+        self.unknown_tasks = unknown_tasks
+        self.task_column = task_column
+        self.init = init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def specification(self) -> Fit:
+        return Fit(
+            targets=_read_loss(self.loss),
+            penalty=_read_penalty(self.penalty),
+            has_path=isinstance(self.penalty, str) and self.penalty in HOMOGENEOUS,
+            kernels=self.kernels,
+            C=self.C,
+            mu=self.mu,
+            couplings=self.couplings,
+            normalize=self.normalize,
+            unknown_tasks=self.unknown_tasks,
+            solver=self.solver,
+            init=self.init,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+
+    @available_if(lambda self: isinstance(_read_loss(self.loss), Classification))
+    def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
+        """Return decision values, as those of `MKMTRLClassifier`, where the loss makes a classifier.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+
+        Returns
+        -------
+        values : array of shape (q,) or (q, n_classes); on wide data with an axis of tasks after the first
+        """
+        return decision_values(self, self._read_queries(X, tasks))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if isinstance(_read_loss(self.loss), Classification):
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        else:
+            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        tags.target_tags.required = True
+        return tags
+
+
+def _read_loss(loss: Any) -> Targets:
+    if isinstance(loss, str) and loss in LOSSES:
+        return LOSSES[loss]
+    if isinstance(loss, Classification | Regression):
+        return loss
+    raise ValueError(
+        f"loss must be one of {', '.join(map(repr, LOSSES))}, a Classification or a Regression, got {loss!r}"
+    )
+
+
+def _read_penalty(penalty: Any) -> Callable[[Shape], Penalty | MixedNorm]:
+    if isinstance(penalty, str) and penalty in NAMED_PENALTIES:
+        return NAMED_PENALTIES[penalty]
+    if isinstance(penalty, MixedNorm) or hasattr(penalty, "value_and_gradient"):
+        return lambda shape: penalty
+    if callable(penalty):
+        return penalty
+    raise ValueError(
+        f"penalty must be one of {', '.join(map(repr, NAMED_PENALTIES))}, a penalty, or a callable that returns one, "
+        f"got {penalty!r}"
+    )

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..parallel import Each, serially
+from ..engines import Each, serially
 from .stack import GramStack, half_forms
 
 # Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.

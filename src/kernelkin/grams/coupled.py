@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from ..couplings import Coupling, connected_tasks
-from ..parallel import Each, serially
+from ..engines import Each, serially
 from .blocks import BlockLowRank
 from .collections import Grams
 from .lowrank import LowRankKernels

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..parallel import Each, serially
+from ..engines import Each, serially
 
 # Work on a stack is cut into pieces of a fixed size, not of a size that depends on the number of threads, so that every
 # sum is added up in the same order whatever `n_jobs` is. A piece of a product stays in cache, and a block of rows does.

@@ -21,7 +21,7 @@ from kernelkin.data import read_training
 from kernelkin.estimators.two_stage.pairs import PairCenter, PairSource
 from kernelkin.grams.rows import RowKernels
 from kernelkin.kernels import fit_kernels
-from kernelkin.parallel import Workers
+from kernelkin.engines import Workers
 from kernelkin.solvers.online import Online, OnlineRun, OnlineState
 
 

@@ -1,4 +1,4 @@
-"""Small random multi-task problems on which solvers and the objective are tested."""
+"""Small random multi-task problems on which penalties, problems and solvers are tested."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import numpy as np
 
 from kernelkin.grams import GramStack, TaskGrams
 from kernelkin.learners import SVM, SVR, Machine, Ridge
-from kernelkin.objective import Objective
-from kernelkin.parallel import Workers
-from kernelkin.solvers import Run
+from kernelkin.problems import Problem
 
 LOSSES = {"hinge": SVM(), "squared": Ridge(), "epsilon_insensitive": SVR(0.1)}
 
@@ -38,13 +36,7 @@ def make_machine(y, C, fit_intercept=True):
     return Machine(y.copy(), np.full(y.shape, float(C)), np.zeros(len(y), dtype=np.intp), int(fit_intercept))
 
 
-def make_objective(stacks, ys, loss, penalty, C=1.0, mu=1.0, fit_intercept=True):
+def make_problem(stacks, ys, loss, penalty, C=1.0, mu=1.0, fit_intercept=True):
     grams = TaskGrams([GramStack(stack) for stack in stacks])
-    return Objective(grams, [make_machine(y, C, fit_intercept) for y in ys], LOSSES[loss], penalty, mu)
+    return Problem(grams, [make_machine(y, C, fit_intercept) for y in ys], LOSSES[loss], penalty, mu)
 
-
-def solve(objective, solver, tol=1e-3, B=None, max_iter=500, **watch):
-    """The solution, and the run that led to it; on one thread, which suits problems of this size."""
-    with Workers(1) as workers:
-        run = Run(objective, tol, each=workers.map, **watch)
-        return solver.minimise(run, B, max_iter), run

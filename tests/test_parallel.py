@@ -5,7 +5,7 @@ import threading
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from kernelkin.parallel import Workers, serially
+from kernelkin.engines import Workers, serially
 
 
 @pytest.fixture(params=[None, 1, 2, 3])

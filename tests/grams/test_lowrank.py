@@ -9,7 +9,7 @@ from kernelkin.grams.coupled import FactorStack
 from kernelkin.grams.heldout import FactorCross
 from kernelkin.grams.lowrank import low_rank_kernels
 from kernelkin.kernels import evaluate, fit_kernels, fit_scaling
-from kernelkin.parallel import serially
+from kernelkin.engines import serially
 
 
 def read(X):

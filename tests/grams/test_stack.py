@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelkin.grams import GramStack
-from kernelkin.parallel import Workers
+from kernelkin.engines import Workers
 
 
 def random_stack(K=4, n=30, dtype=np.float64, seed=0):

@@ -1,12 +1,29 @@
-"""Penalties on the kernel weights B: value, gradient, bound and relation of each."""
+"""Penalties on the kernel weights B, and norms of the functions themselves."""
 
 from .base import Penalty
+from .factors import Relation, effective_rank
+from .indicators import FixedWeights, SimplexPenalty
 from .lp import LpPenalty
-from .relation import RelationPenalty, effective_rank
+from .norms import NORMS, FunctionNorm, MixedNorm, SpectralNorm
+from .relation import RelationPenalty
 from .shared import SharedLpPenalty
 
 PENALTIES: dict[str, type[Penalty]] = {
-    penalty.name: penalty for penalty in (RelationPenalty, LpPenalty, SharedLpPenalty)
+    penalty.name: penalty for penalty in (RelationPenalty, LpPenalty, SharedLpPenalty, FixedWeights, SimplexPenalty)
 }
 
-__all__ = ["PENALTIES", "LpPenalty", "Penalty", "RelationPenalty", "SharedLpPenalty", "effective_rank"]
+__all__ = [
+    "NORMS",
+    "PENALTIES",
+    "FixedWeights",
+    "FunctionNorm",
+    "LpPenalty",
+    "MixedNorm",
+    "Penalty",
+    "Relation",
+    "RelationPenalty",
+    "SharedLpPenalty",
+    "SimplexPenalty",
+    "SpectralNorm",
+    "effective_rank",
+]

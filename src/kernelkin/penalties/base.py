@@ -1,4 +1,4 @@
-"""The role a penalty plays: one convex term on the kernel weights."""
+"""The protocol of a penalty: one convex term on the kernel weights."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .factors import Relation
+
 Array = NDArray[np.float64]
 
 
 class Penalty(Protocol):
-    """A penalty R on kernel weights B (K, J) >= 0, homogeneous of degree two.
+    """A penalty R on kernel weights B (K, J) >= 0: homogeneous of degree two, or the indicator of a set of weights.
 
-    A penalty states its value with its gradient, its bound and its relation; the rest has defaults that suit a smooth
-    penalty on all entries of B. Solvers move the *free* variables, which `expand` maps linearly to B.
+    A penalty defines its value with its gradient, its bound and its relation; the rest has defaults that suit a smooth
+    penalty on all entries of B. Solvers optimise the *free* variables, which `expand` maps linearly to B.
     """
 
     name: ClassVar[str]
+    # Whether R is 0 on a set of weights and infinite elsewhere, so that its strength does not matter.
+    is_indicator: ClassVar[bool] = False
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
         """R(B), and the gradient (K, J) of R/2 at B (K, J)."""
@@ -31,8 +35,8 @@ class Penalty(Protocol):
         """
         ...
 
-    def relation(self, B: Array) -> Array:
-        """Relationship Omega (J, J) of the components at B (K, J)."""
+    def relation(self, B: Array) -> Relation:
+        """Relationship Omega of the J components at B (K, J)."""
         ...
 
     def value(self, B: Array) -> float:
@@ -42,6 +46,13 @@ class Penalty(Protocol):
     def gradient(self, B: Array) -> Array:
         """Gradient (K, J) of R/2 at B (K, J)."""
         return self.value_and_gradient(B)[1]
+
+    def cost(self, B: Array, mu: float) -> float:
+        """(mu/2) R(B), for B (K, J), also where R(B) itself would underflow or overflow."""
+        size = float(B.max(initial=0.0))
+        if size == 0.0 or self.is_indicator:
+            return self.value(B)
+        return half_square(size, 1.0 / mu) * self.value(B / size)
 
     def ladder(self) -> Sequence[Penalty]:
         """Penalties to solve in turn, each from the last one's solution: the smoothest first, this one at the end."""
@@ -63,3 +74,9 @@ class Penalty(Protocol):
     def pull(self, G: Array) -> Array:
         """Gradient in the free variables of a gradient G (K, J) in B; the adjoint of `expand`."""
         return G
+
+
+def half_square(x: float, mu: float) -> float:
+    """x^2 / (2 mu), without overflow or underflow on the way."""
+    root = x / np.sqrt(mu)
+    return 0.5 * root * root

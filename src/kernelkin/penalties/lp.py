@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from .base import Array, Penalty
+from .base import Array, Penalty, half_square
+from .factors import Relation
 
 
 def check_power(p: float) -> float:
@@ -37,6 +38,15 @@ def norm_gradients(X: Array, norms: Array, p: float) -> Array:
     return norms * (X / np.where(norms > 0, norms, 1.0)) ** (p - 1)
 
 
+def half_square_norm(x: Array, mu: float) -> float:
+    """|x|^2 / (2 mu) of x (J,) >= 0, without overflow or underflow on the way."""
+    top = float(x.max(initial=0.0))
+    if top == 0.0:
+        return 0.0
+    relative = x / top
+    return half_square(top, mu) * float(relative @ relative)
+
+
 class LpPenalty(Penalty):
     """R(B) = sum over components j of |b_j|_p^2.
 
@@ -58,10 +68,8 @@ class LpPenalty(Penalty):
 
     def bound(self, Q: Array, B: Array, mu: float) -> float:
         """Minimum over B' >= 0 of (mu/2) R(B') - <B', Q>: exact, so B is not used."""
-        norms = column_norms(Q, dual_power(self.p))
-        return -float(norms @ norms) / (2 * mu)
+        return -half_square_norm(column_norms(Q, dual_power(self.p)), mu)
 
-    def relation(self, B: Array) -> Array:
-        """I/J (J, J): the components are unrelated."""
-        J = B.shape[1]
-        return np.eye(J) / J
+    def relation(self, B: Array) -> Relation:
+        """I/J: the components are unrelated."""
+        return Relation.unrelated(B.shape[1])

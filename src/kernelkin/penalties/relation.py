@@ -8,23 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from .base import Array, Penalty
+from ..decompositions import eigh, eigvalsh, svd
+from .base import Array, Penalty, half_square
+from .factors import Relation
 
 # Shrinkages on the way down to none.
 RUNGS = (1e-1, 1e-2, 1e-3, 1e-4)
 # A fixed-Omega step needs an inverse also where Omega is singular: its eigenvalues are at least this much of the mean
 # one. Rounding in the inverse costs what a smaller number would gain.
 FLOOR = 1e-8
-
-
-def effective_rank(B: Array) -> float:
-    """Exponential of the entropy of the normalised singular values of B (K, J); 0 for B = 0."""
-    s = np.linalg.svd(B, compute_uv=False)
-    if s[0] == 0:
-        return 0.0
-    share = s / s.sum()
-    share = share[share > 0]
-    return float(np.exp(-(share * np.log(share)).sum()))
 
 
 def water_fill(s: Array, n: int, low: float, high: float) -> tuple[Array, float]:
@@ -70,7 +62,7 @@ def _prior_roots(prior: Array, n: int) -> tuple[Array, Array]:
     asymmetry = np.abs(prior - prior.T).max()
     if asymmetry > 1e-8 * np.abs(prior).max():
         raise ValueError(f"prior is not symmetric: entries differ from their mirror image by up to {asymmetry:.3g}")
-    values, vectors = np.linalg.eigh((prior + prior.T) / 2)
+    values, vectors = eigh((prior + prior.T) / 2)
     if values[0] <= n * np.finfo(np.float64).eps * values[-1]:
         raise ValueError(f"prior is not positive definite: its smallest eigenvalue is {values[0]:.3g}")
     roots = np.sqrt(values / values.mean())
@@ -139,16 +131,16 @@ class RelationPenalty(Penalty):
         # Any M >= Q gives a bound. At a minimiser mu inv(Gamma) B inv(Omega) is one, and the best.
         U, s, Vt = self._spectrum(B)
         candidates = [Q, *(np.maximum(Q, mu * self._gradient(U, rung._slopes(s), Vt)) for rung in self.ladder())]
-        return -min(map(self._energy, candidates)) / (2 * mu)
+        return -min(self._half_energy(M, mu) for M in candidates)
 
-    def relation(self, B: Array) -> Array:
-        """Minimising Omega (J, J) at B (K, J); of trace 1 if the prior is the identity (tr Psi = 1 always)."""
+    def relation(self, B: Array) -> Relation:
+        """Minimising Omega at B (K, J); of trace 1 if the prior is the identity (tr Psi = 1 always)."""
         _, s, Vt = self._spectrum(B)
         tau, rest = self._fill(s)
-        return self._assemble(tau, rest, Vt, root=0) / self.n_components
+        return self._assemble(tau / self.n_components, rest / self.n_components, Vt, root=0)
 
-    def inverse_relation(self, B: Array) -> Array:
-        """inv(Omega) (J, J) at B (K, J), for steps that hold Omega fixed.
+    def inverse_relation(self, B: Array) -> Relation:
+        """inv(Omega) at B (K, J), for steps that hold Omega fixed.
 
         A singular Omega is first moved by about 1e-8 into the interior of the feasible set.
         """
@@ -156,7 +148,8 @@ class RelationPenalty(Penalty):
         tau, rest = self._fill(s)
         tau, rest = np.maximum(tau, FLOOR), max(rest, FLOOR)
         excess = (tau.sum() + (self.n_components - len(s)) * rest) / self.n_components
-        return self._assemble(excess / tau, excess / rest, Vt, root=1) * self.n_components
+        excess *= self.n_components
+        return self._assemble(excess / tau, excess / rest, Vt, root=1)
 
     def ladder(self) -> Sequence[RelationPenalty]:
         """Penalties of falling shrinkage, down to this one if it has none and is not smooth."""
@@ -176,7 +169,7 @@ class RelationPenalty(Penalty):
         """Thin singular value decomposition of Bh = Gamma^(-1/2) B inv(A) (K, J): r non-zero values, U (K, r), V'."""
         Bh = self._even(B if self._roots is None else B @ self._roots[1], -0.5)
         # Of the transpose: K is often much smaller than J, and tall matrices are decomposed faster than wide ones.
-        V, s, Ut = np.linalg.svd(Bh.T, full_matrices=False)
+        V, s, Ut = svd(Bh.T)
         r = int(np.count_nonzero(s > max(B.shape) * np.finfo(np.float64).eps * s[0]))
         return Ut[:r].T, s[:r], V[:, :r].T
 
@@ -202,23 +195,25 @@ class RelationPenalty(Penalty):
         gradient = self._even((U * slopes) @ Vt, -0.5)
         return gradient if self._roots is None else gradient @ self._roots[1]
 
-    def _assemble(self, values: Array, rest: float, Vt: Array, root: int) -> Array:
-        """Symmetric matrix (J, J) with `values` (r,) on the rows of V' (r, J) and `rest` elsewhere, between roots."""
+    def _assemble(self, values: Array, rest: float, Vt: Array, root: int) -> Relation:
+        """Relation with `values` (r,) on the rows of V' (r, J) and `rest` elsewhere, between roots of the prior."""
         # Where there is nothing elsewhere, its value may be so large that its rounding would show.
         rest = rest if len(Vt) < self.n_components else 0.0
-        X = (Vt.T * (values - rest)) @ Vt
-        X[np.diag_indices_from(X)] += rest
-        if self._roots is not None:
-            X = self._roots[root] @ X @ self._roots[root]
-        X = X + X.T
-        X *= 0.5
-        return X
+        return Relation(Vt.T, values, rest, None if self._roots is None else self._roots[root])
+
+    def _half_energy(self, M: Array, mu: float) -> float:
+        """Maximum over Omega of tr(Gamma M Omega M') / (2 mu), for M (K, J)."""
+        top = float(M.max(initial=0.0))
+        if top == 0.0:
+            return 0.0
+        # Relative to the largest entry: the squares of small ones would underflow, and the bound be false.
+        return half_square(top, mu) * self._energy(M / top)
 
     def _energy(self, M: Array) -> float:
         """Maximum over Omega of tr(Gamma M Omega M'), for M (K, J)."""
         Mh = self._even(M if self._roots is None else M @ self._roots[0], 0.5)
         gram = Mh @ Mh.T if len(Mh) < self.n_components else Mh.T @ Mh
-        squares = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0)
+        squares = np.maximum(eigvalsh(gram)[::-1], 0.0)
         # Greedy: the floor to all, and what is left to the largest, up to the cap.
         J, low = self.n_components, self.shrinkage
         step = J / self.min_rank - low

@@ -7,7 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from .base import Array, Penalty
-from .lp import check_power, column_norms, dual_power, norm_gradients
+from .factors import Relation
+from .lp import check_power, column_norms, dual_power, half_square_norm, norm_gradients
 
 
 class SharedLpPenalty(Penalty):
@@ -41,12 +42,11 @@ class SharedLpPenalty(Penalty):
 
     def bound(self, Q: Array, B: Array, mu: float) -> float:
         """Minimum over B' >= 0 of (mu/2) R(B') - <B', Q>: exact, so B is not used."""
-        norm = column_norms(self.pull(Q), dual_power(self.p))
-        return -float(norm @ norm) / (2 * mu)
+        return -half_square_norm(column_norms(self.pull(Q), dual_power(self.p)), mu)
 
-    def relation(self, B: Array) -> Array:
-        """11'/J (J, J): the components are one."""
-        return np.full((self.n_components, self.n_components), 1 / self.n_components)
+    def relation(self, B: Array) -> Relation:
+        """11'/J: the components are one."""
+        return Relation.identical(self.n_components)
 
     def free(self, B: Array) -> Array:
         """Shared weights (K, 1) of B (K, J)."""

@@ -1,9 +1,34 @@
-"""Ways to minimise an objective; each returns one `Solution`."""
+"""Ways to minimise a problem: `solve` runs any of them and returns one `Solution`."""
 
 from .alternating import Alternating
-from .base import Iterate, Run, Solution, Solver, Status
+from .base import Iterate, Progress, Solution, Solver, State, Status
+from .driver import solve
 from .joint import Joint
+from .one_evaluation import OneEvaluation
+from .path import Path
+from .registry import SOLVERS, can_solve, default_solver, find_solver
+from .simplex import SimplexDescent
+from .spectral import SpectralAlternation, SpectralDescent
+from .stochastic import StochasticApproximation
 
-SOLVERS: dict[str, type] = {solver.name: solver for solver in (Joint, Alternating)}
-
-__all__ = ["SOLVERS", "Alternating", "Iterate", "Joint", "Run", "Solution", "Solver", "Status"]
+__all__ = [
+    "SOLVERS",
+    "Alternating",
+    "Iterate",
+    "Joint",
+    "OneEvaluation",
+    "Path",
+    "Progress",
+    "SimplexDescent",
+    "Solution",
+    "Solver",
+    "SpectralAlternation",
+    "SpectralDescent",
+    "State",
+    "Status",
+    "StochasticApproximation",
+    "can_solve",
+    "default_solver",
+    "find_solver",
+    "solve",
+]

@@ -1,32 +1,78 @@
 """The paper's Algorithm 1: machines and kernel weights in turn for a fixed relationship, then the relationship.
 
-Kept as written, for comparison; what the program of the paper's authors does besides is in `experiments.authors`. With
-Newton or FISTA steps the objective never rises; how far the end is from the optimum, the duality gap tells.
+Kept as written, for comparison; what the program of the paper's authors does besides is in the experiments. With
+Newton or FISTA steps the objective never rises; the duality gap bounds how far the end is from the optimum.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
+from ..decompositions import singular_values
 from ..penalties import RelationPenalty
-from .base import Finished, Run, Solution, Status, uniform_start
+from ..problems import Evaluation, Problem
+from .base import Progress, Solver, State, Status
+from .scale import suitable_scale
 from .weight_steps import WEIGHT_STEPS
 
 # Added to B'B before its root is taken, relative to its size at the start, where no shrinkage keeps Omega invertible.
 _RIDGE = 1e-8
+# Evaluations that may be spent on the scale of the start.
+_ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Alternating:
-    """Algorithm 1 of the paper.
+class FixedRelation:
+    """Omega (J, J), its inverse P, and the ridge it was made with."""
+
+    Omega: np.ndarray
+    P: np.ndarray
+    ridge: float
+
+    @classmethod
+    def best(cls, penalty: RelationPenalty, B: np.ndarray, ridge: float) -> FixedRelation:
+        """The best relation for B. A ridge r on B'B is the same as sqrt(r) I appended to the rows of B."""
+        padded = np.vstack([B, np.sqrt(ridge) * np.eye(B.shape[1])])
+        return cls(penalty.relation(padded).matrix(), penalty.inverse_relation(padded).matrix(), ridge)
+
+    def penalty(self, B: np.ndarray) -> float:
+        """tr(B P B') + ridge tr(P): the penalty at this relation, which is never below R(B)."""
+        return float(np.einsum("kt,ts,ks->", B, self.P, B) + self.ridge * np.trace(self.P))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlternatingState(State):
+    """Where the solver is.
+
+    Attributes
+    ----------
+    phase : what the next evaluation is for: to find the scale of the start, to move B, or to end the run.
+    relation : the relation that is held.
+    ridge : what the next relations are made with.
+    before : B at the last change of the relation.
+    inner : steps of B since then.
+    rounds : evaluations left for the scale of the start.
+    """
+
+    phase: Literal["scale", "move", "end"]
+    relation: FixedRelation
+    ridge: float
+    before: np.ndarray
+    inner: int = 0
+    rounds: int = _ROUNDS
+
+
+@dataclass(frozen=True)
+class Alternating(Solver):
+    """Algorithm 1 of the paper. An iteration is a change of Omega.
 
     Parameters
     ----------
-    step : how B is moved for fixed machines and Omega: "newton", "fista" or "closed_form" (the paper's eq. 8).
-    inner_iter : how often machines and B alternate before Omega is moved.
+    weight_step : how B is moved for fixed machines and Omega: "newton", "fista" or "closed_form" (the paper's eq. 8).
+    inner_iter : how often machines and B alternate before Omega is changed.
     change : stop when no weight changes by more than this, relative to the largest.
 
     Examples
@@ -35,72 +81,80 @@ class Alternating:
     >>> from kernelkin.datasets import make_related_tasks
     >>> from kernelkin.solvers import Alternating
     >>> data = make_related_tasks(4, 2, 2, random_state=0)
-    >>> model = MKMTRLRegressor(data.kernels, solver=Alternating(step="fista")).fit(data.X, data.y, tasks=data.tasks)
+    >>> model = MKMTRLRegressor(data.kernels, solver=Alternating("fista")).fit(data.X, data.y, tasks=data.tasks)
     >>> bool(model.duality_gap_ <= 0.1 * model.objective_)
     True
     """
 
-    name: ClassVar[str] = "alternating"
-    step: Literal["newton", "fista", "closed_form"] = "newton"
+    weight_step: Literal["newton", "fista", "closed_form"] = "newton"
     inner_iter: int = 5
     change: float = 1e-3
+    name: ClassVar[str] = "alternating"
+    role: ClassVar[str] = "alternating"
+    problems: ClassVar[tuple[type, ...]] = (Problem,)
+    penalties: ClassVar[tuple[type, ...] | None] = (RelationPenalty,)
+    stops_at_gap: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.step not in WEIGHT_STEPS:
-            raise ValueError(f"step must be one of {', '.join(map(repr, WEIGHT_STEPS))}, not {self.step!r}")
+        if self.weight_step not in WEIGHT_STEPS:
+            raise ValueError(f"weight_step must be one of {', '.join(map(repr, WEIGHT_STEPS))}, not {self.weight_step!r}")
 
-    def minimise(self, run: Run, B: np.ndarray | None = None, max_iter: int = 50) -> Solution:
-        penalty = run.objective.penalty
-        if not isinstance(penalty, RelationPenalty):
-            raise ValueError("the alternating solver is for the relationship penalty; use solver='joint'")
-        run.stop_at_gap = False
-        run.accuracy = 0.01 * run.tol
-        try:
-            relation = _Relation.best(penalty, np.zeros((1, run.objective.grams.n_components)), 0.0)
-            B = uniform_start(run, relation.penalty) if B is None else B
-            ridge = _RIDGE * float(np.linalg.norm(B, 2)) ** 2 if penalty.shrinkage == 0 else 0.0
-            for _ in range(max_iter):
-                before = B
-                B = self._settle(run, B, relation)
-                relation = _Relation.best(penalty, B, ridge)
-                if _change(B, before) <= self.change:
-                    run.evaluate(B, R=relation.penalty(B))
-                    run.finish(Status.STATIONARY)
-            run.evaluate(B, R=relation.penalty(B))
-            run.finish(Status.MAX_ITER)
-        except Finished:
-            pass
-        return run.solution()
+    def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> AlternatingState:
+        """Given weights, or all weights equal at a scale that suits mu; the relation is the prior."""
+        K, J = problem.grams.n_kernels, problem.grams.n_components
+        relation = FixedRelation.best(_relation_penalty(problem), np.zeros((1, J)), 0.0)
+        B = np.ones((K, J)) / K if start is None else start
+        state = AlternatingState(
+            B=B,
+            progress=Progress(tol, accuracy=0.01 * tol),
+            phase="scale" if start is None else "move",
+            relation=relation,
+            ridge=_ridge(problem, B),
+            before=B,
+        )
+        return _at(problem, state, B)
 
-    def _settle(self, run: Run, B: np.ndarray, relation: _Relation) -> np.ndarray:
-        """The inner loop: machines and B in turn, Omega fixed."""
-        take = WEIGHT_STEPS[self.step]
-        for _ in range(self.inner_iter):
-            before = B
-            Q = run.evaluate(B, R=relation.penalty(B)).Q
-            B = take(B, Q, relation.P, relation.Omega, run.objective.mu)
-            if _change(B, before) <= self.change:
-                break
-        return B
+    def step(self, problem: Problem, state: AlternatingState, evaluation: Evaluation) -> AlternatingState:
+        """The next point to evaluate, by what the last one was for."""
+        if state.phase == "end":
+            return replace(state, status=Status.STATIONARY)
+        if state.phase == "scale":
+            return self._find_scale(problem, state, evaluation)
+        return self._move(problem, state, evaluation)
+
+    def _find_scale(self, problem: Problem, state: AlternatingState, evaluation: Evaluation) -> AlternatingState:
+        """Correct the scale of the start."""
+        scale, rounds = suitable_scale(problem.mu, evaluation, state.relation.penalty(state.B)), state.rounds - 1
+        B = scale * state.B if scale > 0 else state.B
+        phase: Literal["scale", "move"] = "move" if 0.5 < scale < 2 or rounds == 0 else "scale"
+        state = replace(state, phase=phase, rounds=rounds, before=B, ridge=_ridge(problem, B))
+        return _at(problem, state, B)
+
+    def _move(self, problem: Problem, state: AlternatingState, evaluation: Evaluation) -> AlternatingState:
+        """Move B for the functions of an evaluation, and change Omega after some of these steps."""
+        relation, inner = state.relation, state.inner + 1
+        B = WEIGHT_STEPS[self.weight_step](state.B, evaluation.Q, relation.P, relation.Omega, problem.mu)
+        if inner < self.inner_iter and _change(B, state.B) > self.change:
+            return _at(problem, replace(state, inner=inner), B)
+        relation = FixedRelation.best(_relation_penalty(problem), B, state.ridge)
+        phase: Literal["move", "end"] = "end" if _change(B, state.before) <= self.change else "move"
+        state = replace(state, relation=relation, inner=0, before=B, phase=phase, iterations=state.iterations + 1)
+        return _at(problem, state, B)
 
 
-@dataclass(frozen=True)
-class _Relation:
-    """Omega, its inverse P, and the ridge it was made with."""
+def _ridge(problem: Problem, B: np.ndarray) -> float:
+    """What keeps Omega invertible where there is no shrinkage, from the size of B (K, J) at the start."""
+    return _RIDGE * float(singular_values(B)[0]) ** 2 if _relation_penalty(problem).shrinkage == 0 else 0.0
 
-    Omega: np.ndarray
-    P: np.ndarray
-    ridge: float
 
-    @classmethod
-    def best(cls, penalty: RelationPenalty, B: np.ndarray, ridge: float) -> _Relation:
-        """The best relation for B. A ridge r on B'B is the same as sqrt(r) I appended to the rows of B."""
-        padded = np.vstack([B, np.sqrt(ridge) * np.eye(B.shape[1])])
-        return cls(penalty.relation(padded), penalty.inverse_relation(padded), ridge)
+def _relation_penalty(problem: Problem) -> RelationPenalty:
+    assert isinstance(problem.penalty, RelationPenalty)
+    return problem.penalty
 
-    def penalty(self, B: np.ndarray) -> float:
-        """tr(B P B') + ridge tr(P): the penalty at this relation, which is never below R(B)."""
-        return float(np.einsum("kt,ts,ks->", B, self.P, B) + self.ridge * np.trace(self.P))
+
+def _at(problem: Problem, state: AlternatingState, B: np.ndarray) -> AlternatingState:
+    """The state that evaluates B, with the penalty at the relation that is held."""
+    return replace(state, B=B, own_penalty=0.5 * problem.mu * state.relation.penalty(B))
 
 
 def _change(B: np.ndarray, before: np.ndarray) -> float:

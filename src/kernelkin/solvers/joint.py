@@ -1,29 +1,32 @@
 """The joint solver: Newton steps on the kernel weights, the relationship eliminated, until the duality gap is closed.
 
 A step minimises a model of the machines' values plus the penalty itself, which solves no machine; then the machines are
-solved at that minimiser. A penalty that is not smooth names smoother ones to walk through (its `ladder`); where its
-optimum is expected to have rank one, a walk along `B = u v'` closes the gap to rounding. The gap is always that of the
+solved at that minimiser. A penalty that is not smooth names smoother ones to solve first (its `ladder`); where its
+optimum is expected to have rank one, a stage along `B = u v'` closes the gap to rounding. The gap is always that of the
 true problem.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from ..learners import Machine
-from ..objective import Evaluation
-from ..penalties import Penalty
-from .base import Finished, Run, Solution, Status, suitable_scale
-from .models import TINY, Model, Models
+from ..problems import Evaluation, Problem
+from .base import Progress, Solver, State, Status
+from .models import TINY, Model, model_at, remember
+from .parametrisations import FreeVariables, Parametrisation, RankOne
+from .scale import suitable_scale
 
 # What is paid for kernel weights at an optimum, as a share of what is paid without any: mostly 0.04 to 0.13.
 _SHARE = 0.1
-# A start whose scale is wrong by no more than this factor is near enough for a step to mend it.
+# A start whose scale is wrong by no more than this factor is near enough for a step to correct it.
 _NEAR = 3.0
+# Evaluations that may be spent on the scale of the start.
+_ROUNDS = 3
 # The projected gradient of a model is made this much smaller: more would be wasted on what is only a model.
 _FORCING = 0.03
 # Shares of the predicted gain: what a step must reach, and how far machines may be off.
@@ -31,8 +34,39 @@ _ENOUGH, _ROUGH = 1e-4, 0.3
 _SHORTEST = 1e-4
 
 
+@dataclass(frozen=True, kw_only=True)
+class JointState(State):
+    """Where the solver is.
+
+    Attributes
+    ----------
+    phase : what the next evaluation is for: to find the scale of the start, to measure the stage's point x, or to try a
+        step from it.
+    rounds : evaluations left for the scale of the start.
+    stage : position in the list of stages.
+    variables : the variables of the stage.
+    x, here, value : the stage's point, its evaluation, and its value with the stage's penalty.
+    stage_bound : lower bound on the optimum of the stage.
+    target, gain, length : the minimiser of the model, the predicted gain, and how far towards it the trial is.
+    past : evaluations that models are made of.
+    """
+
+    phase: Literal["scale", "measure", "trial"] = "scale"
+    rounds: int = _ROUNDS
+    stage: int = 0
+    variables: Parametrisation | None = None
+    x: np.ndarray | None = None
+    here: Evaluation | None = None
+    value: float = np.inf
+    stage_bound: float = -np.inf
+    target: np.ndarray | None = None
+    gain: float = 0.0
+    length: float = 1.0
+    past: tuple[Evaluation, ...] = ()
+
+
 @dataclass(frozen=True)
-class Joint:
+class Joint(Solver):
     """Minimise over all kernel weights at once.
 
     Examples
@@ -47,39 +81,30 @@ class Joint:
     """
 
     name: ClassVar[str] = "joint"
+    role: ClassVar[str] = "joint"
+    problems: ClassVar[tuple[type, ...]] = (Problem,)
+    indicators: ClassVar[bool | None] = False
 
-    def minimise(self, run: Run, B: np.ndarray | None = None, max_iter: int = 100) -> Solution:
-        run.max_evaluations = max_iter
-        penalty, models = run.objective.penalty, Models()
-        try:
-            evaluation = _start(run, B)
-            first, *rest = penalty.ladder()
-            evaluation = _Walk(run, _Linear(first, evaluation.B), models).follow(evaluation)
-            if penalty.collapses:
-                walk = _Walk(run, _RankOne(penalty, evaluation.B), models)
-                evaluation = walk.follow()
-            for stage in rest:
-                evaluation = _Walk(run, _Linear(stage, evaluation.B), models).follow(evaluation)
-            run.finish(Status.STALLED)
-        except Finished:
-            pass
-        return run.solution()
+    def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> JointState:
+        """Given weights, or all weights equal at a scale that suits mu."""
+        if start is None:
+            start = np.ones((problem.grams.n_kernels, problem.grams.n_components))
+            start *= np.sqrt(_SHARE * _spread(problem.machines) / (problem.mu * problem.penalty.value(start)))
+            start = np.maximum(start, TINY)
+        return JointState(B=start, progress=Progress(tol), curved=True, iterations=1)
 
-
-def _start(run: Run, B: np.ndarray | None, rounds: int = 3) -> Evaluation:
-    """The first evaluation at B, by default all weights equal, whose scale suits mu but for a small factor."""
-    objective = run.objective
-    if B is None:
-        B = np.ones((objective.grams.n_kernels, objective.grams.n_components))
-        B *= np.sqrt(_SHARE * _spread(objective.machines) / (objective.mu * objective.penalty.value(B)))
-        B = np.maximum(B, TINY)
-    while True:
-        evaluation = run.evaluate(B, curved=True)
-        rounds -= 1
-        scale = suitable_scale(objective.mu, evaluation)
-        if 1 / _NEAR < scale < _NEAR or scale == 0 or rounds == 0:
-            return evaluation
-        B = scale * B
+    def step(self, problem: Problem, state: JointState, evaluation: Evaluation) -> JointState:
+        """The next point to evaluate, by what the last one was for."""
+        state = replace(state, iterations=state.iterations + 1)
+        if state.phase == "scale":
+            return _find_scale(problem, state, evaluation)
+        value, bound, is_done = _stage_value(problem, state, evaluation)
+        state = replace(state, stage_bound=bound)
+        if is_done:
+            return _enter(problem, state, state.stage + 1, evaluation)
+        if state.phase == "measure":
+            return _propose(problem, replace(state, here=evaluation, value=value))
+        return _judge_trial(problem, state, evaluation, value)
 
 
 def _spread(machines: Sequence[Machine]) -> float:
@@ -91,113 +116,118 @@ def _spread(machines: Sequence[Machine]) -> float:
     return total
 
 
-class _Linear:
-    """The free variables of a penalty."""
-
-    def __init__(self, penalty: Penalty, B: np.ndarray) -> None:
-        self.penalty = penalty
-        self.shape = penalty.free(B).shape
-        self.start = penalty.free(B).ravel()
-
-    def weights(self, x: np.ndarray) -> np.ndarray:
-        return self.penalty.expand(x.reshape(self.shape))
-
-    def pull(self, x: np.ndarray, G: np.ndarray) -> np.ndarray:
-        return self.penalty.pull(G).ravel()
+def _find_scale(problem: Problem, state: JointState, evaluation: Evaluation) -> JointState:
+    """Correct the scale of the start, or begin the first stage."""
+    rounds, scale = state.rounds - 1, suitable_scale(problem.mu, evaluation)
+    if 1 / _NEAR < scale < _NEAR or scale == 0 or rounds == 0:
+        return _enter(problem, state, 0, evaluation)
+    return replace(state, B=scale * evaluation.B, rounds=rounds)
 
 
-class _RankOne:
-    """B = u v': where the optimum has rank one, the penalty is smooth along such B, and only along them."""
-
-    def __init__(self, penalty: Penalty, B: np.ndarray) -> None:
-        self.penalty = penalty
-        U, s, Vt = np.linalg.svd(B)
-        # Of a matrix without negative entries they have none either, but for their sign.
-        self.start = np.sqrt(s[0]) * np.abs(np.concatenate([U[:, 0], Vt[0]]))
-        self.n_kernels = len(B)
-
-    def weights(self, x: np.ndarray) -> np.ndarray:
-        return np.outer(x[: self.n_kernels], x[self.n_kernels :])
-
-    def pull(self, x: np.ndarray, G: np.ndarray) -> np.ndarray:
-        return np.concatenate([G @ x[self.n_kernels :], x[: self.n_kernels] @ G])
+def _stages(problem: Problem) -> list[tuple[type, int]]:
+    """The variables of each stage, and the position of its penalty in the ladder."""
+    count = len(problem.penalty.ladder())
+    first, *rest = [(FreeVariables, i) for i in range(count)]
+    return [first, *([(RankOne, count - 1)] if problem.penalty.collapses else []), *rest]
 
 
-class _StageDone(Exception):
-    pass
+def _enter(problem: Problem, state: JointState, stage: int, evaluation: Evaluation) -> JointState:
+    """Begin a stage at the weights of an evaluation; without further stages there is no progress left."""
+    stages = _stages(problem)
+    if stage == len(stages):
+        return replace(state, status=Status.STALLED)
+    make, rung = stages[stage]
+    variables = make(problem.penalty.ladder()[rung], evaluation.B)
+    state = replace(state, stage=stage, variables=variables, x=variables.start, stage_bound=-np.inf)
+    if make is RankOne:
+        return _measure(problem, state)
+    value, bound, is_done = _stage_value(problem, state, evaluation)
+    state = replace(state, here=evaluation, value=value, stage_bound=bound)
+    return _enter(problem, state, stage + 1, evaluation) if is_done else _propose(problem, state)
 
 
-class _Walk:
-    """Newton steps in the variables of one stage, until its own gap is small beside the true one, or it stalls."""
+def _stage_value(problem: Problem, state: JointState, evaluation: Evaluation) -> tuple[float, float, bool]:
+    """Value and bound of this stage, and whether what is left of the gap is mostly its smoothing."""
+    assert state.variables is not None
+    penalty, mu = state.variables.penalty, problem.mu
+    if penalty is problem.penalty:
+        return evaluation.loss + 0.5 * mu * evaluation.R, -np.inf, False
+    value = evaluation.loss + 0.5 * mu * penalty.value(evaluation.B)
+    lin = evaluation.loss + float(np.vdot(evaluation.B, evaluation.Q))
+    bound = max(state.stage_bound, lin + penalty.bound(evaluation.Q, evaluation.B, mu))
+    return value, bound, value - bound <= 0.3 * state.progress.relative_gap * abs(evaluation.primal)
 
-    def __init__(self, run: Run, path: _Linear | _RankOne, models: Models) -> None:
-        self.run, self.path, self.models = run, path, models
-        self.stage, self.mu = path.penalty, run.objective.mu
-        self.x = path.start
-        self.bound = -np.inf
 
-    def follow(self, evaluation: Evaluation | None = None) -> Evaluation:
-        """From an evaluation at the start, where there is one, to the last that was good."""
-        try:
-            self.here, self.value = self._measure(self.x) if evaluation is None else self._take(evaluation)
-            while self._step():
-                pass
-        except _StageDone:
-            pass
-        return self.here
+def _propose(problem: Problem, state: JointState) -> JointState:
+    """Minimise the model at the stage's point, and try its minimiser; the next stage where it promises nothing."""
+    assert state.here is not None
+    past = remember(state.past, state.here)
+    state = replace(state, past=past)
+    target, gain = _minimise_model(problem, state, model_at(past))
+    floor = 1e-3 * state.progress.tol * abs(state.value) if isinstance(state.variables, RankOne) else 0.0
+    if gain <= floor:
+        return _enter(problem, state, state.stage + 1, state.here)
+    progress = state.progress.expecting(gain / max(abs(state.value), TINY))
+    return _try(problem, replace(state, target=target, gain=gain, length=1.0, progress=progress))
 
-    def _step(self) -> bool:
-        """One step, or machines solved more accurately where they are too rough to tell; False at the end."""
-        target, gain = self._minimise(self.models.at(self.here))
-        floor = 1e-3 * self.run.tol * abs(self.value) if isinstance(self.path, _RankOne) else 0.0
-        if gain <= floor:
-            return False
-        self.run.expect(gain / max(abs(self.value), TINY))
-        length = 1.0
-        while self.here.upper - self.here.loss <= _ROUGH * gain and length > _SHORTEST:
-            x = self.x + length * (target - self.x)
-            evaluation, value = self._measure(x)
-            if value <= self.value - _ENOUGH * length * gain:
-                self.x, self.here, self.value = x, evaluation, value
-                return True
-            # Where the parabola through both values is least, if it falls as predicted at first.
-            length *= float(np.clip(0.5 * length * gain / (value - self.value + length * gain), 0.1, 0.5))
-        if not self.run.sharpen():
-            return False
-        self.here, self.value = self._measure(self.x)
-        return True
 
-    def _minimise(self, model: Model) -> tuple[np.ndarray, float]:
-        """Where the model plus penalty is least, and how much it falls to there."""
-        from .descent import descend
+def _try(problem: Problem, state: JointState) -> JointState:
+    """Evaluate the trial, unless machines are too rough to judge it or it is too short."""
+    assert state.here is not None and state.x is not None and state.target is not None
+    if state.here.upper - state.here.loss > _ROUGH * state.gain or state.length <= _SHORTEST:
+        return _sharpen(problem, state)
+    return _ask(problem, state, "trial", state.x + state.length * (state.target - state.x))
 
-        unit, worth = float(np.abs(self.x).mean()) or 1.0, max(abs(self.value), TINY)
 
-        def function(scaled: np.ndarray) -> tuple[float, np.ndarray]:
-            x = unit * scaled
-            B = self.path.weights(x)
-            value, gradient = model.value_and_gradient(B)
-            R, slope = self.stage.value_and_gradient(B)
-            pulled = self.path.pull(x, gradient + self.mu * slope)
-            return (value + 0.5 * self.mu * R) / worth, unit * pulled / worth
+def _judge_trial(problem: Problem, state: JointState, evaluation: Evaluation, value: float) -> JointState:
+    """Take the step where the objective fell enough, or shorten it."""
+    assert state.x is not None and state.target is not None
+    length, gain = state.length, state.gain
+    if value <= state.value - _ENOUGH * length * gain:
+        x = state.x + length * (state.target - state.x)
+        return _propose(problem, replace(state, x=x, here=evaluation, value=value))
+    # Where the parabola through both values is least, if it falls as predicted at first.
+    shorter = float(np.clip(0.5 * length * gain / (value - state.value + length * gain), 0.1, 0.5))
+    return _try(problem, replace(state, length=shorter * length))
 
-        found, fall = descend(function, self.x / unit, _FORCING)
-        return unit * found, worth * fall
 
-    def _measure(self, x: np.ndarray) -> tuple[Evaluation, float]:
-        B = self.path.weights(x)
-        R = None if self.stage is self.run.objective.penalty else self.stage.value(B)
-        return self._take(self.run.evaluate(B, R, curved=True))
+def _sharpen(problem: Problem, state: JointState) -> JointState:
+    """Solve the machines more accurately at the same point; the next stage where that is of no use."""
+    assert state.here is not None
+    state = replace(state, progress=state.progress.sharpened())
+    if state.progress.is_exhausted:
+        return _enter(problem, state, state.stage + 1, state.here)
+    return _measure(problem, state)
 
-    def _take(self, evaluation: Evaluation) -> tuple[Evaluation, float]:
-        """The value of this stage; a smoothed one ends once what is left of the gap is mostly the smoothing itself."""
-        if self.stage is self.run.objective.penalty:
-            value = evaluation.loss + 0.5 * self.mu * evaluation.R
-        else:
-            value = evaluation.loss + 0.5 * self.mu * self.stage.value(evaluation.B)
-            lin = evaluation.loss + float(np.vdot(evaluation.B, evaluation.Q))
-            self.bound = max(self.bound, lin + self.stage.bound(evaluation.Q, evaluation.B, self.mu))
-            if value - self.bound <= 0.3 * self.run.relative_gap * abs(evaluation.primal):
-                self.here = evaluation
-                raise _StageDone
-        return evaluation, value
+
+def _measure(problem: Problem, state: JointState) -> JointState:
+    assert state.x is not None
+    return _ask(problem, state, "measure", state.x)
+
+
+def _ask(problem: Problem, state: JointState, phase: Literal["measure", "trial"], x: np.ndarray) -> JointState:
+    """The state that evaluates x."""
+    assert state.variables is not None
+    B, penalty = state.variables.weights(x), state.variables.penalty
+    own = None if penalty is problem.penalty else penalty.cost(B, problem.mu)
+    return replace(state, phase=phase, B=B, own_penalty=own)
+
+
+def _minimise_model(problem: Problem, state: JointState, model: Model) -> tuple[np.ndarray, float]:
+    """Where the model plus penalty is least, and how much it falls to there."""
+    from .bounded import minimise_bounded
+
+    variables, start, mu = state.variables, state.x, problem.mu
+    assert variables is not None and start is not None
+    unit, worth = float(np.abs(start).mean()) or 1.0, max(abs(state.value), TINY)
+
+    def function(scaled: np.ndarray) -> tuple[float, np.ndarray]:
+        x = unit * scaled
+        B = variables.weights(x)
+        value, gradient = model.value_and_gradient(B)
+        R, slope = variables.penalty.value_and_gradient(B)
+        pulled = variables.pull(x, gradient + mu * slope)
+        return (value + 0.5 * mu * R) / worth, unit * pulled / worth
+
+    found, fall = minimise_bounded(function, start / unit, _FORCING)
+    return unit * found, worth * fall

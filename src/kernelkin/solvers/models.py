@@ -1,4 +1,4 @@
-"""What an evaluation says about the machines' values at other kernel weights: slope, and how they bend.
+"""Models of the machines' values near an evaluation, from their gradient and Hessian.
 
     L(B0 + D)  ~  L(B0) - <Q, D> + 1/2 sum_j d_j'H_j d_j / (1 + c_j'd_j)
 
@@ -8,12 +8,13 @@ the model a hyperbola along the steepest way down, the one with this slope and t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from ..objective import Evaluation
+from ..decompositions import pseudo_inverse
+from ..problems import Evaluation
 
 # How far the denominator may fall as weights go to zero.
 _FALL = 0.9
@@ -48,26 +49,28 @@ class Model:
         D = B - self.B
         HD = self.hessian(D)
         below = 1.0 + (self.c * D).sum(axis=self.axis)
-        bent = 0.5 * (HD * D).sum(axis=self.axis) / below
-        value = self.loss - float(np.vdot(self.Q, D)) + float(bent.sum())
-        return value, HD / below - self.Q - self.c * (bent / below)
+        curved = 0.5 * (HD * D).sum(axis=self.axis) / below
+        value = self.loss - float(np.vdot(self.Q, D)) + float(curved.sum())
+        return value, HD / below - self.Q - self.c * (curved / below)
 
 
-class Models:
-    """A model for each evaluation of a run: by the machines' own Hessians, or by secants where there are none."""
-
-    def __init__(self) -> None:
-        self._past: list[Evaluation] = []
-
-    def at(self, evaluation: Evaluation) -> Model:
-        if evaluation.curvature is not None:
-            H = evaluation.curvature
-            return Model(evaluation, lambda D: (H @ D.T[:, :, np.newaxis])[:, :, 0].T)
-        self._past = [*self._past[-_MEMORY:], evaluation]
-        return Model(evaluation, _secant_hessian(self._past), axis=None)
+def model_at(past: Sequence[Evaluation]) -> Model:
+    """The model of the last evaluation: by the machines' own Hessians, or by secants of the past where there are none."""
+    evaluation = past[-1]
+    if evaluation.curvature is not None:
+        H = evaluation.curvature
+        return Model(evaluation, lambda D: (H @ D.T[:, :, np.newaxis])[:, :, 0].T)
+    return Model(evaluation, _secant_hessian(past), axis=None)
 
 
-def _secant_hessian(past: list[Evaluation]) -> Callable[[np.ndarray], np.ndarray]:
+def remember(past: Sequence[Evaluation], evaluation: Evaluation) -> tuple[Evaluation, ...]:
+    """The evaluations that the next model is made of."""
+    if evaluation.curvature is not None:
+        return (evaluation,)
+    return (*past[-_MEMORY:], evaluation)
+
+
+def _secant_hessian(past: Sequence[Evaluation]) -> Callable[[np.ndarray], np.ndarray]:
     """The BFGS matrix of the gradients -Q at the weights passed (Byrd, Nocedal and Schnabel, 1994)."""
     S = np.array([(b.B - a.B).ravel() for a, b in pairwise(past)])
     Y = np.array([(a.Q - b.Q).ravel() for a, b in pairwise(past)])
@@ -83,5 +86,5 @@ def _secant_hessian(past: list[Evaluation]) -> Callable[[np.ndarray], np.ndarray
     W = np.vstack([scale * S, Y])
     lower = np.tril(SY, -1)
     middle = np.block([[scale * (S @ S.T), lower], [lower.T, -np.diag(np.diag(SY))]])
-    inverse = np.linalg.pinv(middle)
+    inverse = pseudo_inverse(middle)
     return lambda D: scale * D - (W.T @ (inverse @ (W @ D.ravel()))).reshape(D.shape)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..decompositions import eigvalsh, solve_stack
+
 # A function norm of zero would let its weight reach zero, where the next machine cannot revive it and Newton's barrier
 # is gone; this share of the largest one keeps it inside.
 _FLOOR = 1e-14
@@ -49,7 +51,7 @@ def _newton_direction(B: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float) ->
     curvature = np.repeat(mu * P[np.newaxis], len(B), axis=0)
     diagonal = np.arange(B.shape[1])
     curvature[:, diagonal, diagonal] += W / B**3
-    step = -np.linalg.solve(curvature, slope[..., np.newaxis])[..., 0]
+    step = -solve_stack(curvature, slope)
     return step, -(slope * step).sum(axis=1)
 
 
@@ -75,7 +77,7 @@ def fista_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, m
     W, B = _norms(B, Q)
     if W.max() < _NOTHING:
         return np.zeros_like(B)
-    rate = mu * float(np.linalg.eigvalsh(P)[-1])
+    rate = mu * float(eigvalsh(P)[-1])
     value = row_objective(B, W, P, mu).sum()
     ahead, speed = B, 1.0
     for _ in range(500):

@@ -1,0 +1,35 @@
+"""The problems that models pose: each evaluates a point and bounds the optimum from both sides, outside any solver."""
+
+from .base import AnyProblem
+from .evaluation import Evaluation, relative_gap
+from .machines import solve_batch, solve_machines
+from .mixed_norm import MixedNormProblem
+from .penalised import Problem
+from .spectral import SpectralProblem
+from .spectral_forms import FeatureForm, GramForm, SpectralForm, spectral_form
+from .standard import standardise
+from .units import Units
+from .worst_task import WorstTaskProblem
+
+PROBLEMS: dict[str, type[AnyProblem]] = {
+    problem.name: problem for problem in (Problem, MixedNormProblem, WorstTaskProblem, SpectralProblem)
+}
+
+__all__ = [
+    "PROBLEMS",
+    "AnyProblem",
+    "Evaluation",
+    "FeatureForm",
+    "GramForm",
+    "MixedNormProblem",
+    "Problem",
+    "SpectralForm",
+    "SpectralProblem",
+    "Units",
+    "WorstTaskProblem",
+    "relative_gap",
+    "solve_batch",
+    "solve_machines",
+    "spectral_form",
+    "standardise",
+]

@@ -1,0 +1,148 @@
+"""Solving the machines of a problem at given kernel weights: what every problem's evaluation shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..engines import Each, serially
+from ..grams import Grams, SeparateGrams
+from ..learners import DualSolution, Learner, Machine
+
+
+@dataclass(frozen=True)
+class SolvedMachines:
+    """The machines at one B, and the sums over them that bounds are made of.
+
+    Attributes
+    ----------
+    duals : the solution of each machine.
+    Q : (K, J) half the quadratic forms of the dual variables.
+    lin : sum of the dual terms without the Gram matrices.
+    quad : <B, Q>.
+    upper : sum of the primal values, with room for rounding.
+    rounding : what both bounds have to allow for rounding.
+    curvature : computes the Hessians (J, K, K); None where they were not requested.
+    """
+
+    duals: Sequence[DualSolution]
+    Q: np.ndarray
+    lin: float
+    quad: float
+    upper: float
+    rounding: float
+    curvature: Callable[[], np.ndarray] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        B: np.ndarray,
+        duals: Sequence[DualSolution],
+        Q: np.ndarray,
+        curvature: Callable[[], np.ndarray] | None = None,
+    ) -> SolvedMachines:
+        """Sums over machines solved at B (K, J)."""
+        lin, quad = sum(dual.lin for dual in duals), float(np.vdot(B, Q))
+        # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
+        rounding = abs(sum(dual.quad for dual in duals) - quad)
+        upper = sum(dual.primal for dual in duals) + rounding
+        return cls(duals, Q, lin, quad, upper, rounding, curvature)
+
+    @property
+    def loss(self) -> float:
+        """Sum of the dual values."""
+        return self.lin - self.quad
+
+    @property
+    def errors(self) -> float:
+        """Sum of the machines' losses on their rows, without the norms of their functions."""
+        return self.upper - self.quad
+
+
+def solve_machines(
+    grams: Grams,
+    machines: Sequence[Machine],
+    learner: Learner,
+    B: np.ndarray,
+    *,
+    warm: Sequence[np.ndarray] | None = None,
+    tol: float = 1e-3,
+    each: Each = serially,
+    curved: bool = False,
+) -> SolvedMachines:
+    """Solve every machine at B (K, J), to relative gap `tol`, from the dual variables `warm`.
+
+    `curved` requests the Hessians, where each machine has one component.
+    """
+    Q = np.zeros((grams.n_kernels, grams.n_components))
+    duals: list[DualSolution] = []
+    hessians: list[np.ndarray] = []
+    pending: Callable[[], list[np.ndarray]] | None = None
+    separate = grams if curved and isinstance(grams, SeparateGrams) else None
+    for batch in grams.batches():
+        if pending is not None:
+            # Now, as the next batch may write over the Grams of this one; and they are to be let go.
+            hessians, pending = hessians + pending(), None
+        if separate is not None:
+            solved, part, pending = _linearise(separate, machines, learner, B, batch, warm, tol, each)
+        else:
+            solved = solve_batch(grams, machines, learner, B, batch, warm=warm, tol=tol, each=each)
+            part = grams.quadratic_forms([dual.a for dual in solved], batch, each)
+        Q += part
+        duals += solved
+    last = pending
+    return SolvedMachines.of(B, duals, Q, None if last is None else lambda: np.array([*hessians, *last()]))
+
+
+def solve_batch(
+    grams: Grams,
+    machines: Sequence[Machine],
+    learner: Learner,
+    B: np.ndarray,
+    batch: range,
+    *,
+    warm: Sequence[np.ndarray] | None = None,
+    tol: float = 1e-3,
+    each: Each = serially,
+) -> list[DualSolution]:
+    """Solve the machines of one batch at kernel weights B (K, J)."""
+    return _run_batch(grams, machines, learner.solve, B, batch, warm, tol, each)
+
+
+def _linearise(
+    grams: SeparateGrams,
+    machines: Sequence[Machine],
+    learner: Learner,
+    B: np.ndarray,
+    batch: range,
+    warm: Sequence[np.ndarray] | None,
+    tol: float,
+    each: Each,
+) -> tuple[list[DualSolution], np.ndarray, Callable[[], list[np.ndarray]]]:
+    """The solutions of one batch, their Q (K, J), and what computes the Hessian (K, K) of each machine."""
+    solved = _run_batch(grams, machines, learner.linearise, B, batch, warm, tol, each)
+    duals = [dual for dual, _ in solved]
+    Q, images = grams.images([dual.a for dual in duals], batch, each)
+    return duals, Q, lambda: each(lambda i: solved[i][1](images[i]), range(len(batch)))
+
+
+def _run_batch(
+    grams: Grams,
+    machines: Sequence[Machine],
+    learn: Callable[..., Any],
+    B: np.ndarray,
+    batch: range,
+    warm: Sequence[np.ndarray] | None,
+    tol: float,
+    each: Each,
+) -> list[Any]:
+    combined = grams.combine(B, batch, each)
+
+    def one(i: int) -> Any:
+        m = batch[i]
+        return learn(combined[i], machines[m], None if warm is None else warm[m], tol)
+
+    return each(one, range(len(batch)))

@@ -1,0 +1,213 @@
+"""Rescaling a problem to order one, so that neither tiny nor huge targets, costs or strengths matter.
+
+With y = s y', a = alpha a' and B = beta B', beta = s/alpha, every term of the problem is phi = s alpha times that of the
+rescaled one, if the costs are
+
+    C = alpha C'        for the hinge and epsilon-insensitive losses, whose dual variables are bounded by C
+    C = (alpha/s) C'    for the squared loss, whose dual has the term a^2/(2C)
+
+and epsilon = s epsilon', mu' = mu beta^2/phi = mu s/alpha^3. For the squared loss and costs of size c, alpha = s c, and
+this is mu' = mu/(s^2 c^3). All factors are powers of two, so that rescaling is exact. Intercepts absorb any offset of
+their targets, so the targets of each are centred first: what is left has the size of the spread, and no digits are lost
+to the offset.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..learners import SVM, DualSolution, Learner, Machine
+from .evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from ..solvers import Iterate, Solution
+
+# Strengths beyond this cannot be told apart from none or from infinite strength: weights go with their cube root.
+_WEAKEST, _STRONGEST = 1e-30, 1e30
+# Exponents of two within which values have all their digits.
+_LARGEST_EXPONENT = 960
+
+
+@dataclass(frozen=True)
+class Units:
+    """The factors between a problem and its rescaled form, and the offsets of the targets.
+
+    Attributes
+    ----------
+    target, dual : exponents of two of s and alpha.
+    is_quadratic : whether C = (alpha/s) C', as for the squared loss.
+    offsets : (n_groups, m) for each machine: what was subtracted from the targets of each intercept.
+    """
+
+    target: int
+    dual: int
+    is_quadratic: bool
+    offsets: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(cls, machines: Sequence[Machine], learner: Learner, *, weights: bool = True) -> Units:
+        """The units in which targets and costs have size one.
+
+        `weights`: whether the kernel weights may be rescaled, as in problems with a strength mu. Where they may not,
+        beta = 1 and the costs are left as they are.
+        """
+        quadratic = not learner.homogeneous
+        if isinstance(learner, SVM):
+            # Its targets are -1 and +1, and not to be moved.
+            offsets = tuple(np.zeros((machine.n_groups, machine.y.shape[1])) for machine in machines)
+            target = 0
+        else:
+            offsets = tuple(_offsets(machine) for machine in machines)
+            target = _exponent(_spread(machines, offsets))
+        cost = _exponent(_typical_cost(machines))
+        dual = (cost + target if quadratic else cost) if weights else target
+        units = cls(target, dual, quadratic, offsets)
+        units._check_range(machines)
+        return units
+
+    @property
+    def _cost(self) -> int:
+        return self.dual - self.target if self.is_quadratic else self.dual
+
+    @property
+    def _weight(self) -> int:
+        return self.target - self.dual
+
+    @property
+    def _value(self) -> int:
+        return self.target + self.dual
+
+    def machines(self, machines: Sequence[Machine]) -> list[Machine]:
+        """The machines in standard units."""
+        return [
+            replace(
+                machine,
+                y=np.ldexp(_centred(machine, offset), -self.target),
+                C=np.ldexp(machine.C, -self._cost),
+            )
+            for machine, offset in zip(machines, self.offsets, strict=True)
+        ]
+
+    def learner(self, learner: Learner) -> Learner:
+        """The learner in standard units: its epsilon has the units of the targets."""
+        known: Any = learner
+        if not hasattr(known, "epsilon"):
+            return learner
+        return replace(known, epsilon=math.ldexp(float(known.epsilon), -self.target))
+
+    def mu(self, mu: float) -> float:
+        """The strength in standard units; raises ValueError where it is too small or too large to matter."""
+        mantissa, exponent = math.frexp(mu)
+        exponent += self.target - 3 * self.dual
+        decimal = math.log10(mantissa) + exponent * math.log10(2.0) if mantissa > 0 else -np.inf
+        if not math.log10(_WEAKEST) <= decimal <= math.log10(_STRONGEST):
+            strength = "infinite strength" if decimal > 0 else "none"
+            raise ValueError(
+                f"mu={mu!r} cannot be told apart from {strength} for these data (C about {2.0**self._cost:.3g}, spread "
+                f"of the targets about {2.0**self.target:.3g}): relative to them it is 1e{decimal:.0f}, and must be "
+                f"between {_WEAKEST:g} and {_STRONGEST:g}"
+            )
+        return math.ldexp(mantissa, exponent)
+
+    def weights(self, B: np.ndarray) -> np.ndarray:
+        """Kernel weights (K, J) in standard units, of weights in the user's."""
+        return np.ldexp(B, -self._weight)
+
+    def restore(self, solution: Solution) -> Solution:
+        """A solution in the user's units, of one in standard units."""
+        history = dict(solution.history)
+        for name in ("objective", "primal", "bound"):
+            history[name] = np.ldexp(history[name], self._value)
+        return replace(
+            solution,
+            evaluation=self.restore_evaluation(solution.evaluation),
+            bound=math.ldexp(solution.bound, self._value),
+            history=history,
+        )
+
+    def restore_evaluation(self, evaluation: Evaluation) -> Evaluation:
+        """An evaluation in the user's units."""
+        value, weight = self._value, self._weight
+        curvature = evaluation.curvature
+        return Evaluation(
+            B=np.ldexp(evaluation.B, weight),
+            duals=[self._restore_dual(dual, offset) for dual, offset in zip(evaluation.duals, self.offsets, strict=True)],
+            Q=np.ldexp(evaluation.Q, value - weight),
+            R=float(np.ldexp(evaluation.R, 2 * weight)),
+            loss=math.ldexp(evaluation.loss, value),
+            upper=math.ldexp(evaluation.upper, value),
+            primal=math.ldexp(evaluation.primal, value),
+            bound=math.ldexp(evaluation.bound, value),
+            curvature=None if curvature is None else np.ldexp(curvature, value - 2 * weight),
+        )
+
+    def restore_iterate(self, iterate: Iterate) -> Iterate:
+        """What a callback sees, in the user's units."""
+        values: dict[str, Any] = {
+            name: math.ldexp(getattr(iterate, name), self._value) for name in ("objective", "primal", "bound")
+        }
+        return replace(iterate, B=np.ldexp(iterate.B, self._weight), **values)
+
+    def _restore_dual(self, dual: DualSolution, offset: np.ndarray) -> DualSolution:
+        return DualSolution(
+            a=np.ldexp(dual.a, self.dual),
+            intercept=np.ldexp(dual.intercept, self.target) + offset,
+            lin=math.ldexp(dual.lin, self._value),
+            quad=math.ldexp(dual.quad, self._value),
+            primal=math.ldexp(dual.primal, self._value),
+        )
+
+    def _check_range(self, machines: Sequence[Machine]) -> None:
+        """Refuse problems whose objective is no double-precision number."""
+        if max(abs(self._value), abs(self._weight), 2 * abs(self.dual)) > _LARGEST_EXPONENT:
+            raise ValueError(
+                f"C is about {_typical_cost(machines):.3g} and the spread of the targets about {2.0**self.target:.3g}: "
+                "the objective of such a fit is outside the range of double precision; rescale y, C or sample_weight"
+            )
+
+
+def _offsets(machine: Machine) -> np.ndarray:
+    """The mean target (n_groups, m) of the rows of each intercept that have a cost."""
+    offsets = np.zeros((machine.n_groups, machine.y.shape[1]))
+    # Twice: the mean of numbers with a large offset is itself off by its rounding.
+    for _ in range(2):
+        residual = _centred(machine, offsets)
+        for g in range(machine.n_groups):
+            rows = machine.groups == g
+            used = machine.C[rows] > 0
+            offsets[g] += _column_means(residual[rows], used)
+    return offsets
+
+
+def _column_means(y: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """Mean (m,) over the used entries of each column of y (n, m); 0 where there are none."""
+    top = max(float(np.abs(y).max(initial=0.0)), np.finfo(float).tiny)
+    return (np.where(used, y, 0.0) / top).sum(axis=0) / np.maximum(used.sum(axis=0), 1) * top
+
+
+def _centred(machine: Machine, offsets: np.ndarray) -> np.ndarray:
+    return machine.y - offsets[machine.groups] if machine.n_groups else machine.y
+
+
+def _spread(machines: Sequence[Machine], offsets: Sequence[np.ndarray]) -> float:
+    """Root mean square of the centred targets with a cost; 1 where all of them are zero."""
+    values = np.concatenate([_centred(m, o)[m.C > 0] for m, o in zip(machines, offsets, strict=True)])
+    top = float(np.abs(values).max(initial=0.0))
+    return top * float(np.sqrt(np.mean(np.square(values / top)))) if top > 0 else 1.0
+
+
+def _typical_cost(machines: Sequence[Machine]) -> float:
+    """Median of the costs that are not zero; 1 where there are none."""
+    costs = np.concatenate([machine.C[machine.C > 0] for machine in machines])
+    return float(np.median(costs)) if len(costs) else 1.0
+
+
+def _exponent(x: float) -> int:
+    """The power of two nearest to x > 0."""
+    mantissa, exponent = math.frexp(x)
+    return exponent if mantissa > math.sqrt(0.5) else exponent - 1

@@ -1,0 +1,153 @@
+"""The one loop that runs every solver: evaluation, warm starts, history, progress display, callback and stopping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..engines import Each, serially
+from ..penalties import effective_rank
+from ..problems import AnyProblem, Evaluation, Units
+from .base import Iterate, Progress, Solution, Solver, State, Status, history_of
+from .registry import check_solver, default_solver, find_solver
+
+Callback = Callable[[Iterate], object]
+
+
+def solve(
+    problem: AnyProblem,
+    solver: Solver | str | None = None,
+    *,
+    start: np.ndarray | None = None,
+    warm: Sequence[np.ndarray] | None = None,
+    tol: float = 1e-3,
+    max_iter: int = 100,
+    each: Each = serially,
+    verbose: int = 0,
+    callback: Callback | None = None,
+    units: Units | None = None,
+) -> Solution:
+    """Minimise a problem until its relative duality gap is `tol`.
+
+    Parameters
+    ----------
+    problem : a problem of `kernelkin.problems`
+    solver : Solver or str, optional
+        By default the one that `default_solver` chooses.
+    start : array (K, J), optional
+        Where to begin, in the units of the problem.
+    warm : dual variables (n_m, outputs) of each machine, optional
+        Where the machines begin, in the units of the problem.
+    tol : float
+    max_iter : int
+        Iterations of the solver; for most, one is an evaluation of all machines.
+    each : how to run the loop over machines
+    verbose : int
+        Whether to print a line for each evaluation.
+    callback : callable, optional
+        Called with an `Iterate` after each evaluation.
+    units : Units, optional
+        Of a problem in standard units: the solution, the history and what is shown are in the user's units.
+
+    Returns
+    -------
+    Solution
+    """
+    solver = _choose(solver, problem)
+    check_solver(solver, problem)
+    log = _Log(verbose=verbose, callback=callback, units=units)
+    state: State = solver.init(problem, start, tol)
+    best: Evaluation | None = None
+    while True:
+        evaluation, last = None, state.iterations >= max_iter
+        if state.is_due or last:
+            evaluation = _evaluate(problem, state, warm, each, solver.stops_at_gap)
+            warm = [dual.a for dual in evaluation.duals]
+            best = evaluation if best is None or evaluation.primal < best.primal else best
+            state = replace(state, progress=state.progress.after(evaluation))
+            log.add(state, evaluation)
+            if solver.stops_at_gap and state.progress.relative_gap <= tol:
+                status = Status.CONVERGED
+                break
+        if last:
+            status = Status.MAX_ITER
+            break
+        state = solver.step(problem, state, evaluation)
+        if state.status is not None:
+            status = state.status
+            break
+    assert best is not None, "a solver evaluates something before it ends"
+    return _conclude(problem, best, state.progress, status, log)
+
+
+def _choose(solver: Solver | str | None, problem: AnyProblem) -> Solver:
+    if solver is None:
+        return default_solver(problem)
+    return find_solver(solver, problem) if isinstance(solver, str) else solver
+
+
+def _evaluate(
+    problem: AnyProblem, state: State, warm: Sequence[np.ndarray] | None, each: Each, stops_at_gap: bool
+) -> Evaluation:
+    progress = state.progress
+
+    def closes_gap(evaluation: Evaluation) -> bool:
+        return stops_at_gap and progress.after(evaluation).relative_gap <= progress.tol
+
+    return problem.evaluate(
+        state.B,
+        warm=warm,
+        tol=progress.accuracy,
+        each=each,
+        curved=state.curved,
+        enough=closes_gap,
+        **state.arguments,
+    )
+
+
+def _conclude(problem: AnyProblem, best: Evaluation, progress: Progress, status: Status, log: _Log) -> Solution:
+    if progress.relative_gap <= progress.tol:
+        status = Status.CONVERGED
+    best = replace(best, curvature=None)
+    solution = Solution(best, progress.bound, status, history_of(log.iterates), problem.relation)
+    return solution if log.units is None else log.units.restore(solution)
+
+
+@dataclass
+class _Log:
+    """What was evaluated: recorded in the problem's units, shown and passed on in the user's."""
+
+    verbose: int
+    callback: Callback | None
+    units: Units | None
+    iterates: list[Iterate] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+
+    def add(self, state: State, evaluation: Evaluation) -> None:
+        own = state.own_penalty
+        iterate = Iterate(
+            iteration=len(self.iterates) + 1,
+            B=evaluation.B,
+            objective=evaluation.primal if own is None else evaluation.upper + own,
+            primal=state.progress.primal,
+            bound=state.progress.bound,
+            relative_gap=state.progress.relative_gap,
+            effective_rank=effective_rank(evaluation.B),
+            seconds=time.perf_counter() - self.began,
+        )
+        self.iterates.append(iterate)
+        shown = replace(iterate, B=iterate.B.copy()) if self.units is None else self.units.restore_iterate(iterate)
+        if self.verbose:
+            print(_line(shown), flush=True)
+        if self.callback is not None:
+            self.callback(shown)
+
+
+def _line(iterate: Iterate) -> str:
+    return (
+        f"[kernelkin] {iterate.iteration:4d}  objective {iterate.primal:<12.6g} bound {iterate.bound:<12.6g} "
+        f"gap {iterate.relative_gap:8.1e}  rank {iterate.effective_rank:5.2f}  {iterate.seconds:6.1f} s"
+    )

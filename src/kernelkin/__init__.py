@@ -1,6 +1,8 @@
 """Multi-task multiple kernel learning with a certificate of optimality."""
 
-from .baselines import (
+from .kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, view_kernels
+from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
+from .models import (
     AverageClassifier,
     AverageRegressor,
     FESRegressor,
@@ -13,20 +15,20 @@ from .baselines import (
     MKLSAClassifier,
     MKMTFLClassifier,
     MKMTFLRegressor,
+    MKMTRLClassifier,
+    MKMTRLRegressor,
     MRCERegressor,
     MTFLClassifier,
     MTFLRegressor,
     MTRLClassifier,
     MTRLRegressor,
+    MultiTaskKernelEstimator,
     OLSRegressor,
     STLClassifier,
     STLRegressor,
 )
-from .estimators import MKMTRLClassifier, MKMTRLRegressor, TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor
-from .kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, view_kernels
-from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from .persistence import SavedModel, load_model, save_model
-from .registry import models
+from .registry import all_models
 from .schema import TableSchema
 
 __version__ = "0.1.0"
@@ -55,17 +57,16 @@ __all__ = [
     "MTRLRegressor",
     "MeanRegressor",
     "MultiTaskCV",
+    "MultiTaskKernelEstimator",
     "OLSRegressor",
     "STLClassifier",
     "STLRegressor",
     "SavedModel",
     "TableSchema",
-    "TwoStageMKMTRLClassifier",
-    "TwoStageMKMTRLRegressor",
+    "all_models",
     "gaussian_kernels",
     "linear_kernels",
     "load_model",
-    "models",
     "polynomial_kernels",
     "save_model",
     "view_kernels",

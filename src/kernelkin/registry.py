@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from . import baselines, estimators
+from . import models as estimators
 
 _MURUGESAN = "Murugesan and Carbonell, Multi-Task Multiple Kernel Relationship Learning, SDM 2017"
 _ROTHMAN = "Rothman, Levina and Zhu, Sparse Multivariate Regression With Covariance Estimation, JCGS 2010"
@@ -49,58 +49,50 @@ _MODELS = (
         ("MKMTRL",),
     ),
     Model(
-        "Two-stage MK-MTRL",
-        "the same kernel weights learned online from pairs of rows, then one machine a task",
-        _MURUGESAN,
-        estimators.TwoStageMKMTRLClassifier,
-        estimators.TwoStageMKMTRLRegressor,
-        ("TS-MK-MTRL", "two-stage, online MK-MTRL"),
-    ),
-    Model(
         "STL",
         "one machine a task on one kernel: nothing shared, nothing learned about kernels",
         _MURUGESAN,
-        baselines.STLClassifier,
-        baselines.STLRegressor,
+        estimators.STLClassifier,
+        estimators.STLRegressor,
         ("single-task learning", "SVM", "KRR"),
     ),
     Model(
         "AVG",
         "one machine a task on the average of the kernels",
         _MURUGESAN,
-        baselines.AverageClassifier,
-        baselines.AverageRegressor,
+        estimators.AverageClassifier,
+        estimators.AverageRegressor,
         ("Average", "average kernel"),
     ),
     Model(
         "IMKL",
         "kernel weights learned in each task on its own, with a p-norm",
         "Kloft, Brefeld, Sonnenburg and Zien, Lp-Norm Multiple Kernel Learning, JMLR 2011",
-        baselines.IMKLClassifier,
-        baselines.IMKLRegressor,
+        estimators.IMKLClassifier,
+        estimators.IMKLRegressor,
         ("MKL", "independent multiple kernel learning"),
     ),
     Model(
         "IKL",
         "one vector of kernel weights learned for all tasks together",
         "Tang, Chen and Ye, On Multiple Kernel Learning with Multiple Labels, IJCAI 2009",
-        baselines.IKLClassifier,
-        baselines.IKLRegressor,
+        estimators.IKLClassifier,
+        estimators.IKLRegressor,
         ("input kernel learning",),
     ),
     Model(
         "MK-MTFL",
         "all tasks select the same few kernels, and use them to different degrees",
         "Jawanpuria and Nath, Multi-task Multiple Kernel Learning, SDM 2011",
-        baselines.MKMTFLClassifier,
-        baselines.MKMTFLRegressor,
+        estimators.MKMTFLClassifier,
+        estimators.MKMTFLRegressor,
         ("MKMTFL",),
     ),
     Model(
         "MKL-SA",
         "one kernel mix that is best for the worst task, learned one task at a time",
         "Bucak, Jin and Jain, Multi-label Multiple Kernel Learning by Stochastic Approximation, NIPS 2010",
-        baselines.MKLSAClassifier,
+        estimators.MKLSAClassifier,
         None,
         ("MKLSA",),
     ),
@@ -108,16 +100,16 @@ _MODELS = (
         "MTFL",
         "functions of all tasks from few features of one kernel that they share",
         "Argyriou, Evgeniou and Pontil, Convex Multi-Task Feature Learning, Machine Learning 2008",
-        baselines.MTFLClassifier,
-        baselines.MTFLRegressor,
+        estimators.MTFLClassifier,
+        estimators.MTFLRegressor,
         ("multi-task feature learning",),
     ),
     Model(
         "MTRL",
         "functions of all tasks on one kernel, with a task covariance that is learned",
         "Zhang and Yeung, A Regularization Approach to Learning Task Relationships in Multitask Learning, TKDD 2014",
-        baselines.MTRLClassifier,
-        baselines.MTRLRegressor,
+        estimators.MTRLClassifier,
+        estimators.MTRLRegressor,
         ("multi-task relationship learning",),
     ),
     Model(
@@ -125,7 +117,7 @@ _MODELS = (
         "sparse linear regression of all tasks with a sparse inverse covariance of their errors",
         _ROTHMAN,
         None,
-        baselines.MRCERegressor,
+        estimators.MRCERegressor,
         needs_wide=True,
     ),
     Model(
@@ -134,7 +126,7 @@ _MODELS = (
         "Yuan, Ekici, Lu and Monteiro, Dimension Reduction and Coefficient Estimation in Multivariate Linear "
         "Regression, JRSS B 2007",
         None,
-        baselines.FESRegressor,
+        estimators.FESRegressor,
         ("factor estimation and selection",),
         needs_wide=True,
     ),
@@ -143,26 +135,26 @@ _MODELS = (
         "sparse linear regression in each task",
         "Tibshirani, Regression Shrinkage and Selection via the Lasso, JRSS B 1996",
         None,
-        baselines.LassoRegressor,
+        estimators.LassoRegressor,
     ),
-    Model("OLS", "linear least squares in each task", "scikit-learn, LinearRegression", None, baselines.OLSRegressor),
+    Model("OLS", "linear least squares in each task", "scikit-learn, LinearRegression", None, estimators.OLSRegressor),
     Model(
         "Mean",
         "the training mean of each task: no skill",
         "scikit-learn, DummyRegressor",
         None,
-        baselines.MeanRegressor,
+        estimators.MeanRegressor,
     ),
 )
 
 
-def models() -> tuple[Model, ...]:
+def all_models() -> tuple[Model, ...]:
     """Every model of the library: its name, description, reference, and classifier and regressor classes.
 
     Examples
     --------
     >>> import kernelkin
-    >>> [model.name for model in kernelkin.models() if model.classifier is None]
+    >>> [model.name for model in kernelkin.all_models() if model.classifier is None]
     ['MRCE', 'FES', 'Lasso', 'OLS', 'Mean']
     """
     return _MODELS

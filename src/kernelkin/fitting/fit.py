@@ -20,7 +20,7 @@ from ..learners import Learner, Machine
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import AnyProblem, MixedNormProblem, Problem, Units, WorstTaskProblem
-from ..solvers import Solution, Solver, Status, find_solver, solve
+from ..solvers import Solution, Solver, Status, solve
 from .base import Fitted, RunOptions
 from .targets import Targets, link_machines, split_by_task, stack_intercepts
 
@@ -186,17 +186,13 @@ class FitPlan:
             return WorstTaskProblem(grams, self.machines, self.learner)
         return Problem(grams, self.machines, self.learner, self.penalty, self.mu)
 
-    def solver(self, problem: AnyProblem) -> Solver:
-        """Return the solver, checked to solve this kind of problem."""
-        return find_solver(self.fit.solver, problem)
-
     def solve(
         self, problem: AnyProblem, each: Each = serially, verbose: int = 0, callback: Callable | None = None
     ) -> Solution:
         """Return the solution in the user's units."""
-        solution = solve(
+        return solve(
             problem,
-            self.solver(problem),
+            self.fit.solver,
             start=self.start,
             tol=self.fit.tol,
             max_iter=self.fit.max_iter,
@@ -205,7 +201,6 @@ class FitPlan:
             callback=callback,
             units=self.units,
         )
-        return self.units.restore(solution)
 
     def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
         """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
@@ -251,7 +246,7 @@ class FitPlan:
 
     def _collapsed(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
         """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must."""
-        collapses = isinstance(self.penalty, Penalty) and self.penalty.collapses
+        collapses = not isinstance(self.penalty, MixedNorm) and self.penalty.collapses
         rank = effective_rank(solution.B)
         if not collapses or min(solution.B[:, : self.data.n_tasks].shape) == 1 or rank >= 1 + 1e-3:
             return []
@@ -265,7 +260,7 @@ class FitPlan:
 
 def is_homogeneous(penalty: Penalty | MixedNorm) -> bool:
     """Whether R(sB) = s^2 R(B), so that costs and strength are one parameter and can be rescaled together."""
-    return isinstance(penalty, Penalty) and penalty.homogeneous
+    return not isinstance(penalty, MixedNorm) and not penalty.is_indicator
 
 
 def convergence_warnings(solution: Solution, tol: float) -> list[tuple[str, type[Warning]]]:

@@ -16,8 +16,9 @@ from ..kernels import FittedKernel, fit_kernels, is_precomputed, resolve_kernels
 from ..learners import Learner, Machine
 from ..memory import Need, memory_limit, pooled_need
 from ..penalties import Relation, SpectralNorm, effective_rank
-from ..problems import SpectralForm, SpectralProblem, Units, spectral_form, unit_root
-from ..solvers import Solution, Solver, find_solver, solve
+from ..penalties.norms.spectral import unit_root
+from ..problems import SpectralForm, SpectralProblem, spectral_form, standardise
+from ..solvers import Solution, Solver, solve
 from .base import Fitted, RunOptions
 from .fit import convergence_warnings
 from .targets import Targets, stack_intercepts
@@ -51,8 +52,7 @@ class PooledFit:
         kernels = None
         if not is_precomputed(self.kernels):
             kernels = fit_kernels(resolve_kernels(self.kernels), data.X, data.feature_names, data.sample_weight)
-        units = Units.of(machines, learner, weights=False)
-        plan = PooledPlan(self, data, kernels, units.machines(machines), units.learner(learner), units)
+        plan = PooledPlan(self, data, kernels, machines, learner)
         # Where all Gram matrices must be there at once, nothing can be said of the rank before they are.
         return plan if needs_stack(kernels, self.normalize) else replace(plan, pool=plan.make_pool())
 
@@ -71,7 +71,6 @@ class PooledPlan:
     kernels: Sequence[FittedKernel] | None
     machines: Sequence[Machine]
     learner: Learner
-    units: Units
     pool: tuple[PooledKernel, Features | None] | None = None
 
     @property
@@ -102,19 +101,19 @@ class PooledPlan:
         """Solve, and keep the functions."""
         pool, features = self.make_pool() if self.pool is None else self.pool
         form = spectral_form(pool, features, self.data.rows, self.machines)
-        problem = SpectralProblem(form, self.learner, self.fit.norm)
+        problem, units = standardise(SpectralProblem(form, self.learner, self.fit.norm))
         with Workers(options.n_jobs) as workers:
             solution = solve(
                 problem,
-                find_solver(self.fit.solver, problem),
+                self.fit.solver,
                 tol=self.fit.tol,
                 max_iter=self.fit.max_iter,
                 each=workers.map,
                 verbose=options.verbose,
                 callback=options.callback,
-                units=self.units,
+                units=units,
             )
-        return self._fitted(pool, form, self.units.restore(solution))
+        return self._fitted(pool, form, solution)
 
     def _fitted(self, pool: PooledKernel, form: SpectralForm, solution: Solution) -> Fitted:
         data, K = self.data, len(pool.bank.names)

@@ -13,7 +13,7 @@ from ..fingerprint import fingerprint
 from ..storage import Folder
 from .folds import Fold
 from .grid import Line
-from .path import Outcome
+from .fold_fits import Outcome
 
 
 class Cache:

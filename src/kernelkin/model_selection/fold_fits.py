@@ -69,15 +69,17 @@ class SharedFoldFits:
         problem = first.problem(self.grams)
         path = None
         if line.warm:
-            path = Path(problem, first.solver(problem), tol=first.fit.tol, max_iter=first.fit.max_iter)
+            options = {"tol": first.fit.tol, "max_iter": first.fit.max_iter, "units": first.units}
+            path = Path(problem, first.fit.solver, **options)
         for step in line.steps:
             began = time.perf_counter()
             plan = self._plan(step.specification)
             if path is None:
                 solution = plan.solve(plan.problem(self.grams))
             else:
-                # In the units of the plans all problems of a line are the same but for mu.
-                solution = plan.units.restore(path.solve(plan.mu, plan.start))
+                # Problems of a line have the same functions whatever C is, at the same mu / C^3.
+                distance = step.specification.path_position - line.specification.path_position
+                solution = path.solve(first.mu * np.exp(distance), first.start)
             values = self._values(plan, solution)
             yield Outcome(values, solution.status not in UNFINISHED, time.perf_counter() - began)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..decompositions import singular_values
+from ..decompositions import eigh, singular_values
 
 Array = NDArray[np.float64]
 
@@ -42,6 +42,12 @@ class Relation:
     def identical(cls, n_components: int) -> Relation:
         """11'/J: the components are one."""
         return cls(np.full((n_components, 1), n_components**-0.5), np.ones(1), 0.0)
+
+    @classmethod
+    def of_matrix(cls, Omega: Array) -> Relation:
+        """The relation whose matrix is Omega (J, J), symmetric and positive semi-definite."""
+        values, vectors = eigh(Omega)
+        return cls(vectors, values, 0.0)
 
     @property
     def n_components(self) -> int:

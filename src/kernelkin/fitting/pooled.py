@@ -118,7 +118,8 @@ class PooledPlan:
     def _fitted(self, pool: PooledKernel, form: SpectralForm, solution: Solution) -> Fitted:
         data, K = self.data, len(pool.bank.names)
         a, intercepts = form.unpack(solution.duals)
-        outputs = unit_root(form.task_covariance(solution.duals, solution.B))
+        metric = self.fit.norm.metric(solution.B)
+        outputs = unit_root(form.task_covariance(solution.duals, metric))
         attributes = {
             "tasks_": data.labels,
             "data_form_": data.form,
@@ -133,7 +134,7 @@ class PooledPlan:
             "n_iter_": len(solution.history["iteration"]),
             "dual_coef_": a,
             "intercept_": stack_intercepts(intercepts),
-            "functions_": self._functions(pool, form.coefficients(solution.duals, solution.B), intercepts),
+            "functions_": self._functions(pool, form.coefficients(solution.duals, metric), intercepts),
         }
         return Fitted(
             attributes | self.fit.targets.attributes(data), tuple(convergence_warnings(solution, self.fit.tol))

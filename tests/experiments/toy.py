@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelkin import AverageRegressor, MKMTRLRegressor, linear_kernels
-from kernelkin.baselines import MeanRegressor
+from kernelkin import MeanRegressor
 from kernelkin.experiments.metrics import NMSE
 from kernelkin.experiments.protocol import Goal, Model, Protocol, Setting, Split
 

@@ -7,7 +7,7 @@ from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.data import read_training
 from kernelkin.grams import SharedGrams, TaskGrams, build_grams, plan_grams, task_functions
 from kernelkin.grams.build import raw_grams, scale_grams
-from kernelkin.grams.expansion import make_expansion
+from kernelkin.functions.expansion import make_expansion
 from kernelkin.kernels import SCALINGS, evaluate, fit_kernels
 
 RNG = np.random.default_rng(0)
@@ -169,7 +169,7 @@ def test_queries_in_blocks_are_the_same(monkeypatch):
     a = [rng.normal(size=(len(rows), 2)) for rows in data.rows]
     functions = task_functions(data, bank, rng.uniform(size=(3, 2)), a, [np.zeros(2)] * 2)
     whole, parts = functions.values(X, None), functions.parts(X, None)
-    monkeypatch.setattr("kernelkin.grams.expansion._BLOCK_BYTES", 1)
+    monkeypatch.setattr("kernelkin.functions.expansion._BLOCK_BYTES", 1)
     np.testing.assert_allclose(functions.values(X, None), whole, atol=1e-12)
     np.testing.assert_allclose(functions.parts(X, None), parts, atol=1e-12)
 

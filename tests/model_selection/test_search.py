@@ -14,7 +14,7 @@ from kernelkin import (
     gaussian_kernels,
     linear_kernels,
 )
-from kernelkin.baselines import MTFLRegressor, MTRLClassifier
+from kernelkin import MTFLRegressor, MTRLClassifier
 from kernelkin.data import read_training
 from kernelkin.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from kernelkin.model_selection.folds import make_folds

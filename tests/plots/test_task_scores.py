@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kernelkin.baselines import AverageRegressor
+from kernelkin import AverageRegressor
 from kernelkin.plots import TaskScoresDisplay
 
 

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
-from ..solvers import SOLVERS
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 Class = TypeVar("Class", bound=type)
 
@@ -118,7 +116,7 @@ PARAMETERS: dict[str, Parameter] = {
     "solver": Parameter(
         '{"joint", "alternating"} or a solver',
         '"joint" closes the duality gap; "alternating" is the algorithm as published, for comparison.',
-        [StrOptions({"joint", "alternating"}), *SOLVERS.values()],
+        [StrOptions({"joint", "alternating"}), HasMethods(["init", "step"])],
     ),
     "init": Parameter(
         "array of shape (T, K), optional",

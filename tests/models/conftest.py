@@ -3,7 +3,7 @@
 import pytest
 from sklearn.base import clone
 
-from estimators.problems import MODELS
+from models.problems import MODELS
 
 
 @pytest.fixture(params=MODELS)

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso, LinearRegression
 
-from baselines.convex import trace_norm
+from models.convex import trace_norm
 from kernelkin import FESRegressor, LassoRegressor, MeanRegressor, MRCERegressor, OLSRegressor
-from kernelkin.baselines.fes import shrink_singular_values, trace_norm_regression
-from kernelkin.baselines.mrce import mrce_objective
+from kernelkin.models.fes import shrink_singular_values, trace_norm_regression
+from kernelkin.models.mrce import mrce_objective
 
 
 def wide(seed=0, n=40, d=5, T=4):
@@ -80,7 +80,7 @@ def test_the_objective_of_mrce_never_rises():
 
 def test_mrce_with_independent_errors_of_one_variance_is_the_lasso():
     """With P = I/s the block of B is each task's lasso, of alpha s/2."""
-    from kernelkin.baselines.mrce import best_coefficients
+    from kernelkin.models.mrce import best_coefficients
 
     X, Y = wide(6)
     x, y = X - X.mean(axis=0), Y - Y.mean(axis=0)

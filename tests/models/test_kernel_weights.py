@@ -5,7 +5,7 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC
 
-from baselines.convex import KERNELS, long_data, lp_mkl, stacks
+from models.convex import KERNELS, long_data, lp_mkl, stacks
 from kernelkin import (
     AverageClassifier,
     AverageRegressor,

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from estimators.problems import NAMES, grouped_data, long_data, targets, values, wide_data
+from models.problems import NAMES, grouped_data, long_data, targets, values, wide_data
 from kernelkin import (
     MKMTRLClassifier,
     MKMTRLRegressor,

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from estimators.problems import NAMES, long_data, targets, values, wide_data
+from models.problems import NAMES, long_data, targets, values, wide_data
 from kernelkin import (
     MKMTRLRegressor,
     gaussian_kernels,

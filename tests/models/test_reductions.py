@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
 
-from estimators.problems import NAMES, long_data, targets, values
+from models.problems import NAMES, long_data, targets, values
 from kernelkin import (
     MKMTRLClassifier,
     MKMTRLRegressor,

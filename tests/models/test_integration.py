@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_p
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from estimators.problems import long_data, wide_data
+from models.problems import long_data, wide_data
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
 
 MODELS = {

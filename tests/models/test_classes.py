@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.svm import SVC
 
-from estimators.problems import NAMES, long_data, wide_data
+from models.problems import NAMES, long_data, wide_data
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
 from kernelkin.data import read_training
 from kernelkin.estimators.targets import class_machines, regression_machines

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from baselines.convex import KERNELS, long_data, mixed_norm, stacks, worst_task
+from models.convex import KERNELS, long_data, mixed_norm, stacks, worst_task
 from kernelkin import IKLRegressor, MKLSAClassifier, MKMTFLClassifier, MKMTFLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.baselines.mixed_norm import MixedNorm, MixedNormObjective
 from kernelkin.baselines.simplex import mirror_step, uniform

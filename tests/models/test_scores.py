@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, r2_score
 
-from estimators.problems import NAMES, long_data, wide_data
+from models.problems import NAMES, long_data, wide_data
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from estimators.problems import long_data, wide_data
+from models.problems import long_data, wide_data
 from kernelkin import Kernel, MKMTRLClassifier, MKMTRLRegressor, linear_kernels
 from kernelkin.exceptions import GramMemoryError
 from kernelkin.kernels.functions import Custom

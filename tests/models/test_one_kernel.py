@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from baselines.convex import long_data, roots, spectral
+from models.convex import long_data, roots, spectral
 from kernelkin import MTFLClassifier, MTFLRegressor, MTRLClassifier, MTRLRegressor
-from kernelkin.baselines.pooled import pivoted_cholesky
-from kernelkin.baselines.spectral import SpectralPenalty
+from kernelkin.grams.pooled import pivoted_cholesky
+from kernelkin.penalties import SpectralNorm
 from kernelkin.kernels import evaluate, fit_kernels, fit_scaling, gaussian_kernels, resolve_kernels
 
 STRENGTHS = {"MTFL": (0.0, 1.0), "MTRL": (1.0, 0.5)}
@@ -131,7 +131,7 @@ def test_several_classes():
 @pytest.mark.parametrize("normalize", ["trace", "cosine", "center", None])
 def test_a_low_rank_gram_is_factored_exactly(normalize):
     X, y, _, tasks = long_data(7, T=6, d=2)
-    from kernelkin.baselines.pooled import pool_kernels
+    from kernelkin.grams.pooled import pool_kernels
     from kernelkin.data import read_training
 
     model = MTFLRegressor("linear", normalize=normalize)

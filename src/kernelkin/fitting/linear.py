@@ -127,7 +127,8 @@ class Multivariate:
             )
 
     def work_bytes(self, data: TaskData) -> int:
-        return self.bytes_for(*data.X.shape, data.n_tasks)
+        n, d = data.X.shape
+        return self.bytes_for(n, d, data.n_tasks)
 
     def fit(self, data: TaskData) -> LinearResult:
         rows = data.rows[0]

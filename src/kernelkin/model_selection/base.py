@@ -56,7 +56,8 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
         "path, optional",
         "A folder that keeps every finished line of candidates on every fold: a search that was killed goes on from "
         "there, if it has the same data, parameters, version of this library and `random_state` (an int). Several "
-        "processes may share one. Kernels that are functions of yours are refused: a change to them would go unnoticed.",
+        "processes may share one. Kernels that are functions of yours are refused: a change to them would not be "
+        "noticed.",
         [str, PathLike, None],
     ),
     "n_jobs": Parameter(
@@ -68,8 +69,8 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
     "verbose": Parameter("int", "1 shows progress and the time left.", ["verbose"]),
     "callback": Parameter(
         "callable, optional",
-        "Called with two numbers after each candidate on each fold: how many are done, of how many. (Candidates that are "
-        "the same model count as one.)",
+        "Called with two numbers after each candidate on each fold: how many are done, of how many. (Candidates that "
+        "are the same model count as one.)",
         [callable, None],
     ),
 }
@@ -78,16 +79,16 @@ SEARCH_ATTRIBUTES: dict[str, tuple[str, str]] = {
     "cv_results_": (
         "dict of arrays",
         "A row for each candidate: `params`, `param_*`, `mean_test_score`, `standard_error` (jackknife over folds), "
-        "`split*_test_score` (a fold alone), `rank_test_score`, `converged`, `seconds` (over all folds; candidates solved "
-        "together share theirs).",
+        "`split*_test_score` (a fold alone), `rank_test_score`, `converged`, `seconds` (over all folds; candidates "
+        "solved together share theirs).",
     ),
     "best_index_": ("int", "The first candidate with the best score."),
     "best_params_": ("dict", "Its parameters."),
     "best_score_": ("float", "Its score."),
     "best_estimator_": (
         "estimator",
-        "The model with the best parameters, fitted on all rows. Its fitted attributes (`kernel_weights_` and so on) can "
-        "be asked for here too.",
+        "The model with the best parameters, fitted on all rows. Its fitted attributes (`kernel_weights_` and so on) "
+        "can be asked for here too.",
     ),
     "n_splits_": ("int", "Number of folds."),
     "search_time_": ("float", "Seconds of the search."),

@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator
 from ..data import TaskData
 from ..fingerprint import fingerprint
 from ..storage import Folder
+from .fold_fits import Outcome
 from .folds import Fold
 from .grid import Line
-from .fold_fits import Outcome
 
 
 class Cache:

@@ -16,6 +16,7 @@ from ..fitting.fit import UNFINISHED
 from ..fitting.targets import split_by_task
 from ..grams import RawGrams, held_out
 from ..kernels import FittedKernel
+from ..problems import Problem
 from ..solvers import Path, Solution
 from .folds import Fold
 from .grid import Line
@@ -69,8 +70,9 @@ class SharedFoldFits:
         problem = first.problem(self.grams)
         path = None
         if line.warm:
-            options = {"tol": first.fit.tol, "max_iter": first.fit.max_iter, "units": first.units}
-            path = Path(problem, first.fit.solver, **options)
+            assert isinstance(problem, Problem)
+            fit = first.fit
+            path = Path(problem, fit.solver, tol=fit.tol, max_iter=fit.max_iter, units=first.units)
         for step in line.steps:
             began = time.perf_counter()
             plan = self._plan(step.specification)

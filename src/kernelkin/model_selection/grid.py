@@ -87,7 +87,7 @@ def make_lines(estimator: BaseEstimator, candidates: Sequence[Params], tol: floa
 
 
 def identity(params: Params, names: Sequence[str]) -> tuple:
-    """Return a key for parameters of a candidate: values come from the grid's own lists, so equal ones are one object."""
+    """Return a key for parameters of a candidate: values come from the grid's lists, so equal ones are one object."""
     return tuple((name, id(params[name])) for name in names if name in params)
 
 

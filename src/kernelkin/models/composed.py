@@ -48,8 +48,8 @@ HOMOGENEOUS = ("relation", "lp", "shared")
     ),
     solver=Parameter(
         "str, solver or None",
-        "A name or an instance of `kernelkin.solvers`, or any object with `init` and `step`. None: the solver that suits "
-        "the problem.",
+        "A name or an instance of `kernelkin.solvers`, or any object with `init` and `step`. None: the solver that "
+        "suits the problem.",
     ),
 )
 class MultiTaskKernelEstimator(MultiTaskEstimator):

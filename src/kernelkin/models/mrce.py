@@ -93,7 +93,8 @@ def alternate(
     X: np.ndarray, Y: np.ndarray, *, alpha: float, alpha_precision: float, tol: float, max_iter: int
 ) -> tuple[np.ndarray, dict[str, Any], tuple[tuple[str, type[Warning]], ...]]:
     """Estimate coefficients and precision in turn, from centred X (n, d) and Y (n, T)."""
-    accuracy, warnings = _SHARPER * tol, ()
+    accuracy = _SHARPER * tol
+    warnings: tuple[tuple[str, type[Warning]], ...] = ()
     B = best_coefficients(X, Y, np.eye(Y.shape[1]), alpha, accuracy)
     values: list[float] = []
     for _ in range(max_iter):

@@ -23,8 +23,8 @@ class MTRLClassifier(MultiTaskClassifier):
     """MTRL: multi-task relationship learning, with a task covariance in the feature space of one kernel.
 
     Minimises ``sum_t loss_t(w_t) + 1/2 |W|_F^2 + (mu/2) tr(W inv(Omega) W')`` over W and Omega of trace one, by
-    machines with the kernel ``[Omega inv(Omega + mu I)]_tt' k(x, x')`` and ``Omega = (W'W)^(1/2) / tr`` in turn. Convex;
-    `duality_gap_` is certified. `effective_rank_` says how many features the tasks share.
+    machines with the kernel ``[Omega inv(Omega + mu I)]_tt' k(x, x')`` and ``Omega = (W'W)^(1/2) / tr`` in turn.
+    Convex; `duality_gap_` is certified. `effective_rank_` says how many features the tasks share.
 
     Examples
     --------
@@ -78,8 +78,8 @@ class MTRLRegressor(MultiTaskRegressor):
     """MTRL: multi-task relationship learning, with a task covariance in the feature space of one kernel.
 
     Minimises ``sum_t loss_t(w_t) + 1/2 |W|_F^2 + (mu/2) tr(W inv(Omega) W')`` over W and Omega of trace one, by
-    machines with the kernel ``[Omega inv(Omega + mu I)]_tt' k(x, x')`` and ``Omega = (W'W)^(1/2) / tr`` in turn. Convex;
-    `duality_gap_` is certified. `effective_rank_` says how many features the tasks share.
+    machines with the kernel ``[Omega inv(Omega + mu I)]_tt' k(x, x')`` and ``Omega = (W'W)^(1/2) / tr`` in turn.
+    Convex; `duality_gap_` is certified. `effective_rank_` says how many features the tasks share.
 
     Examples
     --------

@@ -232,7 +232,8 @@ def _group_files(root: str) -> list[tuple[str, str, str, str]]:
         parts = [part for part in path.split("/") if part]
         for depth in range(len(parts), -1, -1):
             folder = os.path.join(root, base, *parts[:depth])
-            files.append((*(os.path.join(folder, name) for name in names[:3]), names[3]))
+            limit, usage, statistics = (os.path.join(folder, name) for name in names[:3])
+            files.append((limit, usage, statistics, names[3]))
     return files
 
 

@@ -16,8 +16,8 @@ DEFAULT_GRID = {"C": np.logspace(-1, 5 / 3, 9), "shrinkage": [0.1, 1.0]}
 _GRID = Parameter(
     "dict of lists, or list of such dicts",
     'Values of the model\'s parameters to choose from, such as ``{"C": [0.1, 1, 10], "min_rank": [1, 2], '
-    '"couplings": [None, "common"]}``. None: nine values of C from 0.1 to 46, with shrinkage 0.1 and 1. A grid of mu beside C '
-    "repeats itself, for the model depends on ``mu / C**3`` alone.",
+    '"couplings": [None, "common"]}``. None: nine values of C from 0.1 to 46, with shrinkage 0.1 and 1. A grid of mu '
+    "beside C repeats itself, for the model depends on ``mu / C**3`` alone.",
     [dict, list, None],
 )
 _SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}

@@ -11,11 +11,9 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any
 
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-
-Class = TypeVar("Class", bound=type)
 
 _WIDTH = 110
 
@@ -208,16 +206,16 @@ def describe(
     attributes: Sequence[str] = KERNEL_MACHINE,
     own_attributes: dict[str, tuple[str, str]] | None = None,
     **own: Parameter,
-) -> Callable[[Class], Class]:
+) -> Callable[[Any], Any]:
     """Document and constrain the parameters of an estimator class by the tables; `own` replaces or adds entries."""
     texts = {**ATTRIBUTES, **(own_attributes or {})}
     names = (*attributes, *(name for name in own_attributes or {} if name not in attributes))
 
-    def decorate(cls: Class) -> Class:
-        signature = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-        parameters = {name: own.get(name) or PARAMETERS[name] for name in signature}
-        defaults = {name: inspect.signature(cls.__init__).parameters[name].default for name in signature}
-        cls._parameter_constraints = {name: parameter.constraint for name, parameter in parameters.items()}
+    def decorate(cls: Any) -> Any:
+        defaults = {name: given.default for name, given in inspect.signature(cls).parameters.items()}
+        parameters = {name: own.get(name) or PARAMETERS[name] for name in defaults}
+        constraints = {name: parameter.constraint for name, parameter in parameters.items()}
+        cls._parameter_constraints = constraints
         sections = [
             ("Parameters", [(name, _typed(p.type, defaults[name]), p.text) for name, p in parameters.items()]),
             ("Attributes", [(name, *texts[name]) for name in names]),

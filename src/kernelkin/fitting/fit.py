@@ -57,7 +57,11 @@ class Fit:
         Cost of errors on training rows.
     mu : float or "scale"
         Strength of the penalty; "scale": the variance of the targets within tasks.
+    parsimony : float in [0, 1]
+        How much kernels are charged for their effective dimension.
     couplings : what `read_couplings` reads
+    sharing : float in [0, 1]
+        How cheap a shared part is: 1 charges it as one task, 0 as all tasks that share it.
     unknown_tasks : {"error", "common"}
         "common" needs a coupling of all tasks.
     normalize : {"trace", "cosine", "center"} or None
@@ -80,7 +84,9 @@ class Fit:
     kernels: Any = None
     C: float = 1.0
     mu: float | str = "scale"
+    parsimony: float = 0.0
     couplings: Any = None
+    sharing: float = 1.0
     unknown_tasks: str = "error"
     normalize: str | None = "trace"
     choose_kernel: Callable[[list[str]], int] | None = None
@@ -96,7 +102,7 @@ class Fit:
 
         `kernels` are fitted already where Gram matrices are reused.
         """
-        couplings = read_couplings(self.couplings, data)
+        couplings = read_couplings(self.couplings, data, self.sharing)
         if self.unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
             raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
         if kernels is None:
@@ -176,7 +182,7 @@ class FitPlan:
 
     def scale(self, raw: RawGrams, overwrite: bool = False) -> tuple[Grams, KernelBank]:
         """Scale evaluated kernels by the rows of this plan."""
-        return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite)
+        return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite, self.fit.parsimony)
 
     def problem(self, grams: Grams) -> AnyProblem:
         """Put the parts together."""

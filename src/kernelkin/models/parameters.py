@@ -46,6 +46,18 @@ PARAMETERS: dict[str, Parameter] = {
         "it makes one parameter, ``mu / C**3``: it is enough to tune C.",
         [*POSITIVE, StrOptions({"scale"})],
     ),
+    "parsimony": Parameter(
+        "float in [0, 1]",
+        "How much kernels are charged for their effective dimension, so that narrow ones, which can fit anything, do not "
+        "take too much weight: 0 charges all kernels alike, as the paper does; 1 charges in proportion.",
+        UNIT_INTERVAL,
+    ),
+    "sharing": Parameter(
+        "float in [0, 1]",
+        "How cheap the parts are that tasks share: 1 charges a shared part as one task's own, 0 as much as all tasks "
+        "that share it together.",
+        UNIT_INTERVAL,
+    ),
     "couplings": Parameter(
         'None, "common", "inputs" or dict',
         'Parts of the functions that tasks share, each with kernel weights of its own: "common", one part for all '

@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 from sklearn.preprocessing import scale
 
+from experiments import find_protocol
 from kernelkin.datasets import load_mfeat, make_related_tasks
-from kernelkin.experiments import find_protocol
 
 # X, y, tasks; tasks None for wide y.
 Data = tuple[np.ndarray, np.ndarray, np.ndarray | None]

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import MKMTRLRegressor, gaussian_kernels, linear_kernels
-from ..baselines import (
+from kernelkin import (
     FESRegressor,
     LassoRegressor,
     MeanRegressor,
+    MKMTRLRegressor,
     MRCERegressor,
     MTFLRegressor,
     MTRLRegressor,
     OLSRegressor,
     STLRegressor,
+    gaussian_kernels,
+    linear_kernels,
 )
-from ..datasets import load_stock
+from kernelkin.datasets import load_stock
+
 from .metrics import MSE1000
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 from .rows import OURS, PUBLISHED, paper_rows

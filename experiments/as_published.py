@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import gaussian_kernels, linear_kernels
-from ..baselines import MeanRegressor, MKMTFLRegressor, STLRegressor
-from ..datasets import load_stock
-from ..estimators import MKMTRLRegressor
+from kernelkin import (
+    MeanRegressor,
+    MKMTFLRegressor,
+    MKMTRLRegressor,
+    STLRegressor,
+    gaussian_kernels,
+    linear_kernels,
+)
+from kernelkin.datasets import load_stock
+
 from .authors import FrozenShares, KernelTimesItself, Thresholded, UnitNorm
 from .metrics import MSE1000
 from .protocol import Model, Protocol, Setting, Split, read_remarks

@@ -8,9 +8,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from .. import MKMTRLClassifier, gaussian_kernels, linear_kernels, polynomial_kernels
-from ..baselines import MTFLClassifier, MTRLClassifier, STLClassifier
-from ..datasets import load_landmine
+from kernelkin import (
+    MKMTRLClassifier,
+    MTFLClassifier,
+    MTRLClassifier,
+    STLClassifier,
+    gaussian_kernels,
+    linear_kernels,
+    polynomial_kernels,
+)
+from kernelkin.datasets import load_landmine
+
 from .metrics import AUC
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 from .rows import OURS, PUBLISHED, paper_rows

@@ -8,9 +8,18 @@ from functools import cache
 import numpy as np
 from sklearn.utils import Bunch
 
-from .. import MKMTRLRegressor, gaussian_kernels, linear_kernels, polynomial_kernels
-from ..baselines import MeanRegressor, MTFLRegressor, MTRLRegressor, STLRegressor
-from ..datasets import load_school
+from kernelkin import (
+    MeanRegressor,
+    MKMTRLRegressor,
+    MTFLRegressor,
+    MTRLRegressor,
+    STLRegressor,
+    gaussian_kernels,
+    linear_kernels,
+    polynomial_kernels,
+)
+from kernelkin.datasets import load_school
+
 from .metrics import EXPLAINED
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 from .rows import OURS, PUBLISHED, paper_rows

@@ -43,8 +43,8 @@ def _data() -> Bunch:
 def split(setting: Setting, run: int) -> Split:
     """2,000 rows at random, the first `size` of them for training; standardised by these, targets too."""
     data = _data()
-    rows = np.random.default_rng([run, 7]).permutation(len(data.X))[:ROWS]
-    X, y = data.X[rows], data.y[rows]
+    rows = np.random.default_rng([run, 7]).permutation(len(data.data))[:ROWS]
+    X, y = data.data[rows], data.target[rows]
     train, test = slice(0, setting.size), slice(setting.size, None)
     X = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
     y = (y - y[train].mean(axis=0)) / y[train].std(axis=0)

@@ -31,9 +31,9 @@ SINGLE = [*gaussian_kernels((0.5, 1.0, 2.0)), *linear_kernels()]
 def split(setting: Setting, run: int) -> Split:
     """The one split there is; runs differ in the folds of the cross-validation."""
     data = load_stock()
-    mean, spread = data.X.mean(axis=0), data.X.std(axis=0, ddof=1)
-    X, X_test = (data.X - mean) / spread, (data.X_test - mean) / spread
-    return Split(X, data.y, X_test, data.y_test, task_names=data.target_names)
+    mean, spread = data.data.mean(axis=0), data.data.std(axis=0, ddof=1)
+    X, X_test = (data.data - mean) / spread, (data.data_test - mean) / spread
+    return Split(X, data.target, X_test, data.target_test, task_names=data.target_names)
 
 
 def models(setting: Setting) -> list[Model]:

@@ -55,7 +55,7 @@ def test_landmine_split_on_a_stand_in(monkeypatch):
     rng = np.random.default_rng(0)
     tasks = np.repeat(["a", "b"], 100)
     y = np.tile((np.arange(100) < 10).astype(int), 2)
-    data = Bunch(X=3 + rng.normal(size=(200, 9)), y=y, tasks=tasks, task_names=np.array(["a", "b"]))
+    data = Bunch(data=3 + rng.normal(size=(200, 9)), target=y, tasks=tasks, task_names=np.array(["a", "b"]))
     monkeypatch.setattr(landmine, "_data", lambda variant: data)
     setting = landmine.SETTINGS[0]
     split = landmine.split(setting, 0)
@@ -71,7 +71,7 @@ def test_landmine_split_on_a_stand_in(monkeypatch):
 def test_sarcos_split_shares_its_rows_among_sizes(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 21))
-    data = Bunch(X=X, y=X[:, :7] + 1.0, target_names=[f"torque{j}" for j in range(1, 8)])
+    data = Bunch(data=X, target=X[:, :7] + 1.0, target_names=[f"torque{j}" for j in range(1, 8)])
     monkeypatch.setattr(sarcos, "_data", lambda: data)
     small, large = (sarcos.split(s, 3) for s in sarcos.PROTOCOL.settings[:2])
     assert small.X.shape == (15, 21) and small.X_test.shape == (1985, 21)
@@ -84,7 +84,7 @@ def test_landmine_models_run_on_related_tasks(monkeypatch):
     made = make_related_tasks(n_tasks=5, n_groups=1, n_kernels=3, n_samples=60, random_state=0, regression=False)
     names, codes = np.unique(made.tasks, return_inverse=True)
     fields = np.array([f"field{6 * t + 1:02d}" for t in range(len(names))])  # of both terrains
-    data = Bunch(X=made.X, y=(made.y > 0).astype(int), tasks=fields[codes], task_names=fields)
+    data = Bunch(data=made.data, target=(made.target > 0).astype(int), tasks=fields[codes], task_names=fields)
     monkeypatch.setattr(landmine, "_data", lambda variant: data)
     protocol = find_protocol("landmine-quick")
     results = [run_unit(protocol, unit) for unit in list_units(protocol, 1)]

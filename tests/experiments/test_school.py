@@ -18,7 +18,9 @@ needs_data = pytest.mark.skipif(
 def stand_in(monkeypatch):
     rng = np.random.default_rng(0)
     tasks = np.repeat(["a", "b"], [50, 30])
-    data = Bunch(X=rng.normal(size=(80, 4)), y=rng.normal(size=80), tasks=tasks, task_names=np.array(["a", "b"]))
+    data = Bunch(
+        data=rng.normal(size=(80, 4)), target=rng.normal(size=80), tasks=tasks, task_names=np.array(["a", "b"])
+    )
     monkeypatch.setattr(school, "_data", lambda: data)
 
 

@@ -38,8 +38,8 @@ exclude_patterns = [
     "gallery/*.py",
 ]
 templates_path = ["_templates"]
-# Browsers draw MathML well only in a font with a table of mathematical constants, which few systems have. ziamath brings
-# one, STIX Two Math (SIL Open Font License, stated in the font); it is copied beside the style sheet, which names it.
+# Browsers draw MathML well only in a font with a table of mathematical constants, which few systems have. ziamath
+# brings one, STIX Two Math (SIL Open Font License, as the font states); it is copied beside the style sheet.
 html_static_path = ["_static", str(files("ziamath") / "fonts")]
 html_css_files = ["kernelkin.css"]
 html_theme = "furo"

@@ -116,7 +116,9 @@ def check_offline(app, error):
     """Fail where a page or a style sheet loads anything from the network; links are fine."""
     if error is not None or app.builder.format != "html":
         return
-    pages = [path for kind in ("*.html", "*.css") for path in Path(app.outdir).rglob(kind)]
+    # Not every page in the folder: an older build may have left others there.
+    pages = [Path(app.builder.get_outfilename(name)) for name in app.env.found_docs]
+    pages += Path(app.outdir, "_static").rglob("*.css")
     found = [f"{path.name}: {match}" for path in pages for match in RESOURCE.findall(path.read_text(encoding="utf-8"))]
     if found:
         raise ExtensionError("resources from the network: " + "; ".join(found))

@@ -48,7 +48,7 @@ def test_the_example_prints_what_it_says_and_the_picture_shows_the_three_groups(
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_to_files_lead_somewhere(page):
+def test_links_point_to_existing_files(page):
     targets = re.findall(r"\]\(([^)]+)\)", (ROOT / page).read_text())
     files = [target for target in targets if not target.startswith(("http", "#"))]
     assert all((ROOT / target).exists() for target in files), files

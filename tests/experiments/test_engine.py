@@ -24,14 +24,14 @@ def test_an_interrupted_run_continues_and_ends_with_the_same_table(tmp_path, mon
     straight = run_protocol(toy.PROTOCOL, Store(tmp_path / "straight"), runs=3)
     done = []
 
-    def fails_at_the_eighth(protocol, unit):
+    def fail_at_the_eighth(protocol, unit):
         if len(done) == 7:
             raise Killed
         done.append(unit)
         return run_unit(protocol, unit)
 
     store = Store(tmp_path / "killed")
-    monkeypatch.setattr(engine, "run_unit", fails_at_the_eighth)
+    monkeypatch.setattr(engine, "run_unit", fail_at_the_eighth)
     with pytest.raises(Killed):
         run_protocol(toy.PROTOCOL, store, runs=3)
     assert len(list((tmp_path / "killed").rglob("*.json"))) == 7

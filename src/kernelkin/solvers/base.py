@@ -131,7 +131,7 @@ class Iterate:
     >>> from kernelkin import MKMTRLRegressor
     >>> from kernelkin.datasets import make_related_tasks
     >>> data, seen = make_related_tasks(4, 2, 2, random_state=0), []
-    >>> model = MKMTRLRegressor(data.kernels, callback=seen.append).fit(data.X, data.y, tasks=data.tasks)
+    >>> model = MKMTRLRegressor(data.kernels, callback=seen.append).fit(data.data, data.target, tasks=data.tasks)
     >>> type(seen[0]).__name__, seen[-1].kernel_weights.shape, len(seen) == model.n_iter_
     ('Iterate', (4, 2), True)
     """

@@ -15,7 +15,7 @@ from ..engines import Each, Workers, serially
 from ..exceptions import CollapseWarning
 from ..functions import task_functions
 from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, plan_grams, raw_grams, scale_grams
-from ..kernels import FittedKernel, fit_kernels, is_precomputed, resolve_kernels
+from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
@@ -106,7 +106,7 @@ class Fit:
         if self.unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
             raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
         if kernels is None:
-            kernels = self._fit_kernels(data)
+            kernels = self.fit_kernels(data)
         n_kernels = data.X.shape[2] if kernels is None else len(kernels)
         shape = Shape(n_kernels, data.n_tasks, len(couplings))
         penalty = self.penalty(shape)
@@ -129,14 +129,19 @@ class Fit:
             units=units,
         )
 
-    def _fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
+    def fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
         """Fit the kernels on the training rows; None where Gram matrices are precomputed."""
         if is_precomputed(self.kernels):
             return None
-        kernels = fit_kernels(resolve_kernels(self.kernels), data.X, data.feature_names, data.sample_weight)
+        kernels = read_kernels(self.kernels).fit(data)
         if self.choose_kernel is None:
             return kernels
         return [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
+
+    @property
+    def kernels_use_targets(self) -> bool:
+        """Whether kernels are fitted to targets, so that every fold needs its own."""
+        return not is_precomputed(self.kernels) and read_kernels(self.kernels).uses_targets
 
     @property
     def path_position(self) -> float:

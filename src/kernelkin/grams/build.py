@@ -111,7 +111,7 @@ def scale_grams(
     overwrite: bool = False,
     parsimony: float = 0.0,
 ) -> tuple[Grams, KernelBank]:
-    """Scale raw stacks by the rows of `data`; in place with `overwrite`. Kernels are charged where parsimony says so."""
+    """Scale raw stacks by the rows of `data`, in place with `overwrite`, and charge kernels as `parsimony` says."""
     weights = _stack_weights(data)
     scalings, stacks = [], []
     for stack, weight in zip(raw.own, weights, strict=True):

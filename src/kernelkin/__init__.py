@@ -1,5 +1,6 @@
 """Multi-task multiple kernel learning with a certificate of optimality."""
 
+from .auto import KinClassifier, KinRegressor
 from .kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, view_kernels
 from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from .models import (
@@ -42,6 +43,8 @@ __all__ = [
     "IMKLClassifier",
     "IMKLRegressor",
     "Kernel",
+    "KinClassifier",
+    "KinRegressor",
     "LassoRegressor",
     "MKLSAClassifier",
     "MKMTFLClassifier",

@@ -7,9 +7,8 @@ from numbers import Real
 
 import numpy as np
 
-from ..checks import LARGEST
 from ..couplings import Coupling, connected_tasks
-from ..data import TaskData, listing
+from ..data import LARGEST, TaskData, listing
 from ..learners import DualSolution, Machine
 
 

@@ -23,7 +23,7 @@ from .baselines import (
     STLRegressor,
 )
 from .estimators import MKMTRLClassifier, MKMTRLRegressor, TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor
-from .kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, view_kernels
+from .kernels import Kernel, gaussian_kernels, linear_kernels, nearest_psd, polynomial_kernels, view_kernels
 from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from .persistence import SavedModel, load_model, save_model
 from .registry import models
@@ -66,6 +66,7 @@ __all__ = [
     "linear_kernels",
     "load_model",
     "models",
+    "nearest_psd",
     "polynomial_kernels",
     "save_model",
     "view_kernels",

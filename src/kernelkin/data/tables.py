@@ -58,7 +58,15 @@ def as_table(values: Any, name: str) -> Table | None:
         return None
     names = tuple(names for names, _ in named)
     _check_unique(names, name)
-    return Table(names, tuple(column_array(column) for _, column in named), tuple(_type_of(c) for _, c in named))
+    types = tuple(_type_of(column) for _, column in named)
+    return Table(names, tuple(_column(*pair, name) for pair in named), types)
+
+
+def _column(label: Any, column: Any, name: str) -> np.ndarray:
+    try:
+        return column_array(column)
+    except Exception as error:  # of any library: polars has its own, for 128-bit integers say
+        raise TypeError(f"{name}, column {label!r} ({_type_of(column)}) is not an array: {error}") from None
 
 
 def column_array(column: Any) -> np.ndarray:

@@ -16,7 +16,18 @@ ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.joinpath("docs").glob("*.md")), *sorted(ROOT.glob("docs/guide/*.md"))]
 # The modules a user imports from; the rooms behind them are described for those who extend the library.
 PUBLIC = ("datasets", "exceptions", "model_selection", "plots", "report")
-ROOMS = ("baselines", "commands", "estimators", "experiments", "grams", "kernels", "learners", "penalties", "solvers")
+ROOMS = (
+    "baselines",
+    "commands",
+    "data",
+    "estimators",
+    "experiments",
+    "grams",
+    "kernels",
+    "learners",
+    "penalties",
+    "solvers",
+)
 
 
 def named(path: str) -> Any:

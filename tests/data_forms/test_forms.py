@@ -221,7 +221,6 @@ SAME = {
     },
     "text beside numbers": {"X": pd.DataFrame(X, columns=list("abc")).assign(b=[repr(x) for x in X[:, 1].tolist()])},
     "task names in other alphabets": {"tasks": [GREEK[task] for task in TASKS.tolist()]},
-    "NumPy's strings": {"tasks": TASKS.astype(np.dtypes.StringDType())},
     "equal weights": {"sample_weight": np.ones(N)},
 }
 
@@ -236,7 +235,6 @@ def test_the_same_data_in_another_form(form):
     "y",
     [
         CLASSES.astype(object),
-        CLASSES.astype(np.dtypes.StringDType()),
         pd.Categorical(CLASSES),
         pd.Series(CLASSES, dtype="string"),
         CLASSES.tolist(),
@@ -292,3 +290,12 @@ def test_take_of_wide_data_drops_rows_that_no_task_keeps():
         np.testing.assert_array_equal(fewer.X, rows[used] if rows.ndim == 2 else rows[np.ix_(used, used)])
         np.testing.assert_array_equal(np.stack(fewer.rows), [[0, 1], [1, 2]])
         np.testing.assert_array_equal(fewer.y[1], -Y[[5, 7]])
+
+
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="needs NumPy 2")
+def test_strings_of_variable_width():
+    strings = np.dtypes.StringDType()
+    data = read(X.astype(str).astype(strings), CLASSES.astype(strings), TASKS.astype(strings), classification=True)
+    assert_same(data, read(y=CLASSES, tasks=TASKS, classification=True))
+    with pytest.raises(ValueError, match=r"^Unknown label type: y holds text, not numbers\."):
+        read(y=CLASSES.astype(strings))

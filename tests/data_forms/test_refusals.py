@@ -198,7 +198,7 @@ LABELS = {
 
 WEIGHTS = {
     "too short": (np.ones(3), r"sample_weight\.shape == \(3,\), expected \(12,\)!$"),
-    "two dimensions": (np.ones((N, 1)), r"sample_weight: Sample weights must be 1D array or scalar, got 2D array\."),
+    "two dimensions": (np.ones((N, 1)), r"sample_weight: Sample weights must be 1D array or scalar"),
     "negative": (-np.ones(N), r"Negative values in data passed to `sample_weight`"),
     "NaN": (put(np.ones(N), 3, np.nan), r"Input sample_weight contains NaN\.$"),
     "missing": (but_first(np.ones(N), "Float64"), r"Input sample_weight contains NaN\.$"),

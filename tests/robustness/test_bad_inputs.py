@@ -136,7 +136,7 @@ PRECOMPUTED = {
     ),
     "indefinite": (
         lambda grams: grams - 0.5 * np.eye(N)[:, :, None],
-        r"^kernel 'kernel 0' (is not positive semi-definite on the training rows|has negative values k\(x, x\), down to)",
+        r"^kernel 'kernel 0' (is not positive semi-definite on the training rows|has negative values k\(x, x\))",
     ),
     "zero": (lambda grams: grams * [1.0, 0.0], r"^kernel 'kernel 1' is zero on all training rows$"),
 }

@@ -1,7 +1,7 @@
 """Multi-task multiple kernel learning with a certificate of optimality."""
 
 from .auto import KinClassifier, KinRegressor
-from .kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, view_kernels
+from .kernels import Kernel, gaussian_kernels, linear_kernels, nearest_psd, polynomial_kernels, view_kernels
 from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from .models import (
     AverageClassifier,
@@ -70,6 +70,7 @@ __all__ = [
     "gaussian_kernels",
     "linear_kernels",
     "load_model",
+    "nearest_psd",
     "polynomial_kernels",
     "save_model",
     "view_kernels",

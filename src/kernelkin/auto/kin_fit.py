@@ -183,7 +183,7 @@ class _Search:
                 break
 
     def _extended(self, candidate: Candidate) -> tuple[Candidate, tuple[float, ...]] | None:
-        """Return values of C beyond the end of the grid at which the best one lies, where this candidate is in front."""
+        """Return values of C beyond the end of the grid, where the best one lies there and this candidate is in front."""
         own = sorted((trial for trial in self.trials if trial.candidate is candidate), key=lambda trial: trial.C)
         errors = np.array([trial.error.error for trial in own])
         leader = min(self.trials, key=lambda trial: trial.error.error)

@@ -23,9 +23,9 @@ from .baselines import (
     STLRegressor,
 )
 from .estimators import MKMTRLClassifier, MKMTRLRegressor, TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor
+from .io import SavedModel, load_model, save_model
 from .kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, view_kernels
 from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
-from .persistence import SavedModel, load_model, save_model
 from .registry import models
 from .schema import TableSchema
 

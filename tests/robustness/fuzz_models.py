@@ -15,7 +15,7 @@ import numpy as np
 
 from kernelkin import MKMTRLRegressor, linear_kernels, load_model, save_model
 from kernelkin.exceptions import ModelFileError
-from kernelkin.model_files import LOADERS, sign
+from kernelkin.io.model_files import LOADERS, sign
 from kernelkin.schema import TableSchema
 
 FACTS, TREE = "kernelkin.json", "schema.json"

@@ -17,7 +17,7 @@ from kernelkin import (
     gaussian_kernels,
     linear_kernels,
 )
-from kernelkin.fingerprint import fingerprint
+from kernelkin.io.fingerprint import fingerprint
 from kernelkin.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 
 rng = np.random.default_rng(0)
@@ -187,7 +187,7 @@ class TestFingerprint:
     def test_it_is_the_same_in_every_process(self):
         code = (
             "import numpy as np\nfrom kernelkin import MKMTRLRegressor, gaussian_kernels\n"
-            "from kernelkin.fingerprint import fingerprint\n"
+            "from kernelkin.io.fingerprint import fingerprint\n"
             "print(fingerprint(MKMTRLRegressor(gaussian_kernels()), {'b', 'a', 'c'}, np.random.RandomState(0)))"
         )
         found = {
@@ -219,7 +219,7 @@ class TestFingerprint:
 
 def test_processes_write_one_file_and_read_it_whole(tmp_path):
     code = (
-        "import sys\nfrom kernelkin.storage import Folder\nfolder = Folder(sys.argv[1])\n"
+        "import sys\nfrom kernelkin.io.storage import Folder\nfolder = Folder(sys.argv[1])\n"
         "for size in range(1, 100):\n"
         "    folder.write('same', sys.argv[2].encode() * 997 * size)\n"
         "    content = folder.read('same')\n"

@@ -15,7 +15,7 @@ import pytest
 from kernelkin import cli, load_model
 from kernelkin.commands.tables import read_pieces, read_table
 from kernelkin.exceptions import ModelFileError
-from kernelkin.model_files import sign
+from kernelkin.io.model_files import sign
 from robustness import fuzz, fuzz_models
 
 ROUNDS_OF_MODELS, ROUNDS_OF_TABLES, ROUNDS_OF_PARQUET = 1200, 2000, 2000

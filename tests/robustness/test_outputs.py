@@ -16,8 +16,8 @@ from experiments import toy
 from kernelkin import MKMTRLRegressor, cli, linear_kernels, save_model
 from kernelkin.experiments import engine
 from kernelkin.experiments.store import Store
+from kernelkin.io.storage import Folder, check_writable, open_whole, write_whole
 from kernelkin.model_selection import MultiTaskCV
-from kernelkin.storage import Folder, check_writable, open_whole, write_whole
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)

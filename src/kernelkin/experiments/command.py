@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..storage import Folder
+from ..io.storage import Folder
 
 HELP = "run an experiment of the paper and show its table beside the paper's figures"
 EXAMPLES = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..storage import open_whole
+from ..io.storage import open_whole
 from .protocol import Protocol
 from .summary import Cell
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from .. import __version__
-from ..storage import write_whole
+from ..io.storage import write_whole
 from .figures import draw_sizes
 from .protocol import Protocol
 from .store import Result

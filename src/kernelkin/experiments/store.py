@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..storage import Folder
+from ..io.storage import Folder
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..data import TaskData
-from ..fingerprint import fingerprint
-from ..storage import Folder
+from ..io.fingerprint import fingerprint
+from ..io.storage import Folder
 from .folds import Fold
 from .grid import Line
 from .path import Outcome

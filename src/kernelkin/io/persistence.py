@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .data import listing
-from .exceptions import ModelFileError
+from ..data import listing
+from ..exceptions import ModelFileError
+from ..schema import TableSchema
 from .model_files import grows_too_much, pack, strange_parts, unpack
-from .schema import TableSchema
 from .storage import write_whole
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def save_model(
     """
     from sklearn.utils.validation import check_is_fitted
 
-    from . import __version__
+    from .. import __version__
 
     check_is_fitted(model)
     sio = _skops()
@@ -141,13 +141,13 @@ def trusted_types() -> tuple[str, ...]:
     """The names of everything a saved model may consist of, beside NumPy arrays and Python's own containers."""
     from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
-    from . import couplings, data, model_selection, solvers
-    from .estimators.two_stage import pairs
-    from .grams import expansion, functions
-    from .kernels import base, scaling
-    from .kernels import functions as kernel_functions
-    from .registry import models
-    from .solvers import online
+    from .. import couplings, data, model_selection, solvers
+    from ..estimators.two_stage import pairs
+    from ..grams import expansion, functions
+    from ..kernels import base, scaling
+    from ..kernels import functions as kernel_functions
+    from ..registry import models
+    from ..solvers import online
 
     ours = [
         *(estimator for model in models() for estimator in model.estimators),
@@ -171,7 +171,7 @@ def _skops() -> Any:
 
 
 def _read_model(path: Any, content: bytes, facts: dict[str, Any]) -> Any:
-    from . import __version__
+    from .. import __version__
 
     sio = _skops()
     try:

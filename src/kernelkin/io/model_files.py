@@ -9,8 +9,8 @@ import os
 import zipfile
 from typing import Any
 
-from .data import listing
-from .exceptions import ModelFileError
+from ..data import listing
+from ..exceptions import ModelFileError
 
 # The layout of `kernelkin.json`, which is counted up when older readers would misread it.
 FORMAT = 1
@@ -107,7 +107,7 @@ def _read_facts(path: Any, archive: zipfile.ZipFile, size: int) -> dict[str, Any
 
 
 def _check_format(path: Any, facts: dict[str, Any]) -> None:
-    from . import __version__
+    from .. import __version__
 
     theirs, version = facts.get("format"), facts.get("kernelkin")
     if type(theirs) is not int or not isinstance(version, str):
@@ -126,7 +126,7 @@ def _check_format(path: Any, facts: dict[str, Any]) -> None:
 
 def _check_parts(path: Any, facts: dict[str, Any], strangers: list[str]) -> None:
     """Refuse what is no part of a model before skops sees it."""
-    from . import __version__
+    from .. import __version__
 
     if strangers:
         raise ModelFileError(

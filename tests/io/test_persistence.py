@@ -21,9 +21,9 @@ from kernelkin import (
     save_model,
 )
 from kernelkin.exceptions import ModelFileError
-from kernelkin.model_files import FORMAT, sign
+from kernelkin.io.model_files import FORMAT, sign
+from kernelkin.io.persistence import trusted_types
 from kernelkin.model_selection import MKMTRLRegressorCV, MultiTaskCV
-from kernelkin.persistence import trusted_types
 from kernelkin.schema import TableSchema
 
 rng = np.random.default_rng(0)
@@ -247,7 +247,7 @@ def test_an_unfitted_model_is_refused(path):
         save_model(MKMTRLRegressor(), path)
 
 
-OLD = sorted((Path(__file__).parent / "data" / "models").glob("*.skops"))
+OLD = sorted((Path(__file__).parents[1] / "data" / "models").glob("*.skops"))
 
 
 # Linear models hold those of scikit-learn, which warns of any version but the one that saved them.

@@ -25,7 +25,7 @@ def fingerprint(*parts: Any) -> str:
     >>> fingerprint([1, 2.0]) == fingerprint([1, 2.0]), fingerprint([1, 2.0]) == fingerprint([1, 2])
     (True, False)
     """
-    from . import __version__
+    from .. import __version__
 
     return _digest([__version__, *parts]).hex()
 

@@ -1,4 +1,4 @@
-"""Saved models: a skops file that loads without executing code, with the version and the schema it was made with."""
+"""Saved models: a skops file with the version of kernelkin and the schema of the table, checked before it is loaded."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import io
 import os
 import zipfile
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..data import listing
 from ..exceptions import ModelFileError
 from ..schema import TableSchema
-from .model_files import grows_too_much, pack, strange_parts, unpack
+from .model_files import expands_too_much, pack, unpack
+from .model_tree import check_tree
+from .storable import storable
 from .storage import write_whole
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from .tree_nodes import TreeError
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class SavedModel:
 
     Examples
     --------
-    What `load_model` gives. With the schema of a table it predicts tables:
+    What `load_model` returns. With the schema of a table it predicts tables:
 
     >>> import pandas as pd
     >>> from kernelkin import AverageRegressor, SavedModel, TableSchema
@@ -50,16 +49,35 @@ class SavedModel:
     version: str = ""
     about: dict[str, Any] = field(default_factory=dict)
 
-    def predict(self, frame: DataFrame, **options: Any) -> np.ndarray:
-        """Predictions for the rows of a table with the columns of the training data, in any order.
+    def predict(self, X: Any, **options: Any) -> np.ndarray:
+        """Predict as the model was fitted: rows of a table if it has a schema, else whatever the estimator takes.
 
-        `options` are those of the estimator's `predict`. A text that training did not have counts as none of the known
-        ones; a missing column is an error that names it.
+        Parameters
+        ----------
+        X : DataFrame, or array-like of shape (n, d)
+            With a schema, a table with the columns of the training data in any order: it is encoded as for training,
+            the tasks are read from its column, and predictions are in the units of the target. A text that training
+            did not have counts as none of the known ones; a missing column is an error that names it. Without a
+            schema, what `model.predict` takes: an array, or a table with the features that the model was fitted on.
+        **options
+            Those of the estimator's `predict`; `tasks`, the task of each row, only without a schema.
+
+        Returns
+        -------
+        array of shape (n,), or (n, T) where the tasks share their rows
         """
         if self.schema is None:
-            raise ValueError("this model was saved without the schema of a table: use model.predict on arrays")
-        tasks = self.schema.tasks(frame)
-        return self.schema.restore(self.model.predict(self.schema.encode(frame), tasks=tasks, **options))
+            return self.model.predict(X, **options)
+        if not (hasattr(X, "columns") and hasattr(X, "iloc")):
+            columns = [self.schema.task, *(column.name for column in self.schema.columns)]
+            raise TypeError(
+                f"this model was fitted on a table with the columns {listing(columns)}: predict a pandas "
+                f"DataFrame with these, got {type(X).__name__}; `.model.predict` takes arrays of encoded features"
+            )
+        if "tasks" in options:
+            raise ValueError(f"this model reads the tasks from the column {self.schema.task!r}: leave out `tasks`")
+        tasks = self.schema.tasks(X)
+        return self.schema.restore(self.model.predict(self.schema.encode(X), tasks=tasks, **options))
 
 
 def save_model(
@@ -94,30 +112,29 @@ def save_model(
     from .. import __version__
 
     check_is_fitted(model)
-    sio = _skops()
-    content = sio.dumps(model, compression=zipfile.ZIP_DEFLATED)
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        if grows_too_much(archive, len(content)):
-            content = sio.dumps(model)
-        strangers = [*sorted({*sio.get_untrusted_types(data=content)} - {*trusted_types()}), *strange_parts(archive)]
-    if strangers:
-        raise ValueError(
-            f"this model holds {listing(strangers)}, code of yours that a file cannot hold: it would not load again. "
-            "Kernels of this library and those named by scikit-learn can be saved; others cannot"
-        )
-    facts = {
+    metadata = {
         "kernelkin": __version__,
         "schema": None if schema is None else schema.to_json(),
         "about": about or {},
     }
-    write_whole(path, pack(content, facts))
+    write_whole(path, pack(_dump(model), metadata))
 
 
 def load_model(path: str | os.PathLike[str]) -> SavedModel:
-    """Load a model that `save_model` wrote. Nothing in the file is executed.
+    """Load a model that `save_model` wrote.
 
-    Only types of this library, of NumPy and of scikit-learn are made; anything else in the file is an error that names
-    it, as are a file that was cut short, changed, or made by a version whose files this one cannot read.
+    Before anything is created, every part of the file is compared with a fixed list: estimators of this library and
+    the objects that they hold, NumPy arrays and numbers, Python's containers, random generators, and scikit-learn's
+    kernel functions where a kernel belongs. Anything else is refused with an error that names it, so that a file cannot
+    have code of its own executed; nor can it claim arrays larger than it holds, or expand to more than 200 times its
+    size (64 MiB for small files). Files that were cut short, changed, or saved in another format are refused too.
+
+    This does not make the model itself trustworthy: whoever wrote the file decides what it predicts.
+
+    Raises
+    ------
+    ModelFileError
+        For a file that is not a saved model or cannot be loaded.
 
     Examples
     --------
@@ -127,39 +144,29 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
     ...
     FileNotFoundError: [Errno 2] No such file or directory: 'no such file'
     """
-    content, facts = unpack(path)
-    model = _read_model(path, content, facts)
-    schema = _read_schema(path, facts.get("schema"), model)
-    about = facts.get("about", {})
+    content, metadata = unpack(path)
+    model = _read_model(path, content, metadata)
+    schema = _read_schema(path, metadata.get("schema"), model)
+    about = metadata.get("about", {})
     if not isinstance(about, dict):
-        raise ModelFileError(f"{path} was changed or damaged: what it says of the model is no list of names and values")
-    return SavedModel(model=model, schema=schema, version=facts["kernelkin"], about=about)
+        raise ModelFileError(f"{path} was changed or damaged: its notes about the model are not a JSON object")
+    return SavedModel(model=model, schema=schema, version=metadata["kernelkin"], about=about)
 
 
-@cache
-def trusted_types() -> tuple[str, ...]:
-    """The names of everything a saved model may consist of, beside NumPy arrays and Python's own containers."""
-    from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
-
-    from .. import couplings, data, model_selection, solvers
-    from ..estimators.two_stage import pairs
-    from ..grams import expansion, functions
-    from ..kernels import base, scaling
-    from ..kernels import functions as kernel_functions
-    from ..registry import models
-    from ..solvers import online
-
-    ours = [
-        *(estimator for model in models() for estimator in model.estimators),
-        *(getattr(model_selection, name) for name in model_selection.__all__),
-        *(base.Kernel, base.FittedKernel, *scaling.SCALINGS.values()),
-        *(getattr(kernel_functions, name) for name in ("Gaussian", "Polynomial", "Linear", "Custom")),
-        *(expansion.Expansion, expansion.Bundle, functions.TaskFunctions, functions.Share),
-        *(couplings.Coupling, data.TaskData, pairs.PairCenter, *solvers.SOLVERS.values()),
-        *(online.Online, online.OnlineRun, online.OnlineState, online.Relationship),
-    ]
-    named = [*ours, *PAIRWISE_KERNEL_FUNCTIONS.values()]
-    return tuple(sorted({f"{thing.__module__}.{thing.__qualname__}" for thing in named}))
+def _dump(model: Any) -> bytes:
+    """The skops archive of a model that `unpack` accepts; a ValueError where the model holds what a file cannot."""
+    sio = _skops()
+    try:
+        content = sio.dumps(model, compression=zipfile.ZIP_DEFLATED)
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            check_tree(archive)
+            # Such as an array of zeros, which would be taken for an attack.
+            return sio.dumps(model) if expands_too_much(archive, len(content)) else content
+    except TreeError as error:
+        raise ValueError(
+            f"this model cannot be saved: {error}. A file holds kernels of this library and those that scikit-learn "
+            "has a name for, but no functions or classes of your own"
+        ) from error
 
 
 def _skops() -> Any:
@@ -170,32 +177,26 @@ def _skops() -> Any:
     return skops.io
 
 
-def _read_model(path: Any, content: bytes, facts: dict[str, Any]) -> Any:
+def _read_model(path: Any, content: bytes, metadata: dict[str, Any]) -> Any:
     from .. import __version__
 
-    sio = _skops()
     try:
-        strangers = sorted(set(sio.get_untrusted_types(data=content)) - set(trusted_types()))
-        model = None if strangers else sio.loads(content, trusted=list(trusted_types()))
-        if model is not None:
-            _check_model(model)
+        # Its tree has been checked; these are the names that the check allows.
+        named = [*storable().parts, *storable().functions]
+        model = _skops().loads(content, trusted=[f"{module}.{name}" for module, name in named])
+        _check_model(model)
     except Exception as error:
         raise ModelFileError(
-            f"{path} was saved by kernelkin {facts['kernelkin']} and cannot be read by kernelkin {__version__}: "
+            f"{path} was saved by kernelkin {metadata['kernelkin']:.40} and cannot be read by kernelkin {__version__}: "
             f"{type(error).__name__}: {error}"
         ) from error
-    if strangers:
-        raise ModelFileError(f"{path} holds types that are no part of a model, and is not loaded: {listing(strangers)}")
     return model
 
 
 def _check_model(model: Any) -> None:
-    """Refuse what is no fitted estimator of this library."""
-    from sklearn.base import BaseEstimator
+    """Refuse an estimator that is not fitted, or lacks a parameter."""
     from sklearn.utils.validation import check_is_fitted
 
-    if not isinstance(model, BaseEstimator) or not type(model).__module__.startswith("kernelkin."):
-        raise TypeError(f"it holds no model, but {type(model).__name__}")
     model.get_params(deep=False)
     check_is_fitted(model)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ..data import listing
 from ..exceptions import ModelFileError
@@ -107,8 +108,6 @@ def save_model(
     >>> bool((saved.model.predict(X, tasks=tasks) == model.predict(X, tasks=tasks)).all())
     True
     """
-    from sklearn.utils.validation import check_is_fitted
-
     from .. import __version__
 
     check_is_fitted(model)
@@ -184,21 +183,13 @@ def _read_model(path: Any, content: bytes, metadata: dict[str, Any]) -> Any:
         # Its tree has been checked; these are the names that the check allows.
         named = [*storable().parts, *storable().functions]
         model = _skops().loads(content, trusted=[f"{module}.{name}" for module, name in named])
-        _check_model(model)
+        check_is_fitted(model)
     except Exception as error:
         raise ModelFileError(
             f"{path} was saved by kernelkin {metadata['kernelkin']:.40} and cannot be read by kernelkin {__version__}: "
             f"{type(error).__name__}: {error}"
         ) from error
     return model
-
-
-def _check_model(model: Any) -> None:
-    """Refuse an estimator that is not fitted, or lacks a parameter."""
-    from sklearn.utils.validation import check_is_fitted
-
-    model.get_params(deep=False)
-    check_is_fitted(model)
 
 
 def _read_schema(path: Any, fields: Any, model: Any) -> TableSchema | None:

@@ -6,6 +6,7 @@ Where fitted models come to hold objects of another module, add that module to `
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -68,8 +69,12 @@ class Storable:
         return name in _FUNCTION_ATTRIBUTES
 
     def required(self, cls: type) -> frozenset[str]:
-        """The attributes without which an instance is not whole."""
-        return frozenset(field.name for field in fields(cls)) if _is_data(cls) else frozenset()
+        """The attributes that an instance must have: the fields of a dataclass, the parameters of an estimator."""
+        if _is_data(cls):
+            return frozenset(field.name for field in fields(cls))
+        if issubclass(cls, BaseEstimator):
+            return frozenset(inspect.signature(cls).parameters)
+        return frozenset()
 
 
 @cache

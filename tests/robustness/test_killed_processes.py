@@ -1,8 +1,7 @@
-"""`reproduce` in several processes, the first killed at several moments: the others end, and leave nothing behind."""
+"""`reproduce` in several processes of which one is killed: the others end, and the next run continues."""
 
 import json
 import os
-import random
 import select
 import signal
 import subprocess
@@ -14,9 +13,9 @@ import pytest
 from experiments import toy
 
 PROGRAM = Path(__file__).with_name("toy_program.py")
-RUNS, KILLS = 2, 2
+RUNS = 2
 UNITS = RUNS * len(toy.PROTOCOL.settings) * len(toy.models(toy.PROTOCOL.settings[0]))
-# Much longer than an orphan may take to notice; nobody waits for it unless there is one.
+# Much longer than an orphan may take to notice; reached only if one does not end.
 LONGEST = 60.0
 
 
@@ -55,74 +54,63 @@ def content(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def kill(folder, line):
-    """Start, and kill when it has told of so many units -> how many children it had, what it left, what they did."""
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """A run in one process, started first so that it runs beside the others."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    with start(folder, jobs=1) as process:
+        yield folder, process
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory, undisturbed):
+    """Kill the first process after one result -> folder, number of its children, what it left, whether all was over."""
+    folder = tmp_path_factory.mktemp("killed")
     with start(folder, jobs=2) as process:
-        for _ in range(line):
-            assert process.stderr.readline()
+        assert process.stderr.readline()
         handles = children(process)
         process.send_signal(signal.SIGKILL)
         process.wait()
         left = content(folder)
         orphans_ended = have_ended(handles)
-    return len(handles), left, orphans_ended and content(folder) == left
-
-
-def kill_a_worker(folder, line):
-    """The same for one of the processes that it has started -> its exit code, and its last words."""
-    with start(folder, jobs=2) as process:
-        for _ in range(line):
-            assert process.stderr.readline()
-        os.kill(worker(process), signal.SIGKILL)
-        errors = process.communicate()[1]
-    return process.returncode, errors.splitlines()[-1]
-
-
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory):
-    """The folder, and what came of each kill; they come at ever later moments, so that each finds work to do."""
-    folder = tmp_path_factory.mktemp("killed")
-    rng = random.Random(0)
-    return folder, [kill(folder, rng.randint(1 + (at > 0), 4)) for at in range(KILLS)]
+    return folder, len(handles), left, orphans_ended and content(folder) == left
 
 
 def test_no_process_outlives_the_first_or_writes_after_it(killed):
-    _, outcomes = killed
-    # Two workers, and the one that Python has look after what they share.
-    assert [count for count, *_ in outcomes] == [3] * KILLS
-    assert all(untouched for *_, untouched in outcomes)
-
-
-def test_each_kill_leaves_whole_results_and_more_than_the_one_before(killed):
-    folder, outcomes = killed
-    counts = []
-    for _, left, _ in outcomes:
-        stored = [json.loads(text) for path, text in left.items() if path.suffix == ".json"]
-        assert all(result["scores"] for result in stored)
-        assert all(path.suffix in (".json", ".part") for path in left), "a lock, or a table of half an experiment"
-        counts.append(len(stored))
-    assert sorted(set(counts)) == counts and 0 < counts[0] < counts[-1] < UNITS
-    assert folder.is_dir()
+    _, count, left, nothing_more = killed
+    # Two workers, and Python's resource tracker.
+    assert count == 3 and nothing_more
+    stored = [json.loads(text) for path, text in left.items() if path.suffix == ".json"]
+    assert 0 < len(stored) < UNITS and all(result["scores"] for result in stored)
+    assert all(path.suffix in (".json", ".part") for path in left), "a lock, or a table of half an experiment"
 
 
 def test_a_worker_that_is_killed_ends_all_in_one_line(killed):
-    folder, outcomes = killed
-    code, said = kill_a_worker(folder, 2)
-    assert code == 1
-    assert said.startswith("kernelkin: error: a process was killed from outside") and "goes on from there" in said
-    assert len(content(folder)) > len(outcomes[-1][1])
+    folder, _, left, _ = killed
+    with start(folder, jobs=2) as process:
+        for _ in range(2):
+            assert process.stderr.readline()
+        os.kill(worker(process), signal.SIGKILL)
+        last_line = process.communicate()[1].splitlines()[-1]
+    assert process.returncode == 1
+    assert last_line.startswith("kernelkin: error: a process was killed from outside")
+    assert "goes on from there" in last_line
+    assert len(content(folder)) > len(left)
 
 
-def test_the_table_in_the_end_is_that_of_one_process_undisturbed(killed, tmp_path):
-    folder, _ = killed
-    tables = []
-    for place, jobs in ((folder, 2), (tmp_path, 1)):
-        with start(place, jobs) as process:
-            out, errors = process.communicate()
-        assert process.returncode == 0, errors
-        assert ("found in" in errors) == (place == folder)
-        found = json.loads((place / "stock" / "results.json").read_text())
-        scores = [[result[name] for name in ("setting", "model", "run", "scores", "chosen")] for result in found]
-        tables.append((out.replace(str(place), ""), scores))
-    assert tables[0] == tables[1]
-    assert "ours" in tables[0][0] and len(tables[0][1]) == UNITS
+def table(folder, process):
+    """What a run printed, and the scores that it stored."""
+    out, errors = process.communicate()
+    assert process.returncode == 0, errors
+    found = json.loads((folder / "stock" / "results.json").read_text())
+    scores = [[result[name] for name in ("setting", "model", "run", "scores", "chosen")] for result in found]
+    return out.replace(str(folder), ""), scores, "found in" in errors
+
+
+def test_the_next_run_continues_to_the_table_of_an_undisturbed_one(killed, undisturbed):
+    folder = killed[0]
+    with start(folder, jobs=1) as process:
+        *found, continued = table(folder, process)
+    *expected, fresh = table(*undisturbed)
+    assert found == expected and len(found[1]) == UNITS
+    assert continued and not fresh

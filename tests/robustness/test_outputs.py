@@ -78,7 +78,7 @@ def no_work(monkeypatch):
         "commands.training.Recipe.fit",
         "experiments.engine.run_unit",
         "report.render_report",
-        "persistence.SavedModel.predict",
+        "io.SavedModel.predict",
         "demo.load_views",
     ):
         monkeypatch.setattr(f"kernelkin.{place}", begun)

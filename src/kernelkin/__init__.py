@@ -28,7 +28,7 @@ from .models import (
     STLClassifier,
     STLRegressor,
 )
-from .persistence import SavedModel, load_model, save_model
+from .io import SavedModel, load_model, save_model
 from .registry import all_models
 from .schema import TableSchema
 

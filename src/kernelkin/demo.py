@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .estimators import MKMTRLClassifier
+from .io.storage import Folder, open_whole
 from .kernels import Kernel, gaussian_kernels, view_kernels
-from .storage import Folder, open_whole
 
 if TYPE_CHECKING:
     from .commands.terminal import Terminal

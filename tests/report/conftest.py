@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from kernelkin import MKMTRLRegressor
-from kernelkin.persistence import SavedModel
+from kernelkin.io import SavedModel
 from kernelkin.report.content import MOST_PAIRS
 from kernelkin.schema import TableSchema
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from kernelkin import AverageRegressor, LassoRegressor, MKMTRLRegressor
-from kernelkin.persistence import SavedModel
+from kernelkin.io import SavedModel
 from kernelkin.report import render_report, write_report
 from kernelkin.report.content import MOST_PAIRS, report_content
 

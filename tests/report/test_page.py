@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelkin.persistence import SavedModel
+from kernelkin.io import SavedModel
 from kernelkin.report import write_report
 from report.browser import CHROMIUM, DRIVER, WHY_NOT, Browser
 

@@ -1,4 +1,4 @@
-"""More rounds of what the suite does to saved models and tables: python tests/robustness/fuzz.py --rounds 100000"""
+"""More rounds of what the suite does to tables: python tests/robustness/fuzz.py --rounds 100000"""
 
 from __future__ import annotations
 
@@ -12,19 +12,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from robustness import fuzz_models, fuzz_parquet, fuzz_tables
-
-
-def fuzz_saved_models(rounds: int, seed: int, folder: Path) -> Counter[str]:
-    """Load so many changed models; a round that goes wrong leaves its file in the folder and says its seed."""
-    expected = fuzz_models.make_model(folder / "model.skops")
-    content = (folder / "model.skops").read_bytes()
-    found: Counter[str] = Counter()
-    for number in range(rounds):
-        rng = random.Random(f"{seed} {number}")
-        with _named(number):
-            found[fuzz_models.try_model(*fuzz_models.mutate(content, rng), expected, folder / "changed.skops")] += 1
-    return found
+from robustness import fuzz_parquet, fuzz_tables
 
 
 def fuzz_csv_tables(rounds: int, seed: int, folder: Path) -> Counter[str]:
@@ -68,7 +56,6 @@ if __name__ == "__main__":
     scratch = Path(tempfile.mkdtemp(prefix="fuzz"))
     print(f"files of a round that goes wrong stay in {scratch}")
     for name, run in (
-        ("models", fuzz_saved_models),
         ("tables", fuzz_csv_tables),
         ("Parquet", fuzz_parquet_tables),
     ):

@@ -17,7 +17,6 @@ from experiments import engine
 from experiments.store import Store
 from kernelkin import MKMTRLRegressor, cli, linear_kernels, save_model
 from kernelkin.model_selection import MultiTaskCV
-from kernelkin.storage import Folder, check_writable, open_whole, write_whole
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
@@ -76,7 +75,7 @@ def no_work(monkeypatch):
     for place in (
         "commands.training.Recipe.fit",
         "report.render_report",
-        "persistence.SavedModel.predict",
+        "io.SavedModel.predict",
         "demo.load_views",
     ):
         monkeypatch.setattr(f"kernelkin.{place}", begun)

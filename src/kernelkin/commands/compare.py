@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..fingerprint import fingerprint
+from ..io.fingerprint import fingerprint
+from ..io.storage import Folder
 from ..schema import TableSchema
-from ..storage import Folder
 from .evaluation import Answers, answer, folds, metric_of, score_name
 from .kernel_spec import HELP as KERNELS
 from .tables import read_table

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data import listing
-from ..storage import check_writable
+from ..io.storage import check_writable
 from .evaluation import Answers, holdout, metric_of, score_name
 from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Any) -> None:
-    from ..persistence import save_model
+    from ..io import save_model
 
     if not 0 <= arguments.test_size < 1:
         raise ValueError(f"--test-size is a share from 0 up to 1, not {arguments.test_size:g}")

@@ -20,7 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Any) -> None:
-    from ..persistence import load_model
+    from ..io import load_model
 
     saved = load_model(arguments.model)
     model, about = saved.model, saved.about

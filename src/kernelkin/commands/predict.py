@@ -32,7 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Any) -> None:
-    from ..persistence import load_model
+    from ..io import load_model
 
     if arguments.rows < 1:
         raise ValueError(f"--rows must be 1 at least, not {arguments.rows}")

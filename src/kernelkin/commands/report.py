@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from ..storage import check_writable
+from ..io.storage import check_writable
 
 HELP = "write one HTML file that shows what a saved model has learned; it needs no network"
 EXAMPLES = "  kernelkin report sales.skops -o report.html"
@@ -18,7 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Any) -> None:
-    from ..persistence import load_model
+    from ..io import load_model
     from ..report import write_report
 
     check_writable(arguments.out)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ..storage import check_writable, open_text_whole
+from ..io.storage import check_writable, open_text_whole
 from .parquet import is_parquet, parquet_pieces, read_parquet
 
 if TYPE_CHECKING:

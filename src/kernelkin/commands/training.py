@@ -13,10 +13,10 @@ import numpy as np
 
 from ..couplings import COMMON, INPUTS
 from ..data import listing
+from ..io.storage import Folder
 from ..kernels.families import default_kernels
 from ..registry import Model, find_model
 from ..schema import TableSchema, check_columns
-from ..storage import Folder
 from .kernel_spec import read_kernels
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from ..persistence import SavedModel
-from ..storage import write_whole
+from ..io import SavedModel
+from ..io.storage import write_whole
 from .content import report_content
 
 __all__ = ["render_report", "write_report"]

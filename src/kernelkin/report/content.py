@@ -10,7 +10,7 @@ from ..commands.inspect import changed_parameters, relative_gap
 from ..commands.scores import title as score_title
 from ..commands.scores import verdict
 from ..estimators.iterative import PenalisedEstimator
-from ..persistence import SavedModel
+from ..io import SavedModel
 from ..plots._order import correlation_linkage, leaf_order, weight_linkage
 from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import models

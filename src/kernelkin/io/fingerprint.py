@@ -1,4 +1,4 @@
-"""A key for what a computation starts from: the same for the same, in any process, and another for anything else."""
+"""A key for the inputs of a computation: equal inputs have equal keys in any process, different ones different keys."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from typing import Any
 
 import numpy as np
 
-# Code that changes with a version alone, of which a key can have the name for the thing.
+# Code that changes only with a version, so that its name stands for it.
 _LIBRARIES = ("builtins", "copyreg", "functools", "kernelkin", "numpy", "scipy", "sklearn")
 _COMPILED = "_cython"
 _PLAIN = (bool, int, str, bytes, complex, type(None), type(...))
 
 
 def fingerprint(*parts: Any) -> str:
-    """64 hexadecimal digits of data, parameters and estimators, and of the version of this library.
+    """64 hexadecimal digits that depend on data, parameters, estimators and the version of this library.
 
-    Functions and classes that are no part of a library are refused with a ValueError: their names stay when they
-    change, and nobody would notice.
+    Functions and classes of the user are refused with a ValueError: their code can change while their names do not.
 
     >>> fingerprint([1, 2.0]) == fingerprint([1, 2.0]), fingerprint([1, 2.0]) == fingerprint([1, 2])
     (True, False)
     """
-    from . import __version__
+    from .. import __version__
 
     return _digest([__version__, *parts]).hex()
 
@@ -66,12 +65,12 @@ def _pieces_of_array(array: np.ndarray) -> Iterable[bytes | memoryview]:
 
 
 def _pieces_of_object(thing: Any) -> Iterable[bytes]:
-    """As pickle takes it apart: a function that makes it, the arguments, and the state."""
+    """As pickle does: the function that creates it, its arguments, and the state."""
     _name(type(thing))
     try:
         parts = thing.__reduce_ex__(4)
     except TypeError as error:
-        raise ValueError(f"{type(thing).__name__} cannot be part of the key of a cache: {error}") from None
+        raise ValueError(f"{type(thing).__name__} cannot be part of a cache key: {error}") from None
     if isinstance(parts, str):
         return [_name(thing).encode()]
     return (_digest(list(part) if hasattr(part, "__next__") else part) for part in parts)
@@ -81,7 +80,7 @@ def _name(code: Any) -> str:
     module, name = getattr(code, "__module__", None) or "builtins", getattr(code, "__qualname__", code.__name__)
     if (not module.startswith(_COMPILED) and module.partition(".")[0] not in _LIBRARIES) or "<" in name:
         raise ValueError(
-            f"a cache cannot tell when {module}.{name}, code of yours, changes: use kernels of this library, or "
+            f"a cache cannot tell when your function or class {module}.{name} changes: use kernels of this library, "
             "kernels='precomputed', or no cache"
         )
     return f"{module}.{name}"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import LinAlgError, eigh
 from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dgesv, dpotrf, dpotrs
 
 
 class Cholesky:
@@ -65,8 +65,9 @@ def _eigh(upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def solve_symmetric(system: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Solve by LU, or in the sense of least squares where the system (n, n) is singular; target (n, m)."""
-    try:
-        return np.linalg.solve(system, target)
-    except np.linalg.LinAlgError:
-        return np.linalg.lstsq(system, target, rcond=None)[0]
+    """X (m, n) with X S = target, for symmetric S (n, n); by least squares where S is singular.
+
+    LAPACK is called directly: for small systems the checks of `numpy.linalg.solve` take longer than the solution.
+    """
+    solution, failed = dgesv(system.T, target.T)[2:]
+    return (np.linalg.lstsq(system, target.T, rcond=None)[0] if failed else solution).T

@@ -36,10 +36,10 @@ def solve_box(
     # The compiled code needs the rows of each group side by side.
     order = np.argsort(machine.groups, kind="stable")
     gram = gram[np.ix_(order, order)]
-    ordered, *values = _solve_outputs(gram, machine.y[order], lo[order], hi[order], epsilon, starts, a[order], tol)
-    a = np.empty_like(ordered)
-    a[order] = ordered
-    return DualSolution(a, *values)
+    fields = _solve_outputs(gram, machine.y[order], lo[order], hi[order], epsilon, starts, a[order], tol)
+    a = np.empty_like(fields[0])
+    a[order] = fields[0]
+    return DualSolution(a, *fields[1:])
 
 
 def _solve_outputs(
@@ -53,10 +53,10 @@ def _solve_outputs(
     tol: float,
 ) -> tuple[np.ndarray, np.ndarray, float, float, float]:
     """The fields of `DualSolution`, one output after the other."""
-    from .smo_core import A, DIAGONAL, HI, LO, N_ARRAYS, P, solve_output  # lazy: numba is slow to import
+    from .smo_core import DIAGONAL, HI, LO, N_ARRAYS, A, P, solve_output  # lazy: numba is slow to import
 
     # The compiled code has one signature: writable arrays in C order.
-    gram = np.require(gram, np.float64, "CW")
+    gram = np.require(gram, np.float64, ["C", "W"])
     solution, intercept = np.empty(a.shape), np.empty((a.shape[1], len(starts) - 1))
     lin = quad = primal = 0.0
     w = np.empty((N_ARRAYS, len(a)))

@@ -34,7 +34,7 @@ _SMALL_WORK, _SMALL_GAP = 30_000, 1e-11
 _JITTER = 1e-12
 
 
-@compiled("(float64[:, ::1], float64[:, ::1], uint64[::1], float64, float64[::1], float64)", "the SVM solver")
+@compiled("(float64[:, ::1], float64[:, ::1], uint64[::1], float64, float64[::1], float64)", "the SVM solver", 10)
 def solve_output(gram, w, starts, epsilon, intercept, tol):
     """Take steps between measurements of the gap, until it is small or rounding stops all progress.
 

@@ -26,7 +26,7 @@ _lock = threading.RLock()
 
 # A function called from compiled code: it becomes part of its callers, and has no cache of its own. It cannot be called
 # from Python, which saves some of the time that compilation takes.
-helper = njit(**_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+helper = njit(**(_OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}))
 
 
 def compiled(signature: str, purpose: str, seconds: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -124,7 +124,7 @@ def _find_active(w, starts, rows, part_starts):
     """
     m = 0
     if len(starts) == 1:
-        _, violation = _best_single(w)
+        _, violation = _best_single(w, uint64(0), uint64(w.shape[1]))
         for i in range(uint64(w.shape[1])):
             if w[SLOPE, i] + w[UP, i] > -violation or w[SLOPE, i] + w[DOWN, i] < violation:
                 rows[m] = i
@@ -149,7 +149,7 @@ def take_steps(gram, w, starts, epsilon, fraction, floor, limit):
     while True:
         i, group, violation = uint64(0), 0, 0.0
         if single:
-            i, violation = _best_single(w)
+            i, violation = _best_single(w, uint64(0), uint64(w.shape[1]))
         for g in range(len(starts) - 1):
             row, highest, lowest = _extremes(w, starts[g], starts[g + 1])
             if highest - lowest > violation:
@@ -180,10 +180,10 @@ def _extremes(w, first, last):
 
 
 @helper
-def _best_single(w):
+def _best_single(w, first, last):
     """Without groups: the row whose own step would gain most, and the largest violation."""
-    row, best, violation = uint64(0), 0.0, 0.0
-    for k in range(uint64(w.shape[1])):
+    row, best, violation = first, 0.0, 0.0
+    for k in range(first, last):
         v = max(w[SLOPE, k] + w[UP, k], -w[SLOPE, k] - w[DOWN, k])
         if v > 0.0:
             violation = max(violation, v)
@@ -211,7 +211,7 @@ def _partner(gram, w, i, first, last):
 def _move_pair(gram, w, epsilon, i, j, curvature):
     """Increase row i and decrease row j by the same amount; the gain in the dual."""
     violation = w[SLOPE, i] + w[UP, i] - (w[SLOPE, j] + w[DOWN, j])
-    top, bottom = _limit(w, epsilon, i, True), _limit(w, epsilon, j, False)
+    top, bottom = _limit(w, epsilon, i, 1.0), _limit(w, epsilon, j, -1.0)
     delta = min(violation / curvature, top - w[A, i], w[A, j] - bottom)
     w[A, i] = top if delta == top - w[A, i] else w[A, i] + delta
     w[A, j] = bottom if delta == w[A, j] - bottom else w[A, j] - delta
@@ -227,7 +227,7 @@ def _move_one(gram, w, epsilon, i):
     """Move row i alone to the best of its own values; the gain in the dual."""
     rise, fall = w[SLOPE, i] + w[UP, i], -w[SLOPE, i] - w[DOWN, i]
     curvature = max(w[DIAGONAL, i], TINY)
-    end = _limit(w, epsilon, i, rise > fall)
+    end = _limit(w, epsilon, i, 1.0 if rise > fall else -1.0)
     delta = min(max(rise, fall) / curvature, abs(end - w[A, i]))
     signed = delta if rise > fall else -delta
     w[A, i] = end if delta == abs(end - w[A, i]) else w[A, i] + signed
@@ -246,11 +246,11 @@ def _set_one_sided(w, epsilon, i):
 
 
 @helper
-def _limit(w, epsilon, i, upwards):
-    """How far `a` of row i may move in one direction: to its bound, or to zero, where |a| is not differentiable."""
-    if epsilon > 0.0 and (w[A, i] < 0.0 if upwards else w[A, i] > 0.0):
+def _limit(w, epsilon, i, direction):
+    """How far `a` of row i may move, up if `direction` is positive: to its bound, or to zero, where |a| has a kink."""
+    if epsilon > 0.0 and w[A, i] * direction < 0.0:
         return 0.0
-    return w[HI, i] if upwards else w[LO, i]
+    return w[HI, i] if direction > 0.0 else w[LO, i]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def _newton_step(gram, w, epsilon, rows, direction):
         for j in range(n):
             image[j] += d * gram[i, j]
         if d != 0.0:
-            room = min(room, (_limit(w, epsilon, i, d > 0.0) - w[A, i]) / d)
+            room = min(room, (_limit(w, epsilon, i, 1.0 if d > 0.0 else -1.0) - w[A, i]) / d)
     for k in range(len(rows)):
         curvature += direction[0, k] * image[rows[k]]
     if not (rise > 0.0 and room < np.inf):
@@ -329,7 +329,7 @@ def _newton_step(gram, w, epsilon, rows, direction):
         i, d = rows[k], direction[0, k]
         if d != 0.0:
             # At least the row that stopped the step is at its bound after it.
-            a, end = w[A, i], _limit(w, epsilon, i, d > 0.0)
+            a, end = w[A, i], _limit(w, epsilon, i, 1.0 if d > 0.0 else -1.0)
             w[A, i] = end if t >= (end - a) / d else a + t * d
             _set_one_sided(w, epsilon, i)
     for j in range(n):
@@ -527,17 +527,17 @@ def best_intercept(w, first, last, epsilon):
         return 0.0
     if slope >= -1e-13 * total:
         return least
-    return _weighted_quantile(points, jumps, count, slope, 1e-13 * total)
+    return _weighted_quantile(points[:count], jumps[:count], slope, 1e-13 * total)
 
 
 @helper
-def _weighted_quantile(points, jumps, count, slope, flat):
+def _weighted_quantile(points, jumps, slope, flat):
     """Where a derivative that is `slope` at -inf and jumps at the points (in no order) becomes zero.
 
     The middle of the interval where it is zero, which are all values of size at most `flat`. Found by quickselect: the
     points on one side of a pivot remain, and the arrays are overwritten.
     """
-    pivot, dropped_above = points[0], np.inf
+    pivot, dropped_above, count = points[0], np.inf, len(points)
     while count > 0:
         pivot, less, equal, following = points[count // 2], 0.0, 0.0, dropped_above
         for k in range(count):

@@ -23,7 +23,7 @@ def test_without_a_cholesky_factor_eigenvalues_below_rounding_are_zero():
     """I + S maps the null space of S to itself, which Cholesky loses where S is of size 1e20."""
     X = np.random.default_rng(1).normal(size=(30, 2))
     gram = 1e20 * X @ X.T
-    with pytest.raises(scipy.linalg.LinAlgError, match="the leading minor of order .* is not positive definite"):
+    with pytest.raises(scipy.linalg.LinAlgError, match=r"the leading minor of order .* is not positive definite"):
         factorisation.Cholesky(gram.copy())
     null = scipy.linalg.null_space(X.T)
     factor = factorisation.factorise(gram.copy)

@@ -1,31 +1,42 @@
-"""The compiled loop of the online solver; imported where it is used, since numba is slow to import.
+"""The compiled loop of the online solver, all in this file as `compiled` requires; numba is slow to import.
 
 Task t's weights are ``L held[t] + own[t]``: `held` (T, K) as they were when Omega was last refreshed, `own` (T, K)
-what the task has gained alone since, and L (K, K) what its relatives have given it. ``n L - late`` is the sum of L
-over the n rounds since, and ``n own - late_own`` that of `own`: every change is put down with the rounds it came too
-late for.
+what the task has gained by itself since, and L (K, K) what related tasks have contributed. ``n L - late`` is the sum
+of L over the n rounds since, and ``n own - late_own`` that of `own`: every change is recorded times the number of
+rounds before it.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-# Places in `counts`.
+from ..compiled import compiled, helper
+
+# Indices into `counts`.
 ROUNDS, MISTAKES, SINCE_ROUNDS, SINCE_MISTAKES, N_TASKS = 0, 1, 2, 3, 4
-# Mistakes between refreshes where nobody says how many, unless there are more tasks than that. An Omega refreshed
-# before most tasks have made a mistake belongs to those that have.
+# Default number of mistakes between refreshes; the number of tasks if there are more. An Omega refreshed before most
+# tasks have made a mistake would reflect only those that have.
 REFRESH_AFTER = 100
 
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+_INPUTS = (
+    "Array(int64, 1, 'C', readonly=True), Array(float64, 1, 'C', readonly=True), Array(float64, 2, 'C', readonly=True)"
+)
+_SETTINGS = "int64, float64, float64, boolean, int64"
+_STATE = (
+    "float64[:, ::1], float64[:, ::1], float64[:, ::1], boolean[::1], float64[:, ::1], float64[:, ::1], "
+    "float64[:, ::1], float64[::1], int64[::1]"
+)
+
+
+@compiled(f"({_INPUTS}, {_SETTINGS}, {_STATE})", "the online solver", 2)
 def run_rounds(
     tasks, signs, z, first, step, margin, project, refresh, held, own, late_own, fresh, L, late, P, rest, counts
 ):
     """Play rounds from `first`: tasks (n,), signs (n,) of size the weight of a round, z (n, K). Returns the next round.
 
-    A round is a mistake where its sign times b'z is not positive, or below `margin`. `step` is 1/mu. The loop comes
-    back early when Omega is due for a refresh: after `refresh` mistakes, 0 standing for as many as there are tasks.
+    A round is a mistake where its sign times b'z is not positive, or below `margin`. `step` is 1/mu. The loop returns
+    early when Omega is due for a refresh: after `refresh` mistakes, or after the default number where that is 0.
     """
     n_kernels = z.shape[1]
     b, p = np.empty(n_kernels), np.empty(n_kernels)
@@ -56,13 +67,13 @@ def run_rounds(
     return len(tasks)
 
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+@helper
 def _move(array, late, i, j, change, counts):
     array[i, j] += change
     late[i, j] += counts[SINCE_ROUNDS] * change
 
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+@helper
 def _dot(x, y):
     value = 0.0
     for k in range(len(x)):
@@ -70,7 +81,7 @@ def _dot(x, y):
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+@helper
 def _times(matrix, x, out):
     for i in range(len(x)):
         out[i] = _dot(matrix[i], x)

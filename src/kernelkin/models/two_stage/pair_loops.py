@@ -1,14 +1,17 @@
-"""Compiled loops over rounds and streams; imported where they are used, since numba is slow to import."""
+"""Compiled loops over pairs of rows and streams; import them where they are used, since numba is slow to import."""
 
 from __future__ import annotations
 
-from numba import njit
+from ...compiled import compiled
 
-# How many pairs the mean of all tasks counts for beside a task's own.
+# How many pairs the mean of all tasks counts for in the mean of one task.
 PRIOR = 10.0
 
+_INTS, _FLOATS = "Array(int64, 1, 'C', readonly=True)", "Array(float64, 1, 'C', readonly=True)"
+_TABLE = "Array(float64, 2, 'C', readonly=True)"
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+
+@compiled(f"({_INTS}, float64[:, ::1], float64[:, ::1], float64[::1])", "the two-stage loops", 2)
 def center_pairs(tasks, z, sums, counts):
     """Subtract from z (n, K) the mean of its task so far. Row 0 of `sums`, `counts` is all tasks, t + 1 one."""
     for r in range(len(tasks)):
@@ -21,7 +24,11 @@ def center_pairs(tasks, z, sums, counts):
             z[r, k] -= (sums[t, k] + PRIOR * sums[0, k] / counts[0]) / (counts[t] + PRIOR)
 
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+@compiled(
+    f"({_INTS}, {_TABLE}, int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
+    "the two-stage loops",
+    2,
+)
 def plan_pairs(codes, u, slots, sizes, seen, used, source, partner, held):
     """Give every row of a block a partner from its task's reservoir, then offer it to the reservoir.
 
@@ -51,9 +58,14 @@ def plan_pairs(codes, u, slots, sizes, seen, used, source, partner, held):
                 source[slots[t, other]] = e
 
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+@compiled(
+    f"({_INTS}, {_FLOATS}, {_FLOATS}, {_INTS}, {_TABLE}, float64[:, ::1], float64[::1], boolean, boolean, "
+    "float64[:, ::1], float64[::1], float64[:, ::1])",
+    "the two-stage loops",
+    2,
+)
 def scale_stream(codes, y, other, rounds, diagonal, z, signs, classes, trace, sums, counts, moments):
-    """Signs and scaled values of the rounds of a block, by what their tasks have shown up to each row.
+    """Signs and scaled values of the rounds of a block, from the statistics of their tasks up to each row.
 
     codes (n,), y (n,) targets, other (n,) those of the partners, rounds (n,) the round a row plays or -1, diagonal (n,
     K) k(x, x) of the rows. sums (T, K) of the diagonal, counts (T,), moments (T, 2): mean, and sum of squares about

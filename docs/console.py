@@ -14,7 +14,7 @@ import tempfile
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from kernelkin.cli import main
+from kernelkin.app.cli import main
 
 DOCS = Path(__file__).parent
 PAGE, PICTURE = DOCS / "guide" / "command_line.md", DOCS / "images" / "report.png"

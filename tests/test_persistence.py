@@ -24,7 +24,7 @@ from kernelkin.exceptions import ModelFileError
 from kernelkin.model_files import FORMAT, sign
 from kernelkin.model_selection import MKMTRLRegressorCV, MultiTaskCV
 from kernelkin.persistence import trusted_types
-from kernelkin.schema import TableSchema
+from kernelkin.tables.schema import TableSchema
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(60, 3)), np.repeat(["a", "b", "c"], 20)

@@ -27,7 +27,7 @@ from .kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernel
 from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from .persistence import SavedModel, load_model, save_model
 from .registry import models
-from .schema import TableSchema
+from .tables import TableSchema
 
 __version__ = "0.1.0"
 

@@ -14,8 +14,8 @@ import numpy as np
 from .data import listing
 from .exceptions import ModelFileError
 from .model_files import grows_too_much, pack, strange_parts, unpack
-from .schema import TableSchema
 from .storage import write_whole
+from .tables import TableSchema
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -1,9 +1,9 @@
 """`kernelkin reproduce`, on the toy experiment."""
 
 import pytest
+from kernelkin.cli import main
 
 from experiments import toy
-from kernelkin.cli import main
 
 
 @pytest.fixture

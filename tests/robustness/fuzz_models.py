@@ -16,7 +16,7 @@ import numpy as np
 from kernelkin import MKMTRLRegressor, linear_kernels, load_model, save_model
 from kernelkin.exceptions import ModelFileError
 from kernelkin.model_files import LOADERS, sign
-from kernelkin.schema import TableSchema
+from kernelkin.tables.schema import TableSchema
 
 FACTS, TREE = "kernelkin.json", "schema.json"
 MARKER = "robustness.marker"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelkin.commands.tables import read_pieces, read_table
-from kernelkin.commands.training import read_problem
+from kernelkin.app.commands.training import read_problem
+from kernelkin.tables.files import read_pieces, read_table
 
 HEADER = ["shop", "size", "day", "promo", "sales"]
 TOKENS = [

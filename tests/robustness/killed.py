@@ -27,7 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 
-from kernelkin import MKMTRLRegressor, cli, experiments, linear_kernels
+from kernelkin import MKMTRLRegressor, experiments, linear_kernels
+from kernelkin.app import cli
 from kernelkin.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 
 KERNELS = linear_kernels(per_feature=True)

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kernelkin import cli, load_model
-from kernelkin.commands.tables import read_pieces, read_table
+from kernelkin import load_model
+from kernelkin.app import cli
 from kernelkin.exceptions import ModelFileError
 from kernelkin.model_files import sign
+from kernelkin.tables.files import read_pieces, read_table
 from robustness import fuzz, fuzz_models
 
 ROUNDS_OF_MODELS, ROUNDS_OF_TABLES, ROUNDS_OF_PARQUET = 1200, 2000, 2000
@@ -276,7 +277,7 @@ def test_what_is_no_number_is_named(tmp_path, capsys, text):
 
 
 def test_tiny_numbers_keep_their_scale():
-    from kernelkin.schema import TableSchema
+    from kernelkin.tables.schema import TableSchema
 
     frame = pd.DataFrame(
         {"t": ["a", "b"] * 2, "x": np.array([1.0, 2, 3, 5]) * 1e-200, "y": [1e-180, 3e-180, 2e-180, 0]}

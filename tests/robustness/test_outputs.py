@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from experiments import toy
-from kernelkin import MKMTRLRegressor, cli, linear_kernels, save_model
+from kernelkin import MKMTRLRegressor, linear_kernels, save_model
+from kernelkin.app import cli
 from kernelkin.experiments import engine
 from kernelkin.experiments.store import Store
 from kernelkin.model_selection import MultiTaskCV
@@ -171,7 +172,7 @@ def test_a_search_says_at_once_that_its_cache_cannot_be_written_to(tmp_path):
 
 
 def run(argv, **how):
-    argv = [sys.executable, "-m", "kernelkin.cli", *map(str, argv)]
+    argv = [sys.executable, "-m", "kernelkin.app.cli", *map(str, argv)]
     return subprocess.run(argv, stderr=subprocess.PIPE, text=True, check=False, **how)
 
 

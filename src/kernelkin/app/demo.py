@@ -55,7 +55,7 @@ def candidates(kernels: Sequence[Kernel]) -> dict[str, tuple[Any, dict[str, list
 
 @dataclass
 class DemoResult:
-    """Scores on the test images of each split, by task (T,) and for recognising digits; the models of the first split."""
+    """Scores on the test images of each split, by task (T,) and for whole digits; the models of the first split."""
 
     accuracy: dict[str, list[np.ndarray]] = field(default_factory=dict)
     auc: dict[str, list[np.ndarray]] = field(default_factory=dict)
@@ -85,8 +85,8 @@ def run_demo(terminal: Terminal, folder: str | Path = "demo", *, n_rows: int = 2
     X, digits, kernels = load_views()
     models = candidates(kernels)
     terminal.say(
-        f"Ten digits, ten tasks, {n_rows} training images, {len(kernels)} kernels: is the learned mix of kernels better",
-        f"than their average, and than the best single one? {n_splits} random splits; parameters are chosen by",
+        f"Ten digits, ten tasks, {n_rows} training images, {len(kernels)} kernels: is the learned mix better",
+        f"than their average, and than the best single kernel? {n_splits} random splits; parameters are chosen by",
         f"{N_FOLDS}-fold cross-validation on the training images alone.",
         "",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ..progress import Progress, printable
 
@@ -54,11 +55,9 @@ class Terminal:
 
 def complain(text: str) -> None:
     """Print one line on standard error, if there is one."""
-    try:
+    with suppress(OSError):
         if sys.stderr is not None:
             print(f"kernelkin: {printable(' '.join(text.split()))}", file=sys.stderr, flush=True)
-    except OSError:
-        pass
 
 
 def encodable(text: str, encoding: str) -> str:

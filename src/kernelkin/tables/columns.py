@@ -140,8 +140,8 @@ def read_numbers(frame: DataFrame, kinds: Sequence[Kind]) -> np.ndarray:
     out = np.empty(frame.shape)
     typed = np.array([is_numeric_dtype(dtype) for dtype in frame.dtypes], dtype=bool)
     out[:, typed] = frame.loc[:, typed].to_numpy(dtype=np.float64, na_value=np.nan)
-    text = frame.loc[:, ~typed].to_numpy(dtype=object)
-    missing = frame.loc[:, ~typed].isna().to_numpy()
+    text = frame.loc[:, ~typed].to_numpy(dtype=object, copy=True)
+    missing = frame.loc[:, ~typed].isna().to_numpy(dtype=bool)
     boolean = np.array([kind == "boolean" for kind in kinds], dtype=bool)[~typed]
     text[:, boolean] = _booleans_as_numbers(text[:, boolean])
     out[:, ~typed] = _parse(text, missing)
@@ -156,7 +156,7 @@ def _parse(text: np.ndarray, missing: np.ndarray) -> np.ndarray:
     """(n, d) texts -> floats, NaN where a text is missing or not a number."""
     import pandas as pd
 
-    flat = text.ravel().copy()
+    flat = text.ravel()
     flat[missing.ravel()] = None
     return np.asarray(pd.to_numeric(flat, errors="coerce"), dtype=np.float64).reshape(text.shape)
 

@@ -59,7 +59,8 @@ def _read_text(path: str, task: str | None, target: str | None) -> DataFrame:
         names = [name for name in (task, target) if name in table.header]
         # A converter sees the text of a cell as it is; missing values are found afterwards.
         how = {**_how(table), "converters": dict.fromkeys(names, str), "na_values": sorted(MISSING)}
-        frame = pandas.read_csv(table.file, **how, low_memory=False)
+        # The copy puts columns of one type into one block; operations on tens of thousands of blocks are slow.
+        frame = pandas.read_csv(table.file, **how, low_memory=False).copy()
     for name, read in ((target, read_targets), (task, read_tasks)):
         if name in names:
             frame[name] = read(frame[name])
@@ -101,8 +102,9 @@ def read_pieces(path: str, rows: int) -> Iterator[Piece]:
     with _opened(path) as table:
         rows = min(rows, max(1, MOST_CELLS // max(len(table.header), 1)))
         with _explained(path):
-            frames = pandas.read_csv(table.file, **_how(table), dtype=str, chunksize=rows)
+            frames = pandas.read_csv(table.file, **_how(table), dtype=object, chunksize=rows)
         while (frame := _next(frames, path)) is not None:
+            frame = frame.copy()  # one block instead of one for each column
             header = table.header if len(table.header) == frame.shape[1] else list(map(str, frame.columns))
             yield Piece(frame, header, text=True)
 

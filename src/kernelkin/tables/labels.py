@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
 # The cells that stand for a missing value, in features and targets.
 MISSING = frozenset(
-    ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"]
-    + ["NULL", "NaN", "None", "n/a", "nan", "null"]
-)
+    [
+        "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+        "NULL", "NaN", "None", "n/a", "nan", "null",
+    ]
+)  # fmt: skip
 # An integer written in the one usual way: "01", "+1" and "1.0" are other texts, and other names.
 CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9]")

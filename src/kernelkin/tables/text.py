@@ -10,8 +10,9 @@ import lzma
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -26,9 +27,9 @@ _UNPACK: dict[str, Callable[[str], Any]] = {
     ".zip": lambda path: _open_zip(path),
 }
 _PACK: dict[str, Callable[[BinaryIO], Any]] = {
-    ".gz": lambda file: gzip.GzipFile(fileobj=file, mode="wb", mtime=0),
-    ".bz2": lambda file: bz2.BZ2File(file, "wb"),
-    ".xz": lambda file: lzma.LZMAFile(file, "wb"),
+    ".gz": lambda file: gzip.GzipFile("", "wb", fileobj=file, mtime=0),
+    ".bz2": partial(bz2.BZ2File, mode="wb"),
+    ".xz": partial(lzma.LZMAFile, mode="wb"),
 }
 # A header that is longer than this is none.
 MOST_CHARACTERS = 2**26
@@ -124,10 +125,8 @@ def _separator(path: str, packed: dict[str, Any]) -> str | None:
 
 def _detach(text: io.TextIOWrapper) -> None:
     """Leave the stream below open; what could not be written to it was reported already."""
-    try:
+    with suppress(OSError, ValueError):
         text.detach()
-    except (OSError, ValueError):
-        pass
 
 
 def _header_lines(file: TextIO, path: str, read: list[str]) -> Iterator[str]:

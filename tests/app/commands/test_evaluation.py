@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from sklearn.metrics import r2_score, roc_auc_score
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
-from kernelkin.app.commands.evaluation import Answers, folds, holdout, metric_of
+from kernelkin.app.commands.evaluation import HeldOut, folds, holdout, metric_of, values_for
 
 rng = np.random.default_rng(0)
 TASKS = np.repeat(["a", "b"], [40, 24])
@@ -34,11 +34,11 @@ def test_scores_are_those_of_scikit_learn():
     train, test = np.flatnonzero(~held), np.flatnonzero(held)
     model = MKMTRLRegressor().fit(X[train], Y[train], tasks=TASKS[train])
     metric = metric_of("r2", classification=False)
-    answers = Answers.empty(TASKS, Y, metric)
-    answers.ask(model, X[test], test, metric)
-    for task, score in answers.scores(metric).items():
-        mine = test[TASKS[test] == task]
-        assert_allclose(score, r2_score(Y[mine], model.predict(X[mine], tasks=TASKS[mine])))
+    found = HeldOut.empty(TASKS, Y, metric)
+    found.record(values_for(model, X[test], TASKS[test], metric), test)
+    for task, score in found.scores(metric).items():
+        own = test[TASKS[test] == task]
+        assert_allclose(score, r2_score(Y[own], model.predict(X[own], tasks=TASKS[own])))
 
 
 @pytest.mark.parametrize("labels", [{"a": (0, 1), "b": (0, 1)}, {"a": (0, 1), "b": (3, 2)}])
@@ -46,18 +46,18 @@ def test_ranks_are_those_of_each_task_s_second_class(labels):
     y = np.array([labels[t][int(value > 0)] for t, value in zip(TASKS, Y + 0.5 * rng.normal(size=64), strict=True)])
     model = MKMTRLClassifier().fit(X, y, tasks=TASKS)
     metric = metric_of("roc_auc", classification=True)
-    answers = Answers.empty(TASKS, y, metric)
-    answers.ask(model, X, np.arange(64), metric)
+    found = HeldOut.empty(TASKS, y, metric)
+    found.record(values_for(model, X, TASKS, metric), np.arange(64))
     decided = model.functions_.values(X, (TASKS == "b").astype(int))[:, 0]
-    for task, score in answers.scores(metric).items():
-        mine = task == TASKS
-        assert_allclose(score, roc_auc_score(y[mine] == y[mine].max(), decided[mine]))
+    for task, score in found.scores(metric).items():
+        own = task == TASKS
+        assert_allclose(score, roc_auc_score(y[own] == y[own].max(), decided[own]))
         assert score > 0.5
 
 
 def test_the_jackknife_of_a_mean_is_its_standard_error():
     metric = metric_of("neg_mean_squared_error", classification=False)
-    answers = Answers(np.repeat("a", 30), np.zeros(30), rng.normal(size=30), np.arange(30) % 5)
-    errors = -np.array([np.mean(answers.values[answers.fold == f] ** 2) for f in range(5)])
-    value, error = answers.jackknife(metric)
+    found = HeldOut(np.repeat("a", 30), np.zeros(30), rng.normal(size=30), np.arange(30) % 5)
+    errors = -np.array([np.mean(found.values[found.fold == f] ** 2) for f in range(5)])
+    value, error = found.jackknife(metric)
     assert_allclose([value, error], [errors.mean(), errors.std(ddof=1) / np.sqrt(5)])

@@ -1,4 +1,3 @@
-import builtins
 import subprocess
 import sys
 import warnings
@@ -72,7 +71,7 @@ def test_the_first_help_shows_a_session_and_the_exit_codes(capsys):
         cli.main(["--help"])
     out = capsys.readouterr().out
     assert "a session:\n  kernelkin fit" in out
-    assert "0 done, 1 failed, 2 called wrongly, 130 interrupted" in out
+    assert "0 success, 1 failure, 2 wrong usage, 130 interrupted" in out
 
 
 def test_an_interrupt_has_a_code_of_its_own(only, capsys):
@@ -116,52 +115,4 @@ def test_the_command_line_starts_without_what_only_its_commands_need():
     code = "import sys, kernelkin.app.cli; print(*sys.modules)"
     imported = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
     assert "kernelkin.app.cli" in imported
-    assert not imported & {"matplotlib", "numba", "kernelkin.demo"}
-
-
-class Screen:
-    """Standard output that says it is a terminal."""
-
-    def __init__(self, stream):
-        self.stream = stream
-
-    def __getattr__(self, name):
-        return getattr(self.stream, name)
-
-    def isatty(self):
-        return True
-
-
-ROWS = [["a", "0.91"], [], ["mean", "0.9"]]
-
-
-def test_tables_and_progress_on_a_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdout", Screen(sys.stdout))
-    monkeypatch.setenv("COLUMNS", "80")
-    terminal = cli.Terminal()
-    terminal.table(["task", "score"], ROWS)
-    with terminal.progress(2) as step:
-        step("one")
-        step("two")
-    out = capsys.readouterr().out
-    assert all(cell in out for row in ROWS for cell in row)
-    assert terminal._rich is not None
-
-
-def test_plain_text_without_rich(monkeypatch, capsys):
-    real = builtins.__import__
-
-    def without_rich(name, *rest):
-        if name.startswith("rich"):
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without_rich)
-    monkeypatch.setattr(sys, "stdout", Screen(sys.stdout))
-    terminal = cli.Terminal()
-    terminal.table(["task", "score"], ROWS)
-    with terminal.progress(10) as step:
-        step("one")
-    captured = capsys.readouterr()
-    assert captured.out == "task  score\n-----------\na      0.91\n-----------\nmean    0.9\n"
-    assert captured.err == "[ 1/10] one\n"
+    assert not imported & {"matplotlib", "numba", "kernelkin.app.demo"}

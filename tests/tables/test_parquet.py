@@ -14,23 +14,26 @@ PLAIN = pd.DataFrame({"shop": ["a", "b", "c"], "size": [1, 2, 3], "sales": [0.5,
 
 def both(path):
     """Whole, and by pieces of two rows."""
-    whole, pieces = read_table(str(path)), pd.concat(read_pieces(str(path), 2), ignore_index=True)
+    whole, pieces = (
+        read_table(str(path)),
+        pd.concat([piece.frame for piece in read_pieces(str(path), 2)], ignore_index=True),
+    )
     pd.testing.assert_frame_equal(whole, pieces)
     return whole
 
 
 @pytest.mark.parametrize("index", [None, True, False])
-def test_numbers_of_rows_are_no_column(tmp_path, index):
+def test_row_numbers_are_not_a_column(tmp_path, index):
     PLAIN.to_parquet(tmp_path / "t.parquet", index=index)
     pd.testing.assert_frame_equal(both(tmp_path / "t.parquet"), PLAIN, check_dtype=False)
 
 
-def test_a_column_that_was_made_names_of_rows_is_still_there(tmp_path):
+def test_a_named_index_is_a_column(tmp_path):
     PLAIN.set_index("shop").to_parquet(tmp_path / "t.pq")
     assert both(tmp_path / "t.pq")[list(PLAIN)].equals(PLAIN.astype({"shop": both(tmp_path / "t.pq").shop.dtype}))
 
 
-def test_decimal_fractions_are_numbers(tmp_path):
+def test_decimals_are_numbers(tmp_path):
     PLAIN.assign(sales=[Decimal("0.5"), Decimal("1.5"), Decimal("2.5")]).to_parquet(tmp_path / "t.parquet")
     assert both(tmp_path / "t.parquet").sales.tolist() == [0.5, 1.5, 2.5]
     assert both(tmp_path / "t.parquet").sales.dtype == float
@@ -45,7 +48,7 @@ def test_decimal_fractions_are_numbers(tmp_path):
         (pa.array([b"x"] * 3, pa.binary(1)), "fixed_size_binary"),
     ],
 )
-def test_columns_that_are_none_are_named(tmp_path, values, kind):
+def test_columns_of_other_types_are_refused_by_name(tmp_path, values, kind):
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"shop": ["a", "b", "c"], "odd": values}), path)
     with pytest.raises(ValueError, match=f"t.parquet: the column 'odd' holds {kind}.*, not numbers, booleans, dates"):
@@ -60,13 +63,13 @@ def test_a_column_twice(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"shop,size\na,1\n", b"PAR1" + bytes(100) + b"PAR1"])
-def test_what_is_no_parquet(tmp_path, content):
+def test_files_that_are_not_parquet(tmp_path, content):
     (tmp_path / "t.parquet").write_bytes(content)
     with pytest.raises(ValueError, match=r"t\.parquet is not a Parquet file that can be read: \w"):
         read_table(str(tmp_path / "t.parquet"))
 
 
-def test_the_system_says_what_is_not_there(tmp_path):
+def test_files_that_cannot_be_opened(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"t\.parquet"):
         read_table(str(tmp_path / "t.parquet"))
     (tmp_path / "d.parquet").mkdir()
@@ -74,8 +77,8 @@ def test_the_system_says_what_is_not_there(tmp_path):
         next(read_pieces(str(tmp_path / "d.parquet"), 2))
 
 
-def test_errors_of_who_reads_the_pieces_are_their_own(tmp_path):
+def test_errors_of_the_caller_pass_through(tmp_path):
     PLAIN.to_parquet(tmp_path / "t.parquet")
     with pytest.raises(KeyError, match="nobody"):
         for piece in read_pieces(str(tmp_path / "t.parquet"), 1):
-            piece["nobody"]
+            piece.frame["nobody"]

@@ -57,13 +57,13 @@ def _read_text(path: str, task: str | None, target: str | None) -> DataFrame:
     pandas = need_pandas()
     with _opened(path) as table, _explained(path):
         names = [name for name in (task, target) if name in table.header]
-        # A converter sees the text of a cell as it is; missing values are found afterwards.
-        how = {**_how(table), "converters": dict.fromkeys(names, str), "na_values": sorted(MISSING)}
+        # pandas looks for missing values in what a converter returns, too; a character before the text prevents that.
+        how = {**_how(table), "converters": dict.fromkeys(names, "={}".format), "na_values": sorted(MISSING)}
         # The copy puts columns of one type into one block; operations on tens of thousands of blocks are slow.
         frame = pandas.read_csv(table.file, **how, low_memory=False).copy()
     for name, read in ((target, read_targets), (task, read_tasks)):
         if name in names:
-            frame[name] = read(frame[name])
+            frame[name] = read(frame[name].astype(object).map(lambda cell: cell[1:]))
     return frame
 
 

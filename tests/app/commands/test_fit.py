@@ -1,4 +1,5 @@
 import io
+import shlex
 import sys
 
 import numpy as np
@@ -16,7 +17,7 @@ def test_says_what_it_found_guessed_and_measured(run, folder, tmp_path):
         "120 rows, 3 tasks ('shop') of 40 rows.",
         "Regression: 'sales' is a number with",
         "1 numbers, standardised ('size'); 1 yes or no ('promo'); 1 text, one feature for each value ('day')",
-        "Left out column 'id': 120 different texts in 120 rows",
+        "Left out column 'id': 120 distinct texts in 120 rows",
         "Missing values in 'size'",
         "R² on 30 test rows of all tasks",
         "MK-MTRL against average kernel: ",
@@ -42,15 +43,16 @@ def test_what_is_saved_is_fitted_to_all_rows_and_says_how_it_was_measured(folder
 
 def test_the_command_that_is_saved_makes_the_same_model(run, folder, tmp_path, sales):
     saved = load_model(folder / "number.skops")
-    command = saved.about["command"].split()
-    command[command.index("-o") + 1] = str(tmp_path / "again.skops")
-    run(*command[1:])
+    program, *command = shlex.split(saved.about["command"])
+    command[command.index("--out") + 1] = str(tmp_path / "again.skops")
+    assert program == "kernelkin"
+    run(*command)
     np.testing.assert_array_equal(load_model(tmp_path / "again.skops").predict(sales), saved.predict(sales))
 
 
 def test_keep_test_saves_the_model_that_was_tested(run, folder, tmp_path):
     out = run("fit", folder / "sales.csv", *FLAGS, "busy", "--keep-test", "-o", tmp_path / "m.skops", "--drop", "sales")
-    assert "Classification: 'busy' is text with 2 different values." in out
+    assert "Classification: 'busy' is text with 2 distinct values." in out
     assert "the test rows were kept out" in out
     assert load_model(tmp_path / "m.skops").schema.n_rows == 90
 
@@ -77,16 +79,16 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
     frame.loc[0, "busy"] = None
     frame.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
     out = run("fit", tmp_path / "t.tsv", *FLAGS, "busy", "-o", tmp_path / "m.skops")
-    assert "Left out 1 of 120 rows, which have no 'shop' or no 'busy'." in out
-    assert "Left out 1 task with one class only: 'west'." in out
+    assert "Left out 1 of 120 rows, without 'shop' or 'busy'." in out
+    assert "Left out 1 task with only one class: 'west'." in out
 
 
 def test_rare_classes_are_judged_by_rank(run, sales, tmp_path):
     frame = sales.drop(columns="busy").assign(rare=(sales.sales > sales.sales.quantile(0.9)).astype(int))
     frame.drop(columns="sales").to_csv(tmp_path / "t.csv", index=False)
     out = run("fit", tmp_path / "t.csv", *FLAGS, "rare", "-o", tmp_path / "m.skops")
-    assert "'rare' has 2 different values, whole numbers (--regression to predict a number)" in out
-    assert "Score: AUC, for the rarer class has 10% of the rows" in out
+    assert "'rare' has 2 distinct values, whole numbers (--regression to predict a number)" in out
+    assert "Score: AUC, because the rarer class has only 10% of the rows." in out
     assert "\nAUC on " in out
 
 
@@ -104,9 +106,9 @@ def test_rare_classes_are_judged_by_rank(run, sales, tmp_path):
         (["--target", "sales", "--set", "C"], "--set 'C' is not of the form NAME=VALUE"),
         (
             ["--target", "sales", "--model", "AVG", "--couplings", "common"],
-            "--couplings: the tasks of AVG share no part",
+            "--couplings: AVG has no part that tasks share",
         ),
-        (["--target", "sales", "--test-size", "2"], "--test-size is a share"),
+        (["--target", "sales", "--test-size", "2"], "--test-size must be at least 0 and below 1, not 2"),
         (["--target", "sales", "--scoring", "magic"], "--scoring magic"),
     ],
 )
@@ -137,10 +139,30 @@ def test_files_that_cannot_be_read_or_written(run, folder, tmp_path):
 @pytest.mark.parametrize(
     ("ours", "average", "tuned", "advice"),
     [
-        ([0.5, 0.6], [0.6, 0.8], False, "MK-MTRL is behind the average kernel, with parameters that were not chosen"),
-        ([0.5, 0.6], [0.6, 0.8], True, "though its parameters were chosen by cross-validation: prefer --model AVG."),
-        ([0.5, 0.6], [0.4, 0.8], True, "MK-MTRL is behind the average kernel by no more than chance may give: `kern"),
-        ([0.5, 0.9], [0.6, 0.7], True, "MK-MTRL is ahead of the average kernel by no more than chance may give"),
+        (
+            [0.5, 0.6],
+            [0.6, 0.8],
+            False,
+            "MK-MTRL is behind the average kernel. Its parameters were not tuned for this table: --cv tunes them.",
+        ),
+        (
+            [0.5, 0.6],
+            [0.6, 0.8],
+            True,
+            "behind the average kernel, with parameters tuned by cross-validation: prefer --model AVG.",
+        ),
+        (
+            [0.5, 0.6],
+            [0.4, 0.8],
+            True,
+            "MK-MTRL is behind the average kernel, within one standard error: `kernelkin compare`",
+        ),
+        (
+            [0.5, 0.9],
+            [0.6, 0.7],
+            True,
+            "MK-MTRL is ahead of the average kernel, within one standard error: `kernelkin compare`",
+        ),
         ([0.5, 0.9, float("nan")], [0.3, 0.6, 1.0], False, ""),
         ([float("nan")], [0.3], False, ""),
     ],
@@ -156,4 +178,4 @@ def test_a_model_that_loses_says_so_and_what_to_do(run, folder, tmp_path):
     argv = ["fit", folder / "sales.csv", *FLAGS, "sales", "--drop", "busy", "-o", tmp_path / "m.skops"]
     out = run(*argv, "--set", "C=0.001")
     assert "MK-MTRL is behind" in out
-    assert "--cv chooses them" in out
+    assert "--cv tunes them" in out

@@ -63,7 +63,7 @@ def test_compare_cross_validates_models_side_by_side(run, folder):
 def test_compare_refuses_what_cannot_be(run, folder):
     argv = ["compare", folder / "sales.csv", "--task", "shop", "--target", "busy"]
     assert "MRCE is not for classification" in run(*argv, "--models", "MRCE", fails=True)
-    assert "--folds must be 2 at least" in run(*argv, "--folds", "1", fails=True)
+    assert "--folds must be at least 2" in run(*argv, "--folds", "1", fails=True)
 
 
 def test_models_lists_the_registry(run):

@@ -1,3 +1,5 @@
+import csv
+import gzip
 import io
 import sys
 
@@ -6,6 +8,7 @@ import pandas as pd
 import pytest
 
 from kernelkin import load_model
+from kernelkin.app import cli
 
 
 def test_the_table_comes_back_with_a_column_more_whatever_the_pieces(run, folder, tmp_path, sales):
@@ -48,8 +51,6 @@ def test_parquet(run, folder, tmp_path, sales):
 
 def test_unseen_categories_are_named_once(folder, tmp_path, sales, capsys, run):
     sales.assign(day="Fri").to_csv(tmp_path / "in.csv", index=False)
-    from kernelkin.app import cli
-
     argv = ["predict", folder / "number.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--rows", 50]
     assert cli.main([str(argument) for argument in argv]) == 0
     err = capsys.readouterr().err
@@ -80,4 +81,43 @@ def test_errors(run, folder, tmp_path, sales):
     assert "columns are missing: 'size', 'day'" in missing
     assert "is not a saved model" in run("predict", folder / "sales.csv", tmp_path / "in.csv", *out, fails=True)
     named = run("predict", folder / "number.skops", folder / "sales.csv", *out, "--column", "id", fails=True)
-    assert "the data has a column 'id' already" in named
+    assert "the data already has a column 'id'" in named
+
+
+CELLS = """id,shop,size,day,promo,note
+"007",north,N/A,Sat,True,N/A
+1.50,south,1e2,NA,false,"a, ""b""
+c"
+,west,5,Mon,TRUE,=1+1
+"""
+
+
+def test_cells_are_repeated_as_they_are(run, folder, tmp_path):
+    (tmp_path / "in.csv").write_text(CELLS)
+    run("predict", folder / "number.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv.gz")
+    with gzip.open(tmp_path / "out.csv.gz", "rt", newline="") as file:
+        rows = list(csv.reader(file))
+    assert [row[:-1] for row in rows] == list(csv.reader(io.StringIO(CELLS)))
+    assert rows[0][-1] == "prediction" and all(np.isfinite(float(row[-1])) for row in rows[1:])
+
+
+def test_standard_output_is_utf_8_whatever_the_terminal_is(run, folder, tmp_path, monkeypatch):
+    (tmp_path / "in.csv").write_text("shop,size,day,promo,n\u00f6te\nnorth,1,Sat,True,\u6771\n")
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", ascii_only)
+    assert cli.main(["predict", str(folder / "number.skops"), str(tmp_path / "in.csv"), "-o", "-"]) == 0
+    header, row = ascii_only.buffer.getvalue().decode().splitlines()
+    assert header == "shop,size,day,promo,n\u00f6te,prediction" and row.startswith("north,1,Sat,True,\u6771,")
+
+
+def test_formulas_are_neutralised_on_request(run, folder, tmp_path):
+    lines = ["shop,size,day,promo,=note", "north,-1.5,Sat,True,=1+1", "south,2,Mon,False,+a", "west,3,Sat,True,@b"]
+    (tmp_path / "in.csv").write_text("\n".join(lines))
+    argv = ["predict", folder / "number.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv"]
+    run(*argv)
+    assert [line.split(",")[4] for line in (tmp_path / "out.csv").read_text().splitlines()][1:] == ["=1+1", "+a", "@b"]
+    run(*argv, "--safe-csv")
+    rows = [line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()]
+    assert [row[4] for row in rows] == ["'=note", "'=1+1", "'+a", "'@b"]
+    assert [row[1] for row in rows] == ["size", "-1.5", "2", "3"]
+    assert all(float(row[5]) for row in rows[1:])

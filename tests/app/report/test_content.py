@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.testing import assert_allclose
 
-from kernelkin import AverageRegressor, LassoRegressor, MKMTRLRegressor
+from kernelkin import AverageRegressor, LassoRegressor, MKMTRLRegressor, SavedModel
 from kernelkin.app.report import render_report, write_report
 from kernelkin.app.report.content import MOST_PAIRS, report_content
-from kernelkin.persistence import SavedModel
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(40, 2)), np.repeat(["a", "b"], 20)
@@ -63,7 +62,7 @@ def test_scores_are_those_of_the_model_s_tasks_in_its_order(many):
 def test_a_model_that_is_behind_says_so(few):
     evaluation = {**few.about["evaluation"], "scores": {"MK-MTRL": [0.1, 0.2, 0.3], "AVG": [0.5, 0.5, 0.6]}}
     behind = report_content(replace(few, about={"evaluation": evaluation}))["scores"]["verdict"]
-    assert behind.startswith("MK-MTRL is behind the average kernel, with parameters that were not chosen")
+    assert behind.startswith("MK-MTRL is behind the average kernel. Its parameters were not tuned")
     assert report_content(few)["scores"]["verdict"] == ""
 
 

@@ -62,8 +62,8 @@ def test_renders_without_errors_and_fits_the_width(browser, pages, name, width):
     assert browser.console() == []
     assert browser.run("return document.documentElement.scrollWidth") <= width
     sections = browser.texts("section h2")
-    assert "Which kernels matter to which task" in sections
-    assert "What tasks share and what is their own" in sections
+    assert "Kernel weights of each task" in sections
+    assert "Shared and own parts of each task" in sections
     assert browser.run(COLOURS) > 3
     if SHOTS:
         browser.screenshot(Path(SHOTS) / f"{name}-{width}.png")
@@ -113,13 +113,13 @@ def test_a_task_shows_its_kernels_and_relatives(browser, pages, few):
     kernels, closest, parts = browser.texts(".detail h3")
     assert kernels == "Kernels of school 2"
     assert closest == "Tasks closest to school 2"
-    assert parts == "Where school 2 comes from"
+    assert parts == "Parts of school 2"
     own = few.model.part_shares_[1, 0]
     assert browser.texts(".detail b")[-1] == f"{int(100 * round(own, 3) + 0.5)}%"
 
 
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])
-def test_very_many_tasks_are_told_of_one_at_a_time(browser, pages, crowd, width):
+def test_very_many_tasks_are_shown_one_at_a_time(browser, pages, crowd, width):
     browser.open(pages / "crowd.html", width)
     assert browser.console() == []
     assert browser.run("return document.documentElement.scrollWidth") <= width
@@ -170,7 +170,7 @@ def test_text_stands_out_and_pictures_and_fields_have_names(browser, pages, name
     assert browser.run(unnamed) == 0
 
 
-def test_hovering_over_a_cell_tells_its_value(browser, pages, few):
+def test_hovering_over_a_cell_shows_its_value(browser, pages, few):
     browser.open(pages / "few.html", DESKTOP)
     size = browser.run("const c = document.querySelector('#relation-map'); return [c.clientWidth, c.clientHeight]")
     browser.hover("#relation-map", size[0] - 5, 5)

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TextIO
 
-# Seconds between two lines about the same step in a log.
-INTERVAL = 5.0
+INTERVAL = 5.0  # seconds between two lines about the same step in a log
 _BAR = 20
 
 
@@ -27,12 +26,10 @@ class Progress:
         Number of steps.
     stream : text stream, optional
         Where to write; standard error by default.
-    clock : callable
-        A clock in seconds.
+    clock : callable, in seconds
 
     Examples
     --------
-    >>> import sys
     >>> with Progress(2, stream=sys.stdout) as progress:
     ...     progress.begin("average kernel")
     ...     progress.begin("MK-MTRL")
@@ -43,7 +40,6 @@ class Progress:
     def __init__(self, total: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.total, self.finished, self.cached = total, 0, 0
         self._stream, self._clock = sys.stderr if stream is None else stream, clock
-        # Where a line can be drawn over again.
         notebook = type(self._stream).__module__.startswith("ipykernel.")
         self._bar = notebook or (self._stream is not None and self._stream.isatty())
         self._start, self._last, self._shown = clock(), -INTERVAL, 0
@@ -83,12 +79,11 @@ class Progress:
         """An estimate; None before anything was measured."""
         done = self.finished + self._share
         measured = done - self.cached
-        return (self._clock() - self._start) * (self.total - done) / measured if measured > 0 else None
+        return (self._clock() - self._start) * (self.total - done) / measured if measured else None
 
     def _show(self, text: str) -> None:
         number, left, now = self.finished + self._begun, self.seconds_left, self._clock()
-        count = f"{number:{len(str(self.total))}d}/{self.total}"
-        line = " ".join(filter(None, [f"[{count}]", printable(text)]))
+        line = f"[{number:{len(str(self.total))}d}/{self.total}] {printable(text)}".rstrip()
         line += f", about {duration(left)} left" if left is not None and left >= 1 else ""
         if self._bar:
             filled = round(_BAR * min((self.finished + self._share) / max(self.total, 1), 1.0))

@@ -6,8 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from experiments import toy
-from kernelkin import experiments
-from kernelkin.app import cli
+from kernelkin import cli, experiments
 
 experiments.find_protocol = lambda name: toy.PROTOCOL
 

@@ -3,9 +3,13 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
 
-from kernelkin import AverageRegressor, LassoRegressor, MKMTRLRegressor, SavedModel
+import kernelkin
+from kernelkin import AverageRegressor, LassoRegressor, MKMTRLRegressor, MKMTRLRegressorCV, MultiTaskCV, SavedModel
 from kernelkin.app.report import render_report, write_report
 from kernelkin.app.report.content import MOST_PAIRS, report_content
 
@@ -24,7 +28,7 @@ def test_says_what_the_model_says(few):
     assert content["parts"]["names"] == ["common", "own"]
     assert_allclose(content["parts"]["shares"], model.part_shares_[:, ::-1], atol=5e-4)
     assert_allclose(content["certificate"]["relative"], model.duality_gap_ / model.objective_, rtol=1e-5)
-    assert len(content["certificate"]["history"]) == model.n_iter_
+    assert len(content["certificate"]["history"]) == model.n_iter_ and content["certificate"]["weights"]
     assert content["model"]["parameters"] == {"couplings": "common", "min_rank": "2", "tol": "0.01"}
     assert content["data"]["columns"][1]["values"] == ["boy", "girl"]
 
@@ -69,7 +73,7 @@ def test_a_model_that_is_behind_says_so(few):
 def test_what_a_model_has_not_is_left_out():
     average = report_content(SavedModel(AverageRegressor().fit(X, Y, tasks=TASKS)))
     assert average["scores"] is average["parts"] is average["data"] is average["rows"] is None
-    assert average["relation"]["trivial"]
+    assert average["relation"]["trivial"] and not average["certificate"]["weights"]
     linear = report_content(SavedModel(LassoRegressor().fit(X, Y, tasks=TASKS)))
     assert linear["kernels"] is linear["relation"] is linear["certificate"] is None
     one = report_content(SavedModel(MKMTRLRegressor().fit(X, Y)))
@@ -98,3 +102,26 @@ def test_the_page_holds_everything_and_asks_for_nothing(few, tmp_path):
     assert json.loads(text) == report_content(few, title="</script><b>x</b>")
     assert page.count("<b>x</b>") == 0
     assert render_report(few, title="</script><b>x</b>") == page
+
+
+def test_a_fitted_model_needs_no_file_and_no_schema(tmp_path):
+    search = MKMTRLRegressorCV(grid={"mu": [0.1, 1.0]}, cv=2).fit(X, Y, tasks=TASKS)
+    for model in (MKMTRLRegressor().fit(X, Y, tasks=TASKS), search, MultiTaskCV(MKMTRLRegressor(), {"mu": [1.0]})):
+        fitted = model if hasattr(model, "tasks_") else model.fit(X, Y, tasks=TASKS)
+        write_report(fitted, tmp_path / "r.html")
+        page = (tmp_path / "r.html").read_text()
+        assert f"<title>{type(model).__name__}: 2 tasks</title>" in page
+        assert f'"version":"{kernelkin.__version__}"' in page
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        ("m.skops", TypeError, "a report needs a fitted model or what load_model gives, not str"),
+        (Ridge().fit(X, Y), TypeError, "a report needs a model of kernelkin, not Ridge"),
+        (MKMTRLRegressor(), NotFittedError, "This MKMTRLRegressor instance is not fitted yet"),
+    ],
+)
+def test_anything_else_is_refused_in_plain_words(model, error, message):
+    with pytest.raises(error, match=message):
+        render_report(model)

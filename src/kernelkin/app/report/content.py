@@ -167,13 +167,13 @@ def _certificate(model: Any) -> dict[str, Any] | None:
     relative = relative_gap(model)
     if relative is None:
         return None
-    history = getattr(model, "history_", {})
+    history, parameters = getattr(model, "history_", {}), set(model.get_params())
     return {
         "objective": _number(model.objective_),
         "gap": _number(max(model.duality_gap_, 0.0)),
         "relative": _number(relative),
-        # Whether the kernel weights are variables of the problem that the gap is for.
-        "weights": "kernels" in model.get_params() and "relative_gap" in history,
+        # Whether the gap is for a problem in which kernel weights, with a penalty of their own, are variables.
+        "weights": "mu" in parameters and not parameters.isdisjoint(["p", "evenness"]),
         "tol": _number(getattr(model, "tol", np.nan)),
         "history": [_number(value) for value in history.get("relative_gap", [])],
     }

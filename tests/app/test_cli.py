@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 import warnings
@@ -116,3 +117,10 @@ def test_the_command_line_starts_without_what_only_its_commands_need():
     imported = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
     assert "kernelkin.app.cli" in imported
     assert not imported & {"matplotlib", "numba", "kernelkin.app.demo"}
+
+
+def test_nothing_else_imports_the_application():
+    package = Path(kernelkin.__file__).parent
+    others = [path for path in package.rglob("*.py") if "app" not in path.relative_to(package).parts]
+    importing = [path.name for path in others if re.search(r"(from|import) [\w.]*\bapp\b", path.read_text())]
+    assert len(others) > 50 and not importing

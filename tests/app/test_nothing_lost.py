@@ -114,8 +114,7 @@ def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, m
     folder = tmp_path / "m.skops.search"
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == (
-        f"kernelkin: interrupted; the finished parts of the search are in {folder}, and the same command continues "
-        "from there"
+        f"kernelkin: interrupted; the finished parts are in {folder}, and the same command continues from there"
     )
     kept = len(list(folder.iterdir()))
     assert 0 < kept < 10

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from kernelkin import load_model
+from kernelkin.app.cli import build_parser
 from kernelkin.app.commands.baseline_scores import verdict
+from kernelkin.app.commands.fit import command_line
 
 FLAGS = ["--task", "shop", "--target"]
 
@@ -179,3 +181,31 @@ def test_a_model_that_loses_says_so_and_what_to_do(run, folder, tmp_path):
     out = run(*argv, "--set", "C=0.001")
     assert "MK-MTRL is behind" in out
     assert "--cv tunes them" in out
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--task", "my shop", "--target", "$(touch x); 'sales'", "-o", "a b.skops"],
+        ["--task=-x", "--target=--y", "--drop", "a b", "c", "--out=-m", "--cv", "--test-size", "0", "--seed=-1"],
+        [
+            "--task",
+            "t",
+            "--target",
+            "y",
+            "--set",
+            "C=1e-3",
+            "mu=-1",
+            "--kernels",
+            "linear@a b",
+            "-o",
+            "m",
+            "--balanced",
+        ],
+    ],
+)
+def test_the_command_that_is_saved_can_be_pasted_into_a_shell(more):
+    arguments = build_parser().parse_args(["fit", "my data.csv", *more])
+    program, *words = shlex.split(command_line(arguments))
+    assert program == "kernelkin"
+    assert build_parser().parse_args(words) == arguments

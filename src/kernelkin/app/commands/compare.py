@@ -7,6 +7,7 @@ import warnings
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ...tables.files import read_table
 from ..terminal import Terminal
 from .evaluation import HeldOut, folds, metric_of, score_name, values_for
 from .kernel_spec import HELP as KERNELS
+from .search_folder import search_folder
 from .training import (
     Problem,
     Recipe,
@@ -58,7 +60,8 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     check_parameters(list(recipes.values()), arguments)
     terminal.say(*problem.notes)
     metric = metric_of(problem.scoring, classification=not problem.regression)
-    found, seconds = _cross_validate(problem, recipes, arguments, terminal, metric)
+    with search_folder(arguments.cache) as folder:
+        found, seconds = _cross_validate(problem, recipes, arguments, terminal, metric, folder)
     score = score_name(problem.scoring)
     how = (
         "chosen by --cv inside each training part" if arguments.cv else "at their defaults or as given; --cv tunes them"
@@ -89,14 +92,19 @@ def _wins(found: dict[str, HeldOut], metric: Any) -> dict[str, int]:
 
 
 def _cross_validate(
-    problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, terminal: Terminal, metric: Any
+    problem: Problem,
+    recipes: dict[str, Recipe],
+    arguments: Namespace,
+    terminal: Terminal,
+    metric: Any,
+    folder: Path | None,
 ) -> tuple[dict[str, HeldOut], dict[str, float]]:
     whole = problem.schema()
     tasks, y = whole.tasks(problem.frame), whole.targets(problem.frame)
     fold_of = folds(tasks, y, arguments.folds, arguments.seed, classification=not problem.regression)
     found = {name: HeldOut.empty(tasks, y, metric) for name in recipes}
     seconds = dict.fromkeys(recipes, 0.0)
-    cache = Folder(arguments.cache) if arguments.cache else None
+    cache = None if folder is None else Folder(folder)
     with terminal.progress(arguments.folds * len(recipes)) as progress:
         for fold in range(arguments.folds):
             train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)

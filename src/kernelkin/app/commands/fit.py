@@ -67,7 +67,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     recipe = Recipe.of(arguments.model, problem, arguments)
     check_parameters([recipe], arguments)
     _show_data(terminal, arguments, problem, problem.schema())
-    with search_folder(arguments) as folder:
+    with search_folder(arguments.cache, arguments.out if arguments.cv else None) as folder:
         recipe = recipe.with_cache(folder)
         # Saved before anything is printed about it: a terminal that fails does not cost the model.
         model, about = _fit_and_save(problem, recipe, arguments, terminal)

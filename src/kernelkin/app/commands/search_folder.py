@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,25 +15,32 @@ _LONGEST_NAME = 255
 
 
 @contextmanager
-def search_folder(arguments: Namespace) -> Iterator[Path | None]:
-    """The folder that --cache names, or `MODEL.search` beside the model, which is removed after success."""
-    beside = Path(f"{arguments.out}.search")
-    out = Path(arguments.out)
-    a_file = out.is_file() or not out.exists()
-    if not arguments.cv or arguments.cache or not a_file or len(os.fsencode(beside.name)) > _LONGEST_NAME:
-        yield Path(arguments.cache) if arguments.cache else None
+def search_folder(cache: str | None, out: str | None = None) -> Iterator[Path | None]:
+    """The folder that --cache names, or else `OUT.search`, which is removed after success; None without either."""
+    own = None if cache or out is None else _beside(out)
+    folder = Path(cache) if cache else own
+    if folder is None:
+        yield None
         return
-    Folder(beside).prepare()
-    kept = f"the finished parts of the search are in {beside}, and the same command continues from there"
+    Folder(folder).prepare()
+    kept = f"the finished parts are in {folder}, and the same command continues from there"
     try:
-        yield beside
+        yield folder
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(kept if _remove_if_empty(beside) else "") from None
+        raise KeyboardInterrupt(kept if own is None or _remains(own) else "") from None
     except Exception:
-        if _remove_if_empty(beside):
+        if own is not None and _remains(own):
             complain(kept)
         raise
-    _remove(beside)
+    if own is not None:
+        _remove(own)
+
+
+def _beside(out: str) -> Path | None:
+    """A folder beside a file; None for what is no file, such as a pipe, and for names that would be too long."""
+    path, folder = Path(out), Path(f"{out}.search")
+    fits = len(os.fsencode(folder.name)) <= _LONGEST_NAME
+    return folder if fits and (path.is_file() or not path.exists()) else None
 
 
 def _remove(folder: Path) -> None:
@@ -42,11 +48,11 @@ def _remove(folder: Path) -> None:
     for pattern in ("*.npz", ".*.part"):
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)
-    _remove_if_empty(folder)
+    _remains(folder)
 
 
-def _remove_if_empty(folder: Path) -> bool:
-    """Whether it is still there."""
+def _remains(folder: Path) -> bool:
+    """Remove a folder if it is empty; whether it is still there."""
     try:
         folder.rmdir()
     except OSError:

@@ -70,6 +70,15 @@ def test_a_model_is_saved_with_all_streams_closed(argv):
     assert load_model(argv[-1]).schema.n_rows == 24
 
 
+def test_no_file_takes_the_number_of_a_closed_stream():
+    code = (
+        "import os, sys\nfrom kernelkin.app import cli\ncli.main(['models'])\n"
+        "null = os.stat(os.devnull)\nos._exit(sum(os.path.samestat(os.fstat(number), null) for number in range(3)))"
+    )
+    command = ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, code]
+    assert subprocess.run(command, check=False).returncode == 3
+
+
 @pytest.mark.parametrize(
     ("arguments", "shell", "error"),
     [

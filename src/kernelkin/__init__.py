@@ -1,6 +1,7 @@
 """Multi-task multiple kernel learning with a certificate of optimality."""
 
 from .auto import KinClassifier, KinRegressor
+from .io import SavedModel, load_model, save_model
 from .kernels import Kernel, gaussian_kernels, linear_kernels, nearest_psd, polynomial_kernels, view_kernels
 from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from .models import (
@@ -28,9 +29,8 @@ from .models import (
     STLClassifier,
     STLRegressor,
 )
-from .io import SavedModel, load_model, save_model
 from .registry import all_models
-from .schema import TableSchema
+from .tables import TableSchema
 
 __version__ = "0.1.0"
 

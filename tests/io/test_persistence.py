@@ -41,7 +41,7 @@ QUICK = {"n_rounds": 50, "random_state": 0}
 MODELS = {
     **{
         estimator.__name__: estimator(**(QUICK if "TwoStage" in estimator.__name__ else {}))
-        for model in kernelkin.models()
+        for model in kernelkin.all_models()
         for estimator in model.estimators
     },
     "couplings": MKMTRLRegressor(couplings={"region": ["n", "s"]}, prior=np.eye(2)),
@@ -108,7 +108,7 @@ def path(tmp_path):
 
 def test_only_classes_and_functions_of_known_libraries_are_storable():
     parts, functions = storable().parts, storable().functions
-    assert {(e.__module__, e.__name__) for m in kernelkin.models() for e in m.estimators} <= set(storable().estimators)
+    assert {(e.__module__, e.__name__) for m in kernelkin.all_models() for e in m.estimators} <= set(storable().estimators)
     assert {module.partition(".")[0] for module, _ in parts} == {"kernelkin", "sklearn"}
     assert {module for module, _ in functions} == {"sklearn.metrics.pairwise"}
 

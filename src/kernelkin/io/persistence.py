@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import listing
 from ..exceptions import ModelFileError
-from ..schema import TableSchema
+from ..tables import TableSchema
 from .model_files import expands_too_much, pack, unpack
 from .model_tree import check_tree
 from .storable import storable

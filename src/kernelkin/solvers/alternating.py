@@ -97,7 +97,9 @@ class Alternating(Solver):
 
     def __post_init__(self) -> None:
         if self.weight_step not in WEIGHT_STEPS:
-            raise ValueError(f"weight_step must be one of {', '.join(map(repr, WEIGHT_STEPS))}, not {self.weight_step!r}")
+            raise ValueError(
+                f"weight_step must be one of {', '.join(map(repr, WEIGHT_STEPS))}, not {self.weight_step!r}"
+            )
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> AlternatingState:
         """Given weights, or all weights equal at a scale that suits mu; the relation is the prior."""

@@ -44,9 +44,7 @@ class Progress:
 
     def after(self, evaluation: Evaluation) -> Progress:
         """With one more evaluation."""
-        best = replace(
-            self, primal=min(self.primal, evaluation.primal), bound=max(self.bound, evaluation.bound)
-        )
+        best = replace(self, primal=min(self.primal, evaluation.primal), bound=max(self.bound, evaluation.bound))
         # The machines' own gaps are part of the whole gap: keep them a tenth of it, and of what is requested.
         return replace(best, accuracy=min(self.accuracy, max(0.1 * best.relative_gap, 0.1 * self.tol)))
 

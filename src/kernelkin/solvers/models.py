@@ -55,7 +55,7 @@ class Model:
 
 
 def model_at(past: Sequence[Evaluation]) -> Model:
-    """The model of the last evaluation: by the machines' own Hessians, or by secants of the past where there are none."""
+    """The model of the last evaluation: by the machines' own Hessians, or by secants where there are none."""
     evaluation = past[-1]
     if evaluation.curvature is not None:
         H = evaluation.curvature

@@ -49,8 +49,8 @@ def pseudo_inverse(A: Array) -> Array:
 def solve_stack(A: Array, b: Array) -> Array:
     """Solutions (..., n) of the systems A (..., n, n) x = b (..., n); least-squares ones where A is singular."""
     try:
-        solution: Array = np.linalg.solve(A, b[..., np.newaxis])[..., 0]
-        return solution
+        solution = np.linalg.solve(A, b[..., np.newaxis])[..., 0]
+        return np.asarray(solution, dtype=np.float64)
     except np.linalg.LinAlgError:
         flat, right = A.reshape(-1, *A.shape[-2:]), b.reshape(-1, b.shape[-1])
         solved = [pseudo_inverse(one) @ r for one, r in zip(flat, right, strict=True)]

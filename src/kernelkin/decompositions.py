@@ -58,15 +58,15 @@ def solve_stack(A: Array, b: Array) -> Array:
 
 
 def _first_that_works(A: Array, fast: Callable[[Array], Any], slow: Callable[[Array], Any]) -> Any:
-    try:
-        return fast(A)
-    except np.linalg.LinAlgError:
-        if not np.isfinite(A).all():
-            raise ValueError("a matrix to decompose has entries that are not finite") from None
-    try:
-        return slow(A)
-    except np.linalg.LinAlgError:
-        return fast(A + _jitter(A))
+    # Not every routine raises where entries are not finite: some return numbers that are not.
+    if not np.isfinite(A).all():
+        raise ValueError("a matrix to decompose has entries that are not finite")
+    for routine in (fast, slow):
+        try:
+            return routine(A)
+        except np.linalg.LinAlgError:
+            continue
+    return fast(A + _jitter(A))
 
 
 def _jitter(A: Array) -> Array:

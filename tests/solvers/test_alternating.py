@@ -6,7 +6,7 @@ import pytest
 from kernelkin.penalties import LpPenalty, RelationPenalty
 from kernelkin.solvers import Alternating, Joint, Status
 from kernelkin.solvers.weight_steps import WEIGHT_STEPS
-from tasks import LOSSES, make_objective, random_prior, random_problem, solve
+from tasks import LOSSES, make_problem, random_prior, random_problem, solve
 
 T = 4
 PENALTY_CASES = {
@@ -19,7 +19,7 @@ PENALTY_CASES = {
 
 
 def problem(loss, name, seed=0):
-    return make_objective(*random_problem(seed, loss, T), loss, PENALTY_CASES[name], C=2.0, mu=0.5)
+    return make_problem(*random_problem(seed, loss, T), loss, PENALTY_CASES[name], C=2.0, mu=0.5)
 
 
 @pytest.mark.parametrize("step", ["newton", "fista"])
@@ -88,7 +88,7 @@ def test_the_first_relation_is_the_prior():
 
 
 def test_other_penalties_are_refused():
-    objective = make_objective(*random_problem(0, "squared", T), "squared", LpPenalty())
+    objective = make_problem(*random_problem(0, "squared", T), "squared", LpPenalty())
     with pytest.raises(ValueError, match="solver='joint'"):
         solve(objective, Alternating())
 

@@ -8,7 +8,7 @@ import pytest
 
 from kernelkin.penalties import RelationPenalty, effective_rank
 from kernelkin.solvers import SOLVERS, Alternating, Joint, Status
-from tasks import LOSSES, make_objective, random_problem, solve
+from tasks import LOSSES, make_problem, random_problem, solve
 
 T, K = 4, 4
 CASES = {
@@ -32,7 +32,7 @@ def solver(request):
 
 def problem(loss="squared", shrinkage=0.1):
     penalty = RelationPenalty(T, shrinkage=shrinkage)
-    return make_objective(*random_problem(0, loss, T, K), loss, penalty, C=2.0, mu=0.5)
+    return make_problem(*random_problem(0, loss, T, K), loss, penalty, C=2.0, mu=0.5)
 
 
 @cache
@@ -176,7 +176,7 @@ def test_targets_that_are_constant(solver, which):
     """Nothing to learn: such a task needs no kernel, and where all are so the optimum is zero."""
     stacks, ys = random_problem(0, "squared", T, K)
     ys = [np.full_like(y, 3.0) if which == "all tasks" or t == 1 else y for t, y in enumerate(ys)]
-    solution, _ = solve(make_objective(stacks, ys, "squared", RelationPenalty(T)), solver, max_iter=50)
+    solution, _ = solve(make_problem(stacks, ys, "squared", RelationPenalty(T)), solver, max_iter=50)
     assert np.isfinite(solution.B).all()
     assert np.isfinite(solution.relative_gap)
     np.testing.assert_allclose(solution.duals[1].a, 0, atol=1e-12)

@@ -5,14 +5,14 @@ import pytest
 
 from kernelkin.penalties import RelationPenalty
 from kernelkin.solvers.models import Models
-from tasks import LOSSES, make_objective, random_problem
+from tasks import LOSSES, make_problem, random_problem
 
 T, K = 3, 4
 
 
 def evaluations(loss, count=4):
     """Evaluations along a short way, and the objective."""
-    objective = make_objective(*random_problem(0, loss, T, K), loss, RelationPenalty(T), 2.0, 0.5)
+    objective = make_problem(*random_problem(0, loss, T, K), loss, RelationPenalty(T), 2.0, 0.5)
     rng = np.random.default_rng(0)
     B = rng.uniform(0.2, 1.0, size=(K, T))
     path = [B * rng.uniform(0.9, 1.1, size=B.shape) for _ in range(count)]
@@ -90,7 +90,7 @@ def test_secants_are_those_of_the_last_step():
 
 @pytest.mark.parametrize("kind", ["own", "secant"])
 def test_components_without_weight_are_no_trap(kind):
-    objective = make_objective(*random_problem(0, "hinge", T, K), "hinge", RelationPenalty(T), 2.0, 0.5)
+    objective = make_problem(*random_problem(0, "hinge", T, K), "hinge", RelationPenalty(T), 2.0, 0.5)
     B = np.zeros((K, T))
     B[:, 0] = 1.0
     found = objective.evaluate(B, tol=1e-10, curved=True)

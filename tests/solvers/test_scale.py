@@ -6,14 +6,14 @@ from scipy.optimize import minimize_scalar
 
 from kernelkin.penalties import RelationPenalty
 from kernelkin.solvers.base import suitable_scale
-from tasks import make_objective, random_problem
+from tasks import make_problem, random_problem
 
 T, K = 3, 4
 
 
 def at(C, size, mu):
     """A hinge problem at even weights of this size, and its evaluation."""
-    objective = make_objective(*random_problem(0, "hinge", T, K), "hinge", RelationPenalty(T), C, mu)
+    objective = make_problem(*random_problem(0, "hinge", T, K), "hinge", RelationPenalty(T), C, mu)
     return objective, objective.evaluate(np.full((K, T), size), tol=1e-12)
 
 

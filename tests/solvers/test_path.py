@@ -7,7 +7,7 @@ from kernelkin import MKMTRLClassifier
 from kernelkin.model_selection.path import Trail
 from kernelkin.penalties import RelationPenalty
 from kernelkin.solvers import Joint
-from tasks import LOSSES, make_objective, random_problem, solve
+from tasks import LOSSES, make_problem, random_problem, solve
 
 T = 4
 
@@ -15,7 +15,7 @@ T = 4
 def follow(mus, loss="hinge", C=1.0):
     """The solutions along these mu, and the objective of each alone."""
     problem = random_problem(0, loss, T)
-    objectives = [make_objective(*problem, loss, RelationPenalty(T), C, mu) for mu in mus]
+    objectives = [make_problem(*problem, loss, RelationPenalty(T), C, mu) for mu in mus]
     models = [MKMTRLClassifier(C=C, mu=mu) for mu in mus]
     trail = Trail(models[0], objectives[0])
     return [trail.follow(model) for model in models], objectives

@@ -98,7 +98,7 @@ def test_scaling(penalty, scale):
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-110, 1e110, 1e200])
 def test_cost_and_bound_hold_where_squares_leave_the_range_of_floats(penalty, scale):
-    """The cost and bound of weights and forms in other units: with mu/s^2 for mu, those of s B and of Q/s are the same."""
+    """In other units, with mu/s^2 for mu and s B for B, or mu s^2 and s Q, cost and bound are the same."""
     B, Q, mu = weights(2, penalty), weights(3, penalty), 0.7
     np.testing.assert_allclose(penalty.cost(B, mu), 0.5 * mu * penalty.value(B), rtol=1e-12)
     if 1e-150 < scale < 1e150:

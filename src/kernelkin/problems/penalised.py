@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..penalties import Penalty, Relation
 from .base import AnyProblem, Enough
 from .evaluation import Evaluation
 from .machines import SolvedMachines, solve_machines
+from .units import Units
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,13 @@ class Problem(AnyProblem):
         ]
         B = s * evaluation.B
         return self._judge(B, SolvedMachines.of(B, duals, evaluation.Q / s**2))
+
+    def in_standard_units(self) -> tuple[Self, Units]:
+        """The problem rescaled to order one, and the units that lead back; an indicator's weights are left alone."""
+        free = not self.penalty.is_indicator
+        units = Units.of(self.machines, self.learner, weights=free)
+        machines, learner = units.machines(self.machines), units.learner(self.learner)
+        return replace(self, machines=machines, learner=learner, mu=units.mu(self.mu) if free else self.mu), units
 
     def relation(self, B: np.ndarray) -> Relation:
         """The penalty's relationship of the components at B (K, J)."""

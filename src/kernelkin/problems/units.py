@@ -1,7 +1,7 @@
 """Rescaling a problem to order one, so that neither tiny nor huge targets, costs or strengths matter.
 
-With y = s y', a = alpha a' and B = beta B', beta = s/alpha, every term of the problem is phi = s alpha times that of the
-rescaled one, if the costs are
+With y = s y', a = alpha a' and B = beta B', beta = s/alpha, every term of the problem is phi = s alpha times that of
+the rescaled one, if the costs are
 
     C = alpha C'        for the hinge and epsilon-insensitive losses, whose dual variables are bounded by C
     C = (alpha/s) C'    for the squared loss, whose dual has the term a^2/(2C)

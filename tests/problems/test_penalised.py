@@ -1,4 +1,4 @@
-"""The referee: its gradient is the slope of its value, and its two bounds hold however badly machines are solved."""
+"""Machines plus penalty: the gradient is the slope of the value, and bounds hold however badly machines are solved."""
 
 import dataclasses
 from typing import Any
@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelkin.grams import GramStack, SharedGrams
+from kernelkin.grams import GramStack, SharedGrams, TaskGrams
 from kernelkin.learners import LEARNERS, DualSolution
-from kernelkin.penalties import PENALTIES, LpPenalty, RelationPenalty, SharedLpPenalty
+from kernelkin.penalties import PENALTIES, FixedWeights, LpPenalty, RelationPenalty, SharedLpPenalty, SimplexPenalty
+from kernelkin.problems import Problem
 from learners.problems import dual_value, primal_value
-from tasks import LOSSES, make_objective, random_prior, random_problem
+from tasks import LOSSES, make_machine, make_problem, random_prior, random_problem
 
 T, K = 3, 4
 PENALTY_CASES = {
@@ -25,11 +26,14 @@ PENALTY_CASES = {
 
 def test_every_learner_and_penalty_is_tested():
     assert {type(learner) for learner in LOSSES.values()} == set(LEARNERS.values())
-    assert {type(penalty) for penalty in PENALTY_CASES.values()} == set(PENALTIES.values())
+    assert {type(penalty) for penalty in PENALTY_CASES.values()} == set(PENALTIES.values()) - {
+        FixedWeights,
+        SimplexPenalty,
+    }
 
 
-def problem(loss, penalty=PENALTY_CASES["relation"], seed=0, C=2.0, mu=0.7):
-    return make_objective(*random_problem(seed, loss, T, K, n=15), loss, penalty, C, mu)
+def small_problem(loss, penalty=PENALTY_CASES["relation"], seed=0, C=2.0, mu=0.7):
+    return make_problem(*random_problem(seed, loss, T, K, n=15), loss, penalty, C, mu)
 
 
 def random_weights(rng, penalty):
@@ -40,11 +44,11 @@ def random_weights(rng, penalty):
 @pytest.mark.parametrize("name", PENALTY_CASES)
 def test_gradient_is_the_slope_of_the_value(loss, name):
     penalty = PENALTY_CASES[name]
-    objective, B = problem(loss, penalty), random_weights(np.random.default_rng(1), penalty)
+    problem, B = small_problem(loss, penalty), random_weights(np.random.default_rng(1), penalty)
 
     def value(V):
-        evaluation = objective.evaluate(penalty.expand(V), tol=1e-13)
-        return evaluation.loss + objective.mu / 2 * penalty.value(penalty.expand(V))
+        evaluation = problem.evaluate(penalty.expand(V), tol=1e-13)
+        return evaluation.loss + problem.mu / 2 * penalty.value(penalty.expand(V))
 
     V, step = penalty.free(B), 1e-4
     slopes = np.empty_like(V)
@@ -54,7 +58,7 @@ def test_gradient_is_the_slope_of_the_value(loss, name):
         move[index] = step
         near, far = value(V + move) - value(V - move), value(V + 2 * move) - value(V - 2 * move)
         slopes[index] = (8 * near - far) / (12 * step)
-    gradient = penalty.pull(objective.mu * penalty.gradient(B) - objective.evaluate(B, tol=1e-13).Q)
+    gradient = penalty.pull(problem.mu * penalty.gradient(B) - problem.evaluate(B, tol=1e-13).Q)
     np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6 * np.abs(slopes).max())
 
 
@@ -72,8 +76,8 @@ class Rough:
         return DualSolution(a, solution.intercept, dual_value(self.exact, gram, machine, a) + quad, quad, primal)
 
 
-def roughly(objective, share):
-    return dataclasses.replace(objective, learner=Rough(objective.learner, share))
+def roughly(problem, share):
+    return dataclasses.replace(problem, learner=Rough(problem.learner, share))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -82,7 +86,7 @@ def test_every_bound_is_below_every_primal(loss, name):
     # Each evaluation, however rough, bounds one and the same optimum from both sides.
     penalty, rng = PENALTY_CASES[name], np.random.default_rng(2)
     evaluations = [
-        roughly(problem(loss, penalty), share).evaluate(scale * random_weights(rng, penalty))
+        roughly(small_problem(loss, penalty), share).evaluate(scale * random_weights(rng, penalty))
         for scale in (0.03, 0.3, 1.0, 10.0)
         for share in (0.0, 0.5, 0.99, 1.0)
     ]
@@ -97,7 +101,7 @@ def test_float32_grams_are_judged_by_the_numbers_in_them(loss):
     single = [stack.astype(np.float32) for stack in stacks]
     B = random_weights(np.random.default_rng(1), penalty)
     one, two = (
-        make_objective(grams, ys, loss, penalty, C=2.0, mu=0.7).evaluate(B, tol=1e-12)
+        make_problem(grams, ys, loss, penalty, C=2.0, mu=0.7).evaluate(B, tol=1e-12)
         for grams in (single, [stack.astype(np.float64) for stack in single])
     )
     np.testing.assert_allclose([one.primal, one.bound], [two.primal, two.bound], rtol=1e-12)
@@ -108,13 +112,13 @@ def test_random_feasible_duals_bound_from_below(loss):
     """The certificate holds for any feasible a, not only for those a machine would return."""
     rng = np.random.default_rng(3)
     penalty = PENALTY_CASES["relation, no shrinkage"]
-    objective = problem(loss, penalty)
-    lowest = min(objective.evaluate(random_weights(rng, penalty), tol=1e-6).primal for _ in range(10))
+    problem = small_problem(loss, penalty)
+    lowest = min(problem.evaluate(random_weights(rng, penalty), tol=1e-6).primal for _ in range(10))
     for _ in range(30):
-        duals = [random_feasible(rng, loss, machine) for machine in objective.machines]
-        Q = objective.grams.quadratic_forms(duals, range(T))
-        lin = sum(linear_terms(loss, machine, a) for machine, a in zip(objective.machines, duals, strict=True))
-        assert lin + penalty.bound(Q, random_weights(rng, penalty), objective.mu) <= lowest
+        duals = [random_feasible(rng, loss, machine) for machine in problem.machines]
+        Q = problem.grams.quadratic_forms(duals, range(T))
+        lin = sum(linear_terms(loss, machine, a) for machine, a in zip(problem.machines, duals, strict=True))
+        assert lin + penalty.bound(Q, random_weights(rng, penalty), problem.mu) <= lowest
 
 
 def random_feasible(rng, loss, machine):
@@ -141,46 +145,41 @@ def linear_terms(loss, machine, a):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_values_are_those_of_the_machines(loss):
-    objective = problem(loss)
-    B = random_weights(np.random.default_rng(4), objective.penalty)
-    evaluation = objective.evaluate(B, tol=1e-10)
+    problem = small_problem(loss)
+    B = random_weights(np.random.default_rng(4), problem.penalty)
+    evaluation = problem.evaluate(B, tol=1e-10)
     stacks, _ = random_problem(0, loss, T, K, n=15)
     Q = np.array([[a @ G @ a / 2 for G in stacks[t]] for t, a in enumerate(d.a[:, 0] for d in evaluation.duals)]).T
     np.testing.assert_allclose(evaluation.Q, Q, rtol=1e-12)
     np.testing.assert_allclose(evaluation.loss, sum(dual.dual for dual in evaluation.duals), rtol=1e-10)
     np.testing.assert_allclose(evaluation.upper, evaluation.loss, rtol=1e-9)
-    np.testing.assert_allclose(evaluation.primal, evaluation.upper + 0.35 * objective.penalty.value(B), rtol=1e-14)
+    np.testing.assert_allclose(evaluation.primal, evaluation.upper + 0.35 * problem.penalty.value(B), rtol=1e-14)
     assert evaluation.bound <= evaluation.primal
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_rough_machines_leave_a_gap(loss):
     B = np.ones((K, T))
-    exact, rough = (roughly(problem(loss), share).evaluate(B, tol=1e-10) for share in (1.0, 0.7))
+    exact, rough = (roughly(small_problem(loss), share).evaluate(B, tol=1e-10) for share in (1.0, 0.7))
     assert rough.loss < 0.99 * exact.loss
     assert rough.upper > 1.01 * exact.upper
     assert rough.primal > exact.primal
 
 
 def test_warm_start_and_batches_change_nothing(monkeypatch):
-    objective = problem("hinge")
-    B = random_weights(np.random.default_rng(5), objective.penalty)
-    cold = objective.evaluate(B, tol=1e-8)
-    warm = objective.evaluate(B, warm=[dual.a for dual in cold.duals], tol=1e-8)
+    problem = small_problem("hinge")
+    B = random_weights(np.random.default_rng(5), problem.penalty)
+    cold = problem.evaluate(B, tol=1e-8)
+    warm = problem.evaluate(B, warm=[dual.a for dual in cold.duals], tol=1e-8)
     np.testing.assert_allclose(warm.primal, cold.primal, rtol=1e-9)
-    monkeypatch.setattr("kernelkin.grams.collections._BATCH_BYTES", 1)
-    assert len(list(objective.grams.batches())) == T
-    one_by_one = objective.evaluate(B, tol=1e-8)
+    monkeypatch.setattr(problem.grams, "batches", lambda: iter([range(t, t + 1) for t in range(T)]))
+    one_by_one = problem.evaluate(B, tol=1e-8)
     assert one_by_one.primal == cold.primal
     np.testing.assert_array_equal(one_by_one.Q, cold.Q)
 
 
 def test_several_outputs_of_a_machine_add_up():
     """One-vs-rest outputs share the weights of their task: their values and quadratic forms are summed."""
-    from kernelkin.grams import GramStack, TaskGrams
-    from kernelkin.objective import Objective
-    from tasks import make_machine
-
     (stack, *_), (y, *_) = random_problem(6, "hinge", 1, K, 18)
     other = np.roll(y, 3)
     penalty = RelationPenalty(1)
@@ -188,7 +187,7 @@ def test_several_outputs_of_a_machine_add_up():
 
     def evaluate(targets):
         grams = TaskGrams([GramStack(stack)])
-        return Objective(grams, [make_machine(targets, 1.0)], LOSSES["hinge"], penalty, 1.0).evaluate(B, tol=1e-9)
+        return Problem(grams, [make_machine(targets, 1.0)], LOSSES["hinge"], penalty, 1.0).evaluate(B, tol=1e-9)
 
     both = evaluate(np.column_stack([y, other]))
     apart = evaluate(y), evaluate(other)
@@ -199,18 +198,18 @@ def test_several_outputs_of_a_machine_add_up():
 @pytest.mark.parametrize("loss", [name for name, learner in LOSSES.items() if learner.homogeneous])
 @pytest.mark.parametrize("s", [1.0, 3.0, 1e4])
 def test_rescaled_evaluations_are_what_their_dual_variables_are_worth(loss, s):
-    objective = problem(loss)
-    evaluation = objective.evaluate(random_weights(np.random.default_rng(2), objective.penalty), tol=1e-9)
-    known = objective.rescale(evaluation, s)
-    grams = objective.grams.combine(s * evaluation.B, range(T))
+    problem = small_problem(loss)
+    evaluation = problem.evaluate(random_weights(np.random.default_rng(2), problem.penalty), tol=1e-9)
+    known = problem.rescale(evaluation, s)
+    grams = problem.grams.combine(s * evaluation.B, range(T))
     np.testing.assert_array_equal(known.B, s * evaluation.B)
-    for gram, machine, dual in zip(grams, objective.machines, known.duals, strict=True):
+    for gram, machine, dual in zip(grams, problem.machines, known.duals, strict=True):
         scale = abs(dual.primal)
-        worth = primal_value(objective.learner, gram, machine, dual.a, dual.intercept)
+        worth = primal_value(problem.learner, gram, machine, dual.a, dual.intercept)
         np.testing.assert_allclose(dual.primal, worth, atol=1e-9 * scale)
-        np.testing.assert_allclose(dual.dual, dual_value(objective.learner, gram, machine, dual.a), atol=1e-9 * scale)
-    np.testing.assert_allclose(known.Q, objective.grams.quadratic_forms([dual.a for dual in known.duals], range(T)))
-    exact = objective.evaluate(known.B, tol=1e-9)
+        np.testing.assert_allclose(dual.dual, dual_value(problem.learner, gram, machine, dual.a), atol=1e-9 * scale)
+    np.testing.assert_allclose(known.Q, problem.grams.quadratic_forms([dual.a for dual in known.duals], range(T)))
+    exact = problem.evaluate(known.B, tol=1e-9)
     assert known.bound <= exact.primal
     assert known.primal >= exact.primal * (1 - 1e-8)
 
@@ -223,25 +222,25 @@ def test_the_dual_of_squared_errors_is_not_homogeneous():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_curvature_does_not_depend_on_batches_whose_grams_share_memory(loss, monkeypatch):
     stacks, ys = random_problem(3, loss, T, K)
-    objective = make_objective(stacks, ys, loss, PENALTY_CASES["relation"], 2.0, 0.7)
+    problem = make_problem(stacks, ys, loss, PENALTY_CASES["relation"], 2.0, 0.7)
     shared = SharedGrams(GramStack(stacks[0]), [np.arange(len(stacks[0][0]))] * T)
-    objective = dataclasses.replace(objective, grams=shared)
-    B = random_weights(np.random.default_rng(3), objective.penalty)
-    at_once = objective.evaluate(B, tol=1e-12, curved=True).curvature
+    problem = dataclasses.replace(problem, grams=shared)
+    B = random_weights(np.random.default_rng(3), problem.penalty)
+    at_once = problem.evaluate(B, tol=1e-12, curved=True).curvature
     monkeypatch.setattr(shared, "batches", lambda: iter([range(1), range(1, T)]))
     assert at_once.shape == (T, K, K)
-    np.testing.assert_allclose(objective.evaluate(B, tol=1e-12, curved=True).curvature, at_once, rtol=1e-6)
+    np.testing.assert_allclose(problem.evaluate(B, tol=1e-12, curved=True).curvature, at_once, rtol=1e-6)
 
 
 @pytest.mark.parametrize("enough", [True, False])
 def test_curvature_is_left_out_where_all_else_is_enough(enough):
-    objective, seen = problem("hinge"), []
+    problem, seen = small_problem("hinge"), []
 
     def judge(evaluation):
         seen.append(evaluation)
         return enough
 
-    B = random_weights(np.random.default_rng(1), objective.penalty)
-    evaluation = objective.evaluate(B, curved=True, enough=judge)
+    B = random_weights(np.random.default_rng(1), problem.penalty)
+    evaluation = problem.evaluate(B, curved=True, enough=judge)
     assert (evaluation.curvature is None) == enough
     assert (seen[0].primal, seen[0].bound) == (evaluation.primal, evaluation.bound)

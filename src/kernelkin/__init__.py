@@ -26,6 +26,8 @@ from .models import (
     OLSRegressor,
     STLClassifier,
     STLRegressor,
+    TwoStageMKMTRLClassifier,
+    TwoStageMKMTRLRegressor,
 )
 from .persistence import SavedModel, load_model, save_model
 from .registry import all_models
@@ -63,6 +65,8 @@ __all__ = [
     "STLRegressor",
     "SavedModel",
     "TableSchema",
+    "TwoStageMKMTRLClassifier",
+    "TwoStageMKMTRLRegressor",
     "all_models",
     "gaussian_kernels",
     "linear_kernels",

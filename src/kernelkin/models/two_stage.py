@@ -29,8 +29,8 @@ _PARAMETERS: dict[str, Parameter] = {
     "couplings": Parameter(
         'None, "common", "inputs" or dict',
         "Parts of the functions that tasks share, as for `MKMTRLClassifier`. Stage 1 is the same without them; stage 2 "
-        "fits linked tasks as one exact machine, in which a coupling has the mean of its tasks' kernel weights, and is as "
-        "strong as the tasks' own parts.",
+        "fits linked tasks as one exact machine, in which a coupling has the mean of its tasks' kernel weights, and is "
+        "as strong as the tasks' own parts.",
     ),
     "mu": Parameter(
         "float",
@@ -47,8 +47,8 @@ _PARAMETERS: dict[str, Parameter] = {
     "refresh": Parameter(
         "int, optional",
         "Mistakes between refreshes of the relationship. None: as many as there are tasks, and at least 100. A refresh "
-        "costs as much as many rounds, and after one that comes before most tasks have learned anything the others learn "
-        "little.",
+        "costs as much as many rounds, and after one that comes before most tasks have learned anything the others "
+        "learn little.",
         [*COUNT, None],
     ),
     "average": Parameter(
@@ -56,9 +56,9 @@ _PARAMETERS: dict[str, Parameter] = {
     ),
     "center_pairs": Parameter(
         "bool",
-        "Whether the mean of a task's pairs is subtracted from their kernel values, as an intercept would do. Without it "
-        "the combination of kernels that are never negative has one sign, and is wrong about all pairs of the other. The "
-        "paper's algorithm as printed has none.",
+        "Whether the mean of a task's pairs is subtracted from their kernel values, as an intercept would do. Without "
+        "it the combination of kernels that are never negative has one sign, and is wrong about all pairs of the "
+        "other. The paper's algorithm as printed has none.",
         ["boolean"],
     ),
     "reservoir": Parameter(

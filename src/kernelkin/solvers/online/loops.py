@@ -3,9 +3,9 @@
 `run_rounds` learns from rounds; `center_pairs`, `plan_pairs` and `scale_stream` prepare them.
 
 Task t's weights are ``L held[t] + own[t]``: `held` (T, K) as they were when Omega was last refreshed, `own` (T, K)
-what the task has gained alone since, and L (K, K) what it has gained from mistakes of other tasks. ``n L - late`` is the sum of L
-over the n rounds since, and ``n own - late_own`` that of `own`: every change is put down with the rounds it came too
-late for.
+what the task has gained alone since, and L (K, K) what tasks have gained from each other's mistakes. ``n L - late`` is
+the sum of L over the n rounds since, and ``n own - late_own`` that of `own`: every change is recorded with the rounds
+it came too late for.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ PRIOR = 10.0
 def run_rounds(
     tasks, signs, z, first, step, margin, project, refresh, held, own, late_own, fresh, L, late, P, rest, counts
 ):
-    """Learn from rounds from `first` on: tasks (n,), signs (n,) of size the weight of a round, z (n, K). Returns the next
-    round.
+    """Learn from rounds from `first` on, and return the next one.
 
+    tasks (n,), signs (n,) of size the weight of a round, z (n, K).
     A round is a mistake where its sign times b'z is not positive, or below `margin`. `step` is 1/mu. The loop comes
     back early when Omega is due for a refresh: after `refresh` mistakes, 0 standing for as many as there are tasks.
     """

@@ -150,7 +150,7 @@ class Reservoirs:
         self.n_rows += len(added)
 
     def _collect(self, live: np.ndarray, more: int, like: np.ndarray) -> None:
-        """Drop rows that no live place (used,) has, and make space for `more` rows of the kind of `like`, and others."""
+        """Drop rows that no live place (used,) has, and make space for `more` new ones shaped as those of `like`."""
         places = np.flatnonzero(live)
         kept, position = np.unique(self.row[places], return_inverse=True)
         X = np.zeros((len(kept) + more + (len(kept) // 2 if more else 0), like.shape[1]), dtype=like.dtype)

@@ -41,8 +41,8 @@ from .state import OnlineState
 class Online:
     """The paper's Algorithm 2.
 
-    As printed (``refresh=1, shrinkage=0, project=False``) it only ever learns about the task of the first mistake: Omega
-    is then zero for all others, and so are their updates. Fewer refreshes or some shrinkage avoid that.
+    As printed (``refresh=1, shrinkage=0, project=False``) it only ever learns about the task of the first mistake:
+    Omega is then zero for all others, and so are their updates. Fewer refreshes or some shrinkage avoid that.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def test_scikit_learn(estimator, check):
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_stream_is_the_same_in_one_piece_and_in_many(kind):
     data = problem(kind)
-    whole, *others = (stream(kind, data, cuts) for cuts in ([], [7, 8, 300, 999, 1000, 1001], range(60, 1440, 60)))
+    whole, *others = (stream(kind, data, cuts) for cuts in ([], [7, 8, 300, 999, 1000, 1001], range(240, 1440, 240)))
     for model in others:
         assert np.array_equal(model.tasks_, whole.tasks_)
         assert np.array_equal(model.kernel_weights_, whole.kernel_weights_)
@@ -114,7 +114,8 @@ def test_partial_fit_goes_on_after_fit_with_new_rows_and_new_tasks(kind):
     model.fit(data.X[old], data.y[old], tasks=data.tasks[old])
     before = model.kernel_weights_.copy()
     model.partial_fit(data.X, data.y, data.tasks)
-    assert model.n_iter_ == 4000 + len(data.X) - 2  # the first row of each new task has no partner
+    # The first row of each new task has no partner.
+    assert model.n_skipped_ == 2 and model.n_iter_ == 4000 + len(data.X) - 2
     assert list(model.tasks_) == list(data.task_names)
     assert not np.array_equal(model.kernel_weights_[:4], before)
     assert model.kernel_weights_[4:].max() < 1 and np.isfinite(model.predict(data.X_test, data.tasks_test) == 0).all()
@@ -441,7 +442,7 @@ def test_a_fitted_model_keeps_reservoirs_and_no_data():
     model = TwoStageMKMTRLRegressor("linear", n_rounds=200, max_exact=50, reservoir=20, random_state=0)
     model.fit(X, y, tasks=tasks)
     kept = model.stream_.data()
-    assert [len(rows) for rows in kept.rows] == [20, 20] and kept.X.shape == (40, 10)
+    assert [len(rows) for rows in kept.rows] == [20, 20] and model.stream_.reservoirs.X.shape == (40, 10)
     # 100 landmarks, 40 rows of the reservoirs, and a dual variable a row; the data are 240 kB.
     assert len(pickle.dumps(model)) < 8 * (140 * 10 + 3000) + 20_000
 
@@ -465,6 +466,20 @@ def test_a_model_on_precomputed_kernels_keeps_no_gram():
     assert model.stream_ is None and len(pickle.dumps(model)) < grams.nbytes / 10
     with pytest.raises(ValueError, match="a stream has no precomputed kernels"):
         model.partial_fit(grams, X[:, 0], tasks)
+    centred = TwoStageMKMTRLRegressor("linear", normalize="center", n_rounds=200, random_state=0)
+    assert centred.fit(X, X[:, 0], tasks=tasks).stream_ is None
+    with pytest.raises(ValueError, match="allow no stream: fit it again"):
+        centred.set_params(normalize="trace").partial_fit(X, X[:, 0], tasks)
+
+
+def test_a_class_that_has_left_the_reservoir_is_still_known():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.where(X[:, 0] > 0, "b", "a")
+    y[0] = "c"
+    model = TwoStageMKMTRLClassifier("linear", reservoir=20, random_state=0).partial_fit(X, y)
+    assert model.decision_function(X).shape == (400, 3)
+    assert model.task_classes_[0].tolist() == ["a", "b"] and model.classes_.tolist() == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -495,17 +510,25 @@ def test_unknown_tasks_are_predicted_by_the_common_part():
     np.testing.assert_allclose(unseen, shared + model.intercept_.mean(), atol=1e-12)
 
 
-@pytest.mark.parametrize("tasks", [3, 40])
-def test_the_memory_of_a_fit_is_bounded_and_not_by_far(tasks):
+@pytest.mark.parametrize(
+    ("n_tasks", "n", "options"),
+    [
+        (40, 60, {}),
+        (3, 800, {}),
+        (1, 2600, {"kernels": "linear", "max_exact": 3000}),
+        (1, 6000, {"kernels": "linear", "max_exact": 500}),
+    ],
+    ids=["many small tasks", "few large tasks", "a Gram above a block", "Nystroem"],
+)
+def test_the_memory_of_a_fit_is_bounded_and_not_by_far(n_tasks, n, options):
     rng = np.random.default_rng(0)
-    n = 2400 // tasks * (1 if tasks > 3 else 2) // 2
-    X, codes = rng.normal(size=(tasks * n, 5)), np.repeat(np.arange(tasks), n)
+    X, tasks = rng.normal(size=(n_tasks * n, 5)), np.repeat(np.arange(n_tasks), n)
     y = X[:, 0] + rng.normal(size=len(X))
-    model = TwoStageMKMTRLRegressor(n_rounds=2000, random_state=0)
+    model = TwoStageMKMTRLRegressor(n_rounds=2000, random_state=0, **options)
     model.fit(X[:40], y[:40])  # compiles
-    estimate = model.estimate_memory(X, y, codes)
+    estimate = model.estimate_memory(X, y, tasks)
     tracemalloc.start()
-    model.fit(X, y, tasks=codes)
+    model.fit(X, y, tasks=tasks)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < estimate < 4 * peak + 2**23

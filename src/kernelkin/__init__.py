@@ -28,6 +28,8 @@ from .models import (
     OLSRegressor,
     STLClassifier,
     STLRegressor,
+    TwoStageMKMTRLClassifier,
+    TwoStageMKMTRLRegressor,
 )
 from .registry import all_models
 from .tables import TableSchema
@@ -66,6 +68,8 @@ __all__ = [
     "STLRegressor",
     "SavedModel",
     "TableSchema",
+    "TwoStageMKMTRLClassifier",
+    "TwoStageMKMTRLRegressor",
     "all_models",
     "gaussian_kernels",
     "linear_kernels",

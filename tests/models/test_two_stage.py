@@ -6,23 +6,28 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import kernelkin.estimators.two_stage.factored_relationship as module
 from kernelkin import (
+    AverageClassifier,
     AverageRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
+    MultiTaskCV,
+    MultiTaskKernelEstimator,
     TwoStageMKMTRLClassifier,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
 )
 from kernelkin.data import read_training
 from kernelkin.datasets import load_mfeat, make_related_tasks
-from kernelkin.estimators.two_stage.pairs import PairCenter, PairSource
-from kernelkin.grams import build_grams
-from kernelkin.grams.rows import RowKernels
+from kernelkin.exceptions import GramMemoryError
+from kernelkin.fitting import Classification, Fitted, Regression, RunOptions, SecondStage
+from kernelkin.grams import RowKernels, build_grams
 from kernelkin.kernels import fit_kernels, linear_kernels, polynomial_kernels, view_kernels
+from kernelkin.penalties import FixedWeights
+from kernelkin.solvers.online import PairSource
 
 BOTH = {"classification": TwoStageMKMTRLClassifier, "regression": TwoStageMKMTRLRegressor}
 
@@ -43,9 +48,9 @@ def problem(kind, seed=0, **options):
 def stream(kind, data, cuts, seed=0, **options):
     """A model that has seen the rows of `data`, shuffled and several times, cut into pieces."""
     model = BOTH[kind](data.kernels, random_state=0, **{"update": "hinge", "reservoir": 15, **options})
-    order = np.tile(np.random.default_rng(seed).permutation(len(data.data)), 6)
+    order = np.tile(np.random.default_rng(seed).permutation(len(data.X)), 6)
     for part in np.split(order, cuts):
-        model.partial_fit(data.data[part], data.target[part], data.tasks[part])
+        model.partial_fit(data.X[part], data.y[part], data.tasks[part])
     return model
 
 
@@ -62,28 +67,30 @@ def test_scikit_learn(estimator, check):
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_stream_is_the_same_in_one_piece_and_in_many(kind):
     data = problem(kind)
-    whole, *others = (stream(kind, data, cuts) for cuts in ([], [7, 8, 300, 999, 1000, 1001], range(60, 1440, 60)))
+    whole, *others = (stream(kind, data, cuts) for cuts in ([], [7, 8, 300, 999, 1000, 1001], range(240, 1440, 240)))
     for model in others:
         assert np.array_equal(model.tasks_, whole.tasks_)
         assert np.array_equal(model.kernel_weights_, whole.kernel_weights_)
-        assert np.array_equal(model.relationship_.F, whole.relationship_.F)
-        assert np.array_equal(model._stream.reservoirs.X, whole._stream.reservoirs.X)
+        assert np.array_equal(model.task_relationship_, whole.task_relationship_)
+        kept, expected = model.stream_.data(), whole.stream_.data()
+        for rows, others in zip(kept.rows, expected.rows, strict=True):
+            assert np.array_equal(kept.X[rows], expected.X[others])
         assert model.n_skipped_ == whole.n_skipped_ == 6
         for key, values in whole.history_.items():
             assert np.array_equal(model.history_[key], values)
-        assert np.array_equal(model.predict(data.data, data.tasks), whole.predict(data.data, data.tasks))
+        assert np.array_equal(model.predict(data.X, data.tasks), whole.predict(data.X, data.tasks))
     assert not np.array_equal(stream(kind, data, [], seed=1).kernel_weights_, whole.kernel_weights_)
 
 
 def test_predicting_in_the_middle_does_not_change_the_stream():
     data = problem("regression")
     model = TwoStageMKMTRLRegressor(data.kernels, random_state=0, reservoir=15)
-    order = np.tile(np.random.default_rng(0).permutation(len(data.data)), 6)
+    order = np.tile(np.random.default_rng(0).permutation(len(data.X)), 6)
     for part in np.split(order, [200, 900]):
-        model.partial_fit(data.data[part], data.target[part], data.tasks[part])
-        model.predict(data.data_test, data.tasks_test)
+        model.partial_fit(data.X[part], data.y[part], data.tasks[part])
+        model.predict(data.X_test, data.tasks_test)
     whole = stream("regression", data, [], update="hinge")
-    assert np.array_equal(model.predict(data.data, data.tasks), whole.predict(data.data, data.tasks))
+    assert np.array_equal(model.predict(data.X, data.tasks), whole.predict(data.X, data.tasks))
 
 
 def test_reservoirs_are_bounded_and_fair():
@@ -93,7 +100,7 @@ def test_reservoirs_are_bounded_and_fair():
         X = np.arange(400.0).reshape(-1, 1)
         model = TwoStageMKMTRLRegressor("linear", random_state=seed, reservoir=10)
         model.partial_fit(X, rng.normal(size=400), np.zeros(400, dtype=int))
-        held = model._settled.reservoirs.data(model.tasks_, None)
+        held = model.stream_.begun().data()
         assert len(held.rows[0]) == 10
         kept += np.histogram(held.X[held.rows[0], 0], bins=[0, 100, 200, 300, 400])[0]
     np.testing.assert_allclose(kept / kept.sum(), 0.25, atol=0.07)
@@ -104,58 +111,55 @@ def test_partial_fit_goes_on_after_fit_with_new_rows_and_new_tasks(kind):
     data = problem(kind, n_samples=60)
     old = np.isin(data.tasks, data.task_names[:4])
     model = BOTH[kind](data.kernels, C=10, update="hinge", n_rounds=4000, random_state=0)
-    model.fit(data.data[old], data.target[old], tasks=data.tasks[old])
+    model.fit(data.X[old], data.y[old], tasks=data.tasks[old])
     before = model.kernel_weights_.copy()
-    model.partial_fit(data.data, data.target, data.tasks)
-    assert model.n_iter_ == 4000 + len(data.data) - 2  # the first row of each new task has no partner
+    model.partial_fit(data.X, data.y, data.tasks)
+    # The first row of each new task has no partner.
+    assert model.n_skipped_ == 2 and model.n_iter_ == 4000 + len(data.X) - 2
     assert list(model.tasks_) == list(data.task_names)
     assert not np.array_equal(model.kernel_weights_[:4], before)
-    assert (
-        model.kernel_weights_[4:].max() < 1 and np.isfinite(model.predict(data.data_test, data.tasks_test) == 0).all()
-    )
+    assert model.kernel_weights_[4:].max() < 1 and np.isfinite(model.predict(data.X_test, data.tasks_test) == 0).all()
     assert len(model.dual_coef_[0]) == 120  # rows of fit are in the reservoirs as well
 
 
 def test_a_task_with_one_row_is_skipped_and_counted_until_it_is_asked_for():
     data = problem("classification")
     model = TwoStageMKMTRLClassifier(data.kernels, random_state=0)
-    X, y = np.vstack([data.data, data.data[:1]]), np.append(data.target, data.target[0])
+    X, y = np.vstack([data.X, data.X[:1]]), np.append(data.y, data.y[0])
     tasks = np.append(data.tasks, "lonely")
     model.partial_fit(X, y, tasks)
     assert model.n_skipped_ == 7
-    assert model.score(data.data, data.target, data.tasks) > 0.5
+    assert model.score(data.X, data.y, data.tasks) > 0.5
     with pytest.raises(ValueError, match=r"task 'lonely' has one sample only"):
-        model.predict(data.data[:2], ["lonely", data.task_names[0]])
-    model.partial_fit(data.data[1:30], data.target[1:30], np.full(29, "lonely"))
+        model.predict(data.X[:2], ["lonely", data.task_names[0]])
+    model.partial_fit(data.X[1:30], data.y[1:30], np.full(29, "lonely"))
     assert model.n_skipped_ == 7
-    assert set(model.predict(data.data[:5], ["lonely"] * 5)) <= {-1, 1}
+    assert set(model.predict(data.X[:5], ["lonely"] * 5)) <= {-1, 1}
 
 
 def test_errors_are_those_of_the_core_and_those_of_streams():
     data = problem("classification")
     with pytest.raises(ValueError, match="one class only"):
-        TwoStageMKMTRLClassifier().fit(data.data, np.where(data.tasks == "task00", 1, data.target), tasks=data.tasks)
+        TwoStageMKMTRLClassifier().fit(data.X, np.where(data.tasks == "task00", 1, data.y), tasks=data.tasks)
     with pytest.raises(ValueError, match="min_rank=9 is above the number of tasks"):
-        TwoStageMKMTRLClassifier(min_rank=9).fit(data.data, data.target, tasks=data.tasks)
+        TwoStageMKMTRLClassifier(min_rank=9).fit(data.X, data.y, tasks=data.tasks)
     with pytest.raises(ValueError, match="is zero on all training rows"):
-        TwoStageMKMTRLClassifier("linear").fit(0 * data.data, data.target, tasks=data.tasks)
+        TwoStageMKMTRLClassifier("linear").fit(0 * data.X, data.y, tasks=data.tasks)
     with pytest.raises(ValueError, match="not positive semi-definite"):
-        TwoStageMKMTRLClassifier(lambda X, Y: -((X @ Y.T) ** 2) + 5, normalize=None, n_rounds=10).fit(
-            data.data, data.target
-        )
+        TwoStageMKMTRLClassifier(lambda X, Y: -((X @ Y.T) ** 2) + 5, normalize=None, n_rounds=10).fit(data.X, data.y)
     with pytest.raises(ValueError, match="precomputed"):
-        TwoStageMKMTRLClassifier("precomputed").partial_fit(data.data @ data.data.T, data.target)
+        TwoStageMKMTRLClassifier("precomputed").partial_fit(data.X @ data.X.T, data.y)
     with pytest.raises(ValueError, match="'center'"):
-        TwoStageMKMTRLClassifier(normalize="center").partial_fit(data.data, data.target)
+        TwoStageMKMTRLClassifier(normalize="center").partial_fit(data.X, data.y)
     with pytest.raises(ValueError, match=r"classes 1, which are not among classes=-1, 2"):
-        TwoStageMKMTRLClassifier().partial_fit(data.data, data.target, data.tasks, classes=[-1, 2])
-    model = TwoStageMKMTRLClassifier(random_state=0).partial_fit(data.data, data.target, data.tasks)
-    with pytest.raises(ValueError, match="has seen long data, and these are single"):
-        model.partial_fit(data.data, data.target)
+        TwoStageMKMTRLClassifier().partial_fit(data.X, data.y, data.tasks, classes=[-1, 2])
+    model = TwoStageMKMTRLClassifier(random_state=0).partial_fit(data.X, data.y, data.tasks)
+    with pytest.raises(ValueError, match="was fitted on long data, and these are single"):
+        model.partial_fit(data.X, data.y)
     with pytest.raises(ValueError, match="features"):
-        model.partial_fit(data.data[:, 1:], data.target, data.tasks)
-    with pytest.raises(ValueError, match="unknown task 'x'"):
-        model.relationship_row("x")
+        model.partial_fit(data.X[:, 1:], data.y, data.tasks)
+    with pytest.raises(ValueError, match="set couplings='common'"):
+        TwoStageMKMTRLClassifier(unknown_tasks="common").fit(data.X, data.y, tasks=data.tasks)
 
 
 @pytest.mark.parametrize("normalize", ["trace", "cosine", "center", None])
@@ -168,13 +172,13 @@ def test_values_of_pairs_are_entries_of_the_scaled_grams(normalize, form):
     data = read_training(model, X, y, tasks, rng.uniform(0.5, 2, size=30), classification=False)
     kernels = fit_kernels([*gaussian_kernels(), *polynomial_kernels([2])], X)
     values = RowKernels.of(X, kernels, normalize)
-    source = PairSource(data, values, model._machines(data), normalize, classes=False)
+    source = PairSource(data, values, Regression().machines(data, 1.0), normalize, classes=False)
     n_tasks = data.n_tasks
     codes = np.arange(40) % n_tasks
     size = np.array([len(rows) for rows in data.rows])[codes]
     i, j = rng.integers(size), rng.integers(size)
-    rows = [np.array([data.rows[t][k] for t, k in zip(codes, which, strict=True)]) for which in (i, j)]
-    z = source._scaled(codes, i, j, *rows)
+    first = np.cumsum([0, *map(len, data.rows)])[codes]
+    z = source.scaled_values(codes, first + i, first + j)
     grams, _ = build_grams(data, kernels, normalize)
     for r, t in enumerate(codes):
         for k in range(len(kernels)):
@@ -198,13 +202,10 @@ def test_pairs_are_of_two_rows_of_the_task_and_follow_the_weights():
     weight = np.where(np.arange(60) < 30, 1.0, 3.0)
     model = TwoStageMKMTRLRegressor()
     data = read_training(model, X, rng.normal(size=60), tasks, weight, classification=False)
-    source = PairSource(
-        data, RowKernels.of(X, fit_kernels(linear_kernels(), X), None), model._machines(data), None, classes=False
-    )
-    drawn = []
-    source._scaled = lambda t, i, j, row_i, row_j: drawn.append((t, row_i, row_j)) or np.zeros((1, len(t)))
-    list(source.draw(rng, 20_000))
-    t, i, j = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
+    values = RowKernels.of(X, fit_kernels(linear_kernels(), X), None)
+    source = PairSource(data, values, Regression().machines(data, 1.0), None, classes=False)
+    t, i, j = source.pairs(rng.random((20_000, 3)))
+    i, j = np.concatenate(data.rows)[i], np.concatenate(data.rows)[j]
     assert np.array_equal(tasks[i], t) and np.array_equal(tasks[j], t) and (i != j).all()
     np.testing.assert_allclose(np.bincount(t) / len(t), 1 / 3, atol=0.02)
     np.testing.assert_allclose(np.mean(weight[i] == 3), 0.75, atol=0.02)
@@ -215,14 +216,14 @@ def test_nystroem_on_all_rows_is_the_exact_machine(kind):
     data = problem(kind)
     exact, close = (
         BOTH[kind](data.kernels, n_rounds=2000, loss="squared", max_exact=most, random_state=0).fit(
-            data.data, data.target, tasks=data.tasks
+            data.X, data.y, tasks=data.tasks
         )
         for most in (40, 39)
     )
     assert len(exact.nystroem_tasks_) == 0 and list(close.nystroem_tasks_) == list(data.task_names)
     assert max(np.count_nonzero(a) for a in close.dual_coef_) == 39
     decide = "decision_function" if kind == "classification" else "predict"
-    one, other = (getattr(model, decide)(data.data_test, data.tasks_test) for model in (exact, close))
+    one, other = (getattr(model, decide)(data.X_test, data.tasks_test) for model in (exact, close))
     assert np.corrcoef(one, other)[0, 1] > 0.98
 
 
@@ -232,28 +233,27 @@ def test_nystroem_with_linear_support_vector_machines(loss):
     data = problem(kind)
     scores = [
         BOTH[kind](data.kernels, n_rounds=2000, loss=loss, max_exact=most, random_state=0)
-        .fit(data.data, data.target, tasks=data.tasks)
-        .score(data.data_test, data.target_test, data.tasks_test)
+        .fit(data.X, data.y, tasks=data.tasks)
+        .score(data.X_test, data.y_test, data.tasks_test)
         for most in (1000, 30)
     ]
     assert abs(scores[0] - scores[1]) < 0.1
 
 
-def test_relationship_by_row_by_relatives_and_dense(monkeypatch):
+def test_the_relationship_shows_the_groups_in_factors_and_as_a_matrix(monkeypatch):
     data = problem("regression", n_samples=80)
     model = TwoStageMKMTRLRegressor(data.kernels, update="hinge", n_rounds=30_000, min_rank=2, random_state=0)
-    model.fit(data.data, data.target, tasks=data.tasks)
+    model.fit(data.X, data.y, tasks=data.tasks)
     Omega = model.task_relationship_
     np.testing.assert_allclose(np.trace(Omega), 1.0)
-    np.testing.assert_allclose(model.relationship_row("task02"), Omega[2])
-    np.testing.assert_allclose(np.diag(model.task_correlation_), 1.0)
-    related = model.related_tasks("task02", n=2)
-    assert {name for name, _ in related} == {"task00", "task01"}  # its group
-    assert related[0][1] == pytest.approx(np.sort(model.task_correlation_[2])[-2])
-    monkeypatch.setattr(module, "DENSE_TASKS", 5)
-    with pytest.raises(ValueError, match="6 x 6 matrix"):
+    np.testing.assert_allclose(model.relation_.row(2), Omega[2])
+    others, correlations = model.relation_.nearest(2, n=2)
+    assert set(model.tasks_[others]) == {"task00", "task01"}  # its group
+    np.testing.assert_allclose(correlations, model.task_correlation_[2, others])
+    monkeypatch.setenv("KERNELKIN_MEMORY_GIB", "1e-7")
+    with pytest.raises(GramMemoryError, match="task_relationship_ is a 6 x 6 array"):
         _ = model.task_relationship_
-    assert len(model.relationship_row("task02")) == 6
+    assert len(model.relation_.row(2)) == 6
 
 
 def test_stage_1_has_no_gram_and_no_matrix_of_tasks(monkeypatch):
@@ -261,7 +261,7 @@ def test_stage_1_has_no_gram_and_no_matrix_of_tasks(monkeypatch):
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(n_tasks * n_rows, 2)), np.repeat(np.arange(n_tasks), n_rows)
     y = X[:, 0] + 0.1 * rng.normal(size=len(X))
-    monkeypatch.setattr(TwoStageMKMTRLRegressor, "_store_machines", lambda *arguments: None)
+    monkeypatch.setattr(SecondStage, "run", lambda *arguments: Fitted({}))
     model = TwoStageMKMTRLRegressor(gaussian_kernels([0.5, 1, 2, 4], relative=False), n_rounds=20_000, random_state=0)
     model.fit(X[:20], y[:20])  # compiles
     tracemalloc.start()
@@ -295,13 +295,13 @@ def test_wide_data_precomputed_kernels_and_more_than_two_classes():
 @pytest.mark.parametrize("kind", BOTH)
 def test_fitted_and_streaming_models_survive_pickling(kind):
     data = problem(kind)
-    fitted = BOTH[kind](data.kernels, n_rounds=500, random_state=0).fit(data.data, data.target, tasks=data.tasks)
+    fitted = BOTH[kind](data.kernels, n_rounds=500, random_state=0).fit(data.X, data.y, tasks=data.tasks)
     for model in (fitted, stream(kind, data, [])):
         copy = pickle.loads(pickle.dumps(model))
         for one in (model, copy):
-            one.partial_fit(data.data, data.target, data.tasks)
+            one.partial_fit(data.X, data.y, data.tasks)
         assert np.array_equal(copy.kernel_weights_, model.kernel_weights_)
-        assert np.array_equal(copy.predict(data.data, data.tasks), model.predict(data.data, data.tasks))
+        assert np.array_equal(copy.predict(data.X, data.tasks), model.predict(data.X, data.tasks))
 
 
 @pytest.mark.parametrize("average", [True, False])
@@ -309,8 +309,8 @@ def test_the_seed_decides_everything(average):
     data = problem("regression")
     fits = [
         TwoStageMKMTRLRegressor(data.kernels, n_rounds=3000, random_state=seed, average=average, n_jobs=jobs)
-        .fit(data.data, data.target, tasks=data.tasks)
-        .predict(data.data, data.tasks)
+        .fit(data.X, data.y, tasks=data.tasks)
+        .predict(data.X, data.tasks)
         for seed, jobs in ((0, None), (0, 2), (1, None))
     ]
     assert np.array_equal(fits[0], fits[1]) and not np.allclose(fits[0], fits[2])
@@ -327,7 +327,7 @@ def test_weights_are_better_than_the_average_kernel():
             TwoStageMKMTRLRegressor(data.kernels, C=100, update="hinge", n_rounds=30_000, random_state=0),
         )
         average, joint, two = (
-            model.fit(data.data, data.target, tasks=data.tasks).score(data.data_test, data.target_test, data.tasks_test)
+            model.fit(data.X, data.y, tasks=data.tasks).score(data.X_test, data.y_test, data.tasks_test)
             for model in models
         )
         gains.append(joint - average)
@@ -340,14 +340,14 @@ def test_weights_are_better_than_the_average_kernel():
 def test_mfeat_is_close_to_the_joint_solver():
     """A short form of benchmarks/online_quality.py: one seed, half of the rows held out, fixed parameters."""
     data = load_mfeat()
-    X = (data.data - data.data.mean(axis=0)) / data.data.std(axis=0)
-    Y = np.where(data.target[:, None] == np.arange(10), 1, -1)
+    X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
+    Y = np.where(data.y[:, None] == np.arange(10), 1, -1)
     order = np.random.default_rng(1).permutation(len(X))
-    train = np.concatenate([order[data.target[order] == digit][:20] for digit in range(10)])
+    train = np.concatenate([order[data.y[order] == digit][:20] for digit in range(10)])
     rest = np.setdiff1d(order, train)[::2]
     kernels = view_kernels(data.views)
     joint, two = (
-        np.mean(model.fit(X[train], Y[train]).decision_function(X[rest]).argmax(axis=1) == data.target[rest])
+        np.mean(model.fit(X[train], Y[train]).decision_function(X[rest]).argmax(axis=1) == data.y[rest])
         for model in (
             MKMTRLClassifier(kernels, C=10, tol=1e-2),
             TwoStageMKMTRLClassifier(kernels, C=10, class_weight="balanced", n_rounds=30_000, random_state=0),
@@ -360,26 +360,11 @@ def test_without_centred_pairs_kernels_that_are_never_negative_are_wrong_about_e
     data = problem("classification", n_kernels=6, n_groups=3, n_relevant=2)
     rates = [
         TwoStageMKMTRLClassifier(data.kernels, n_rounds=5000, update="perceptron", center_pairs=center, random_state=0)
-        .fit(data.data, data.target, tasks=data.tasks)
+        .fit(data.X, data.y, tasks=data.tasks)
         .history_["mistake_rate"][-1]
         for center in (True, False)
     ]
     assert rates[0] < 0.5 < rates[1]
-
-
-def test_pairs_are_centred_by_the_mean_so_far():
-    rng = np.random.default_rng(0)
-    tasks, z = rng.integers(3, size=50), rng.normal(size=(50, 2)) + 5
-    got = z.copy()
-    center = PairCenter(2)
-    for part in np.split(np.arange(50), [1, 20]):
-        block = got[part]
-        center(tasks[part], block)
-        got[part] = block
-    for r in range(50):
-        mine = z[: r + 1][tasks[: r + 1] == tasks[r]]
-        mean = (mine.sum(axis=0) + 10 * z[: r + 1].mean(axis=0)) / (len(mine) + 10)
-        np.testing.assert_allclose(got[r], z[r] - mean, atol=1e-12)
 
 
 @pytest.mark.parametrize("couplings", [None, "common"])
@@ -388,11 +373,11 @@ def test_the_machines_are_certified(couplings):
     model = TwoStageMKMTRLClassifier(
         data.kernels, n_rounds=2000, couplings=couplings, class_weight="balanced", tol=1e-4, random_state=0
     )
-    model.fit(data.data, data.target, tasks=data.tasks)
+    model.fit(data.X, data.y, tasks=data.tasks)
     assert 0 <= model.duality_gap_ <= 1e-4 * model.objective_
     # The hinge losses are the objective less the norms of the functions, which are sums of a f.
-    values = model.decision_function(data.data, data.tasks)
-    sign = np.where(data.target == model.classes_[1], 1.0, -1.0)
+    values = model.decision_function(data.X, data.tasks)
+    sign = np.where(data.y == model.classes_[1], 1.0, -1.0)
     expected = 0.0
     for t, task in enumerate(model.tasks_):
         mine = data.tasks == task
@@ -401,3 +386,149 @@ def test_the_machines_are_certified(couplings):
         cost = len(y) / (2 * share)
         expected += 0.5 * a @ (values[mine] - model.intercept_[t]) + cost @ np.maximum(0, 1 - y * values[mine])
     assert model.objective_ == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("normalize", ["trace", "center"])
+def test_the_second_stage_at_even_weights_is_the_average_kernel(kind, normalize):
+    data = problem(kind)
+    average = {"classification": AverageClassifier, "regression": AverageRegressor}[kind]
+    expected = average(data.kernels, C=3.0, normalize=normalize, tol=1e-8).fit(data.X, data.y, tasks=data.tasks)
+    given = read_training(expected, data.X, data.y, data.tasks, None, classification=kind == "classification")
+    targets = Classification() if kind == "classification" else Regression()
+    stage = SecondStage(targets=targets, C=3.0, normalize=normalize, tol=1e-8)
+    values = RowKernels.of(given.X, list(expected.kernels_), normalize)
+    fitted = stage.run(given, values, expected.kernel_weights_, 0, RunOptions()).attributes
+    assert fitted["objective_"] == pytest.approx(expected.objective_, rel=1e-7)
+    for a, other in zip(fitted["dual_coef_"], expected.dual_coef_, strict=True):
+        np.testing.assert_allclose(a, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("couplings", [None, "common"])
+def test_the_machines_are_those_of_fixed_weights(couplings):
+    data = problem("regression")
+    model = TwoStageMKMTRLRegressor(data.kernels, C=3.0, couplings=couplings, n_rounds=2000, random_state=0)
+    model.fit(data.X, data.y, tasks=data.tasks)
+    B = np.vstack([model.kernel_weights_ / (2 if couplings else 1), model.coupling_weights_]).T
+    other = MultiTaskKernelEstimator(data.kernels, C=3.0, couplings=couplings, penalty=FixedWeights(B))
+    other.fit(data.X, data.y, tasks=data.tasks)
+    assert model.objective_ == pytest.approx(other.objective_, rel=1e-10)
+    expected = other.predict(data.X_test, data.tasks_test)
+    np.testing.assert_allclose(model.predict(data.X_test, data.tasks_test), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("max_exact", [2000, 30])
+@pytest.mark.parametrize("loss", ["squared", "epsilon_insensitive"])
+def test_offset_and_unit_of_the_targets_do_not_matter(loss, max_exact):
+    data = problem("regression")
+    options = {"loss": loss, "max_exact": max_exact, "n_rounds": 500, "random_state": 0, "tol": 1e-6}
+
+    def fit(y, **changed):
+        model = TwoStageMKMTRLRegressor(data.kernels, **options, **changed).fit(data.X, y, tasks=data.tasks)
+        return model.predict(data.X_test, data.tasks_test)
+
+    expected = fit(data.y)
+    np.testing.assert_allclose(fit(data.y + 1e6) - 1e6, expected, atol=1e-4)
+    # The squared loss grows as the square of the unit, as the norms do; the other one in proportion to it.
+    unit = 2.0**-300
+    changed = {"C": 1.0} if loss == "squared" else {"C": unit, "epsilon": 0.1 * unit}
+    np.testing.assert_allclose(fit(data.y * unit, **changed) / unit, expected, rtol=1e-9)
+
+
+def test_a_fitted_model_keeps_reservoirs_and_no_data():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(3000, 10)), np.arange(3000) % 2
+    y = X[:, 0] + 0.1 * rng.normal(size=3000)
+    model = TwoStageMKMTRLRegressor("linear", n_rounds=200, max_exact=50, reservoir=20, random_state=0)
+    model.fit(X, y, tasks=tasks)
+    kept = model.stream_.data()
+    assert [len(rows) for rows in kept.rows] == [20, 20] and model.stream_.reservoirs.X.shape == (40, 10)
+    # 100 landmarks, 40 rows of the reservoirs, and a dual variable a row; the data are 240 kB.
+    assert len(pickle.dumps(model)) < 8 * (140 * 10 + 3000) + 20_000
+
+
+def test_rows_of_wide_data_are_kept_once_for_all_tasks():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(50, 200)), rng.normal(size=(50, 30))
+    model = TwoStageMKMTRLRegressor("linear", n_rounds=200, random_state=0).fit(X, Y)
+    assert model.stream_.data().X.shape == (50, 200)
+    for _ in range(3):
+        model.partial_fit(X, Y)
+    kept = model.stream_.data()
+    assert all(len(rows) == 200 for rows in kept.rows) and len(kept.X) == 200
+
+
+def test_a_model_on_precomputed_kernels_keeps_no_gram():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(120, 3)), np.arange(120) % 2
+    grams = np.stack([X @ X.T, (X @ X.T) ** 2], axis=2)
+    model = TwoStageMKMTRLRegressor("precomputed", n_rounds=200, random_state=0).fit(grams, X[:, 0], tasks=tasks)
+    assert model.stream_ is None and len(pickle.dumps(model)) < grams.nbytes / 10
+    with pytest.raises(ValueError, match="a stream has no precomputed kernels"):
+        model.partial_fit(grams, X[:, 0], tasks)
+    centred = TwoStageMKMTRLRegressor("linear", normalize="center", n_rounds=200, random_state=0)
+    assert centred.fit(X, X[:, 0], tasks=tasks).stream_ is None
+    with pytest.raises(ValueError, match="allow no stream: fit it again"):
+        centred.set_params(normalize="trace").partial_fit(X, X[:, 0], tasks)
+
+
+def test_a_class_that_has_left_the_reservoir_is_still_known():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.where(X[:, 0] > 0, "b", "a")
+    y[0] = "c"
+    model = TwoStageMKMTRLClassifier("linear", reservoir=20, random_state=0).partial_fit(X, y)
+    assert model.decision_function(X).shape == (400, 3)
+    assert model.task_classes_[0].tolist() == ["a", "b"] and model.classes_.tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_cross_validation_equals_a_fit_on_every_fold(kind):
+    data = problem(kind, n_samples=20)
+    kernels = gaussian_kernels([1.0, 4.0], relative=False)
+    labels = np.random.default_rng(0).permutation(len(data.X)) % 2
+    folds = [(np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)) for fold in range(2)]
+    model = BOTH[kind](kernels, n_rounds=500, random_state=0)
+    search = MultiTaskCV(model, {"C": [0.1, 10.0]}, cv=folds, search_tol=1e-3)
+    search.fit(data.X, data.y, tasks=data.tasks)
+    for C, score in zip([0.1, 10.0], search.cv_results_["split0_test_score"], strict=True):
+        train, test = folds[0]
+        fitted = clone(model).set_params(C=C).fit(data.X[train], data.y[train], tasks=data.tasks[train])
+        assert score == pytest.approx(fitted.score(data.X[test], data.y[test], data.tasks[test]), rel=1e-8)
+    alone = clone(model).set_params(**search.best_params_).fit(data.X, data.y, tasks=data.tasks)
+    assert np.array_equal(search.predict(data.X, data.tasks), alone.predict(data.X, data.tasks))
+
+
+def test_unknown_tasks_are_predicted_by_the_common_part():
+    data = problem("regression")
+    model = TwoStageMKMTRLRegressor(
+        data.kernels, couplings="common", unknown_tasks="common", n_rounds=500, random_state=0
+    )
+    model.fit(data.X, data.y, tasks=data.tasks)
+    shared = model.predict(data.X, data.tasks, split=True).shared["common"].sum(axis=1)
+    unseen = model.predict(data.X, np.full(len(data.X), "new"))
+    np.testing.assert_allclose(unseen, shared + model.intercept_.mean(), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n_tasks", "n", "options"),
+    [
+        (40, 60, {}),
+        (3, 800, {}),
+        (1, 2600, {"kernels": "linear", "max_exact": 3000}),
+        (1, 6000, {"kernels": "linear", "max_exact": 500}),
+    ],
+    ids=["many small tasks", "few large tasks", "a Gram above a block", "Nystroem"],
+)
+def test_the_memory_of_a_fit_is_bounded_and_not_by_far(n_tasks, n, options):
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(n_tasks * n, 5)), np.repeat(np.arange(n_tasks), n)
+    y = X[:, 0] + rng.normal(size=len(X))
+    model = TwoStageMKMTRLRegressor(n_rounds=2000, random_state=0, **options)
+    model.fit(X[:40], y[:40])  # compiles
+    estimate = model.estimate_memory(X, y, tasks)
+    tracemalloc.start()
+    model.fit(X, y, tasks=tasks)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < estimate < 4 * peak + 2**23

@@ -11,7 +11,8 @@ it came too late for.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ...compiled import compiled, helper
 
 # Places in `counts`.
 ROUNDS, MISTAKES, SINCE_ROUNDS, SINCE_MISTAKES, N_TASKS = 0, 1, 2, 3, 4
@@ -22,7 +23,16 @@ REFRESH_AFTER = 100
 PRIOR = 10.0
 
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+_INTS, _FLOATS = "Array(int64, 1, 'C', readonly=True)", "Array(float64, 1, 'C', readonly=True)"
+_TABLE = "Array(float64, 2, 'C', readonly=True)"
+_SETTINGS = "int64, float64, float64, boolean, int64"
+_STATE = (
+    "float64[:, ::1], float64[:, ::1], float64[:, ::1], boolean[::1], float64[:, ::1], float64[:, ::1], "
+    "float64[:, ::1], float64[::1], int64[::1]"
+)
+
+
+@compiled(f"({_INTS}, {_FLOATS}, {_TABLE}, {_SETTINGS}, {_STATE})", "the online solver", 2)
 def run_rounds(
     tasks, signs, z, first, step, margin, project, refresh, held, own, late_own, fresh, L, late, P, rest, counts
 ):
@@ -61,13 +71,13 @@ def run_rounds(
     return len(tasks)
 
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+@helper
 def _move(array, late, i, j, change, counts):
     array[i, j] += change
     late[i, j] += counts[SINCE_ROUNDS] * change
 
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+@helper
 def _dot(x, y):
     value = 0.0
     for k in range(len(x)):
@@ -75,13 +85,13 @@ def _dot(x, y):
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+@helper
 def _times(matrix, x, out):
     for i in range(len(x)):
         out[i] = _dot(matrix[i], x)
 
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+@compiled(f"({_INTS}, float64[:, ::1], float64[:, ::1], float64[::1])", "the two-stage loops", 2)
 def center_pairs(tasks, z, sums, counts):
     """Subtract from z (n, K) the mean of its task so far. Row 0 of `sums`, `counts` is all tasks, t + 1 one."""
     for r in range(len(tasks)):
@@ -94,7 +104,12 @@ def center_pairs(tasks, z, sums, counts):
             z[r, k] -= (sums[t, k] + PRIOR * sums[0, k] / counts[0]) / (counts[t] + PRIOR)
 
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+@compiled(
+    f"({_INTS}, {_TABLE}, int64, int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
+    "int64[::1])",
+    "the two-stage loops",
+    2,
+)
 def plan_pairs(codes, u, capacity, slots, sizes, seen, used, source, partner, held):
     """Give every row of a block a partner from its task's reservoir, then offer it to the reservoir.
 
@@ -123,7 +138,12 @@ def plan_pairs(codes, u, capacity, slots, sizes, seen, used, source, partner, he
                 source[slots[t, other]] = e
 
 
-@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+@compiled(
+    f"({_INTS}, {_FLOATS}, {_FLOATS}, {_INTS}, {_TABLE}, float64[:, ::1], float64[::1], boolean, boolean, "
+    "float64[:, ::1], float64[::1], float64[:, ::1])",
+    "the two-stage loops",
+    2,
+)
 def scale_stream(codes, y, other, rounds, diagonal, z, signs, classes, trace, sums, counts, moments):
     """Signs and scaled values of the rounds of a block, by the statistics of their tasks up to each row.
 

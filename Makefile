@@ -3,24 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-DOCS_STAMP := $(VENV)/.installed-docs
 BENCH_STAMP := $(VENV)/.installed-bench
 MIN_VENV := .venv-min
 MIN_STAMP := $(MIN_VENV)/.installed
 
-.PHONY: demo test test-min lint docs bench clean
+.PHONY: demo test test-min lint docs reproduce bench clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[test,lint]"
+	$(BIN)/python -m pip install --quiet --editable ".[test,lint,docs]"
 	touch $(STAMP)
-
-$(DOCS_STAMP): pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[docs]"
-	touch $(DOCS_STAMP)
 
 $(BENCH_STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -49,8 +42,12 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(DOCS_STAMP)
+docs: $(STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+# All experiments of the paper, two hours of processor time; `make reproduce EXPERIMENT=stock` runs one.
+reproduce: $(STAMP)
+	$(BIN)/python -m experiments $(EXPERIMENT)
 
 bench: $(BENCH_STAMP)
 	$(BIN)/python -m benchmarks

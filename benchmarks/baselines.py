@@ -39,17 +39,17 @@ def landmine(rows: int = 80) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     kept = []
     for task in np.unique(data.tasks):
         order = rng.permutation(np.flatnonzero(data.tasks == task))
-        positive = order[data.y[order] == 1][:8]
-        kept.append(np.concatenate([positive, order[data.y[order] != 1][: rows - len(positive)]]))
+        positive = order[data.target[order] == 1][:8]
+        kept.append(np.concatenate([positive, order[data.target[order] != 1][: rows - len(positive)]]))
     index = np.concatenate(kept)
-    return StandardScaler().fit_transform(data.X[index]), data.y[index], data.tasks[index]
+    return StandardScaler().fit_transform(data.data[index]), data.target[index], data.tasks[index]
 
 
 def sarcos(rows: int = 300) -> tuple[np.ndarray, np.ndarray]:
     """7 tasks on the same 300 rows, 21 standardised features."""
     data, rng = load_sarcos(), np.random.default_rng(0)
-    index = rng.permutation(len(data.X))[:rows]
-    return StandardScaler().fit_transform(data.X[index]), StandardScaler().fit_transform(data.y[index])
+    index = rng.permutation(len(data.data))[:rows]
+    return StandardScaler().fit_transform(data.data[index]), StandardScaler().fit_transform(data.target[index])
 
 
 # What fits the model, what loops over scikit-learn's learners, and how many solves of all machines both make.
@@ -115,8 +115,8 @@ def linear(name: str, estimator: type) -> Pair:
     data = load_school()
     groups = [np.flatnonzero(data.tasks == t) for t in np.unique(data.tasks)]
     return (
-        lambda: estimator().fit(data.X, data.y, tasks=data.tasks),
-        lambda: [theirs.fit(data.X[rows], data.y[rows]) for rows in groups],
+        lambda: estimator().fit(data.data, data.target, tasks=data.tasks),
+        lambda: [theirs.fit(data.data[rows], data.target[rows]) for rows in groups],
         1,
     )
 
@@ -167,7 +167,7 @@ def school(name: str, C: float, tol: float) -> Contender:
     model = estimator("linear", C=C, tol=tol, n_jobs=threads(), max_iter=500)
     return Contender(
         f"{name}, C={C:g}, tol={tol:g}",
-        lambda: model.fit(data.X, data.y, tasks=data.tasks),
+        lambda: model.fit(data.data, data.target, tasks=data.tasks),
         lambda m: {"solves": m.n_iter_, "gap": m.duality_gap_ / m.objective_},
     )
 

@@ -31,10 +31,10 @@ def landmine(rows: int = 80) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     data, rng, kept = load_landmine(), np.random.default_rng(0), []
     for task in data.task_names:
         order = rng.permutation(np.flatnonzero(data.tasks == task))
-        mines = order[data.y[order] == 1][:5]
-        kept += [*mines, *order[data.y[order] == 0][: rows - len(mines)]]
-    X = data.X[kept]
-    return (X - X.mean(axis=0)) / X.std(axis=0), data.y[kept], data.tasks[kept]
+        mines = order[data.target[order] == 1][:5]
+        kept += [*mines, *order[data.target[order] == 0][: rows - len(mines)]]
+    X = data.data[kept]
+    return (X - X.mean(axis=0)) / X.std(axis=0), data.target[kept], data.tasks[kept]
 
 
 def school(share: float = 0.6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -42,8 +42,8 @@ def school(share: float = 0.6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     for task in data.task_names:
         order = rng.permutation(np.flatnonzero(data.tasks == task))
         kept += order[: round(share * len(order))].tolist()
-    y = data.y[kept].astype(float)
-    return data.X[kept].astype(float), (y - y.mean()) / y.std(), data.tasks[kept]
+    y = data.target[kept].astype(float)
+    return data.data[kept].astype(float), (y - y.mean()) / y.std(), data.tasks[kept]
 
 
 def fits(name: str, model, X: np.ndarray, y: np.ndarray, tasks: np.ndarray, repetitions: int) -> list[Row]:

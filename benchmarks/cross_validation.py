@@ -36,11 +36,11 @@ def landmine(seed: int) -> tuple[np.ndarray, np.ndarray]:
     codes = np.unique(fields.tasks, return_inverse=True)[1]
     for task in range(codes.max() + 1):
         rows = rng.permutation(np.flatnonzero(codes == task))
-        positive = rows[fields.y[rows] == 1][:2]
+        positive = rows[fields.target[rows] == 1][:2]
         chosen += [positive, rows[~np.isin(rows, positive)][: ROWS - 2]]
     rows = np.concatenate(chosen)
-    X = fields.X[rows]
-    return np.column_stack([codes[rows], (X - X.mean(axis=0)) / X.std(axis=0)]), fields.y[rows]
+    X = fields.data[rows]
+    return np.column_stack([codes[rows], (X - X.mean(axis=0)) / X.std(axis=0)]), fields.target[rows]
 
 
 def scores(search) -> np.ndarray:

@@ -44,13 +44,13 @@ def related(seeds, regression):
         data = make_related_tasks(
             n_kernels=9, n_relevant=1, n_samples=60, noise=0.1, regression=regression, test_size=200, random_state=seed
         )
-        half = np.arange(len(data.X_test)) % 2 == 0
+        half = np.arange(len(data.data_test)) % 2 == 0
 
         def fit(model, data=data):
-            return model.fit(data.X, data.y, tasks=data.tasks)
+            return model.fit(data.data, data.target, tasks=data.tasks)
 
         def score(part, data=data):
-            return lambda model: model.score(data.X_test[part], data.y_test[part], data.tasks_test[part])
+            return lambda model: model.score(data.data_test[part], data.target_test[part], data.tasks_test[part])
 
         average, joint, two = (
             (AverageRegressor, MKMTRLRegressor, TwoStageMKMTRLRegressor)
@@ -80,20 +80,20 @@ def related(seeds, regression):
 
 def mfeat(seeds):
     data = load_mfeat()
-    X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
-    Y = np.where(data.y[:, None] == np.arange(10), 1, -1)
+    X = (data.data - data.data.mean(axis=0)) / data.data.std(axis=0)
+    Y = np.where(data.target[:, None] == np.arange(10), 1, -1)
     kernels = view_kernels(data.views)
     rows = []
     for seed in range(seeds):
         order = np.random.default_rng(seed).permutation(len(X))
-        train = np.concatenate([order[data.y[order] == digit][:20] for digit in range(10)])
+        train = np.concatenate([order[data.target[order] == digit][:20] for digit in range(10)])
         rest = np.setdiff1d(order, train)
 
         def fit(model, train=train):
             return model.fit(X[train], Y[train])
 
         def score(part):
-            return lambda model: np.mean(model.decision_function(X[part]).argmax(axis=1) == data.y[part])
+            return lambda model: np.mean(model.decision_function(X[part]).argmax(axis=1) == data.target[part])
 
         ends = (fit, score(rest[::2]), score(rest[1::2]))
         C, mu = [1.0, 10.0, 100.0], [0.1, 1.0]

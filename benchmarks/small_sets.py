@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 from sklearn.preprocessing import scale
 
+from experiments import find_protocol
 from kernelkin.datasets import load_mfeat, make_related_tasks
-from kernelkin.experiments import find_protocol
 
 # X, y, tasks; tasks None for wide y.
 Data = tuple[np.ndarray, np.ndarray, np.ndarray | None]
@@ -26,7 +26,7 @@ def data_sets(run: int) -> Iterator[tuple[str, bool, Data]]:
     yield "landmine", True, training_rows("landmine", "80 rows, usual", run)
     yield "sarcos, 50 rows", False, training_rows("sarcos", "50 rows", run)
     yield "sarcos, 200 rows", False, training_rows("sarcos", "200 rows", run)
-    yield "school", False, training_rows("school", "60/40", run, tasks=40)
+    yield "school", False, training_rows("school", "27 kernels", run, tasks=40)
     yield "mfeat", True, mfeat(run)
     yield "digits", True, digits(run)
     yield "diabetes", False, by_age(run)
@@ -52,7 +52,9 @@ def training_rows(name: str, setting: str, run: int, tasks: int | None = None) -
 def mfeat(run: int) -> Data:
     """Digits as Fourier, Karhunen-Loeve and Zernike coefficients."""
     data = load_mfeat()
-    return one_against_rest(np.hstack([data.X[:, data.views[view]] for view in ("fou", "kar", "zer")]), data.y, run)
+    return one_against_rest(
+        np.hstack([data.data[:, data.views[view]] for view in ("fou", "kar", "zer")]), data.target, run
+    )
 
 
 def digits(run: int) -> Data:
@@ -91,7 +93,7 @@ def by_cultivar(run: int) -> Data:
 def related(run: int, **options: Any) -> Data:
     """Ten tasks in two groups, five kernels on two columns each."""
     made = make_related_tasks(10, 2, 5, random_state=run, **options)
-    return made.X, made.y, made.tasks
+    return made.data, made.target, made.tasks
 
 
 def some_rows(n: int, size: int, run: int) -> np.ndarray:

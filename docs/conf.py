@@ -3,11 +3,13 @@
 import re
 import sys
 import warnings
+from importlib.resources import files
 from pathlib import Path
 
 import matplotlib
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.errors import ExtensionError
 
 import kernelkin
 
@@ -36,7 +38,9 @@ exclude_patterns = [
     "gallery/*.py",
 ]
 templates_path = ["_templates"]
-html_static_path = ["_static"]
+# Browsers draw MathML well only in a font with a table of mathematical constants, which few systems have. ziamath
+# brings one, STIX Two Math (SIL Open Font License, as the font states); it is copied beside the style sheet.
+html_static_path = ["_static", str(files("ziamath") / "fonts")]
 html_css_files = ["kernelkin.css"]
 html_theme = "furo"
 html_title = "kernelkin"
@@ -63,6 +67,8 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "min_reported_time": 1,
     "show_memory": False,
+    # Its page loads scripts from the network.
+    "write_computation_times": False,
     "doc_module": ("kernelkin",),
     "backreferences_dir": "generated/backreferences",
     "reference_url": {"kernelkin": None},
@@ -84,7 +90,9 @@ def to_mathml(tex: str, block: bool) -> str:
     """LaTeX as MathML, which browsers draw without any script or network."""
     for pattern, ours in TEX:
         tex = re.sub(pattern, ours, tex)
-    return tex2mathml(tex, as_block=block)
+    mathml = tex2mathml(tex, as_block=block)
+    # The bars of a norm would stretch to the height of its indices, on one side only.
+    return re.sub(r"<mo([^>]*)>‖</mo>", r'<mo\1 stretchy="false">‖</mo>', mathml)
 
 
 def visit_math(translator, node):
@@ -97,6 +105,26 @@ def visit_displaymath(translator, node):
     raise nodes.SkipNode
 
 
+# What a browser fetches by itself: scripts, images, style sheets, fonts.
+RESOURCE = re.compile(
+    r"""<(?:script|img|iframe|source|audio|video)\b[^>]*\bsrc=["'](?:https?:)?//[^>]*>"""
+    r"""|<link\b[^>]*\bhref=["'](?:https?:)?//[^>]*>|@import[^;]*//[^;]*;|url\(["']?(?:https?:)?//[^)]*\)"""
+)
+
+
+def check_offline(app, error):
+    """Fail where a page or a style sheet loads anything from the network; links are fine."""
+    if error is not None or app.builder.format != "html":
+        return
+    # Not every page in the folder: an older build may have left others there.
+    pages = [Path(app.builder.get_outfilename(name)) for name in app.env.found_docs]
+    pages += Path(app.outdir, "_static").rglob("*.css")
+    found = [f"{path.name}: {match}" for path in pages for match in RESOURCE.findall(path.read_text(encoding="utf-8"))]
+    if found:
+        raise ExtensionError("resources from the network: " + "; ".join(found))
+
+
 def setup(app):
+    app.connect("build-finished", check_offline)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_displaymath, None))
     app.config.html_math_renderer = "mathml"

@@ -1,4 +1,4 @@
-"""Write the tables and the picture of the README from what the repository holds: `python docs/readme.py`.
+"""Write the tables and the picture of the README from what the repository holds: `python -m docs.readme`.
 
 Results come from docs/results/*/results.json, speed from docs/performance.md, the picture and what the example prints
 from running it.
@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernelkin.experiments import Protocol, find_protocol
-from kernelkin.experiments.rows import OURS, PUBLISHED
-from kernelkin.experiments.store import Result
-from kernelkin.experiments.summary import Cell, summarise
-from kernelkin.experiments.tables import Table, show
+from experiments import Protocol, find_protocol
+from experiments.rows import OURS, PUBLISHED
+from experiments.store import Result
+from experiments.summary import Cell, summarise
+from experiments.tables import Table, show
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"

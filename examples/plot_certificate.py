@@ -20,7 +20,7 @@ from kernelkin.plots import ConvergenceDisplay
 data = make_related_tasks(10, 2, 6, n_samples=40, noise=0.2, n_features_per_kernel=1, random_state=0)
 C, mu, T = 10.0, 1.0, 10
 model = MKMTRLRegressor(data.kernels, C=C, mu=mu, shrinkage=0.1, min_rank=2, tol=1e-6)
-model.fit(data.X, data.y, tasks=data.tasks)
+model.fit(data.data, data.target, tasks=data.tasks)
 print(f"objective {model.objective_:.6f}, at most {model.duality_gap_:.1e} above the optimum")
 ConvergenceDisplay.from_estimator(model)
 plt.show()
@@ -34,10 +34,10 @@ plt.show()
 Q, lin = np.zeros((len(data.kernels), T)), 0.0
 for t, task in enumerate(model.tasks_):
     rows, a = data.tasks == task, model.dual_coef_[t][:, 0]
-    grams = evaluate(model.kernels_, data.X[rows])
+    grams = evaluate(model.kernels_, data.data[rows])
     grams /= grams.diagonal(axis1=1, axis2=2).mean(axis=1)[:, np.newaxis, np.newaxis]  # mean diagonal one
     Q[:, t] = 0.5 * np.einsum("i,kij,j->k", a, grams, a)
-    lin += data.y[rows] @ a - a @ a / (2 * C)
+    lin += data.target[rows] @ a - a @ a / (2 * C)
 
 # %%
 # The objective is the machines plus the penalty; the bound takes the worst relationship for the same ``a``. The floor
@@ -75,7 +75,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     other = MKMTRLRegressor(
         data.kernels, C=C, mu=mu, shrinkage=0.1, min_rank=2, tol=1e-6, solver="alternating", max_iter=100
-    ).fit(data.X, data.y, tasks=data.tasks)
+    ).fit(data.data, data.target, tasks=data.tasks)
 
 figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for fitted, name, marker, color in ((model, "joint", "o", "#0072B2"), (other, "alternating", "D", "#E69F00")):

@@ -30,7 +30,7 @@ print(data.kernel_weights.round(2))
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     paper = MKMTRLRegressor(data.kernels, C=10, mu=1, shrinkage=0, min_rank=1, tol=1e-6)
-    paper.fit(data.X, data.y, tasks=data.tasks)
+    paper.fit(data.data, data.target, tasks=data.tasks)
 print(*(str(w.message) for w in caught if w.category is CollapseWarning))
 print(f"\nrelative duality gap {paper.duality_gap_ / paper.objective_:.1e}")
 print("singular values of the kernel weights:", np.linalg.svd(paper.kernel_weights_, compute_uv=False).round(9))
@@ -57,7 +57,7 @@ with warnings.catch_warnings():
         max_iter=50,
         solver=Alternating(),
         callback=lambda step: ranks.append(np.linalg.svd(step.B, compute_uv=False)),
-    ).fit(data.X, data.y, tasks=data.tasks)
+    ).fit(data.data, data.target, tasks=data.tasks)
 
 figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
 looks = [("#0072B2", "-"), ("#E69F00", "--"), ("#000000", ":")]
@@ -79,8 +79,8 @@ for ax, (name, (rank, shrinkage)) in zip(axes, settings.items(), strict=True):
     model = MKMTRLRegressor(data.kernels, C=10, mu=1, shrinkage=shrinkage, min_rank=rank)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)
-        model.fit(data.X, data.y, tasks=data.tasks)
-    score = model.score(data.X_test, data.y_test, tasks=data.tasks_test)
+        model.fit(data.data, data.target, tasks=data.tasks)
+    score = model.score(data.data_test, data.target_test, tasks=data.tasks_test)
     image = ax.imshow(model.task_correlation_, vmin=-0.5, vmax=1, cmap="YlGnBu")
     ax.set(title=f"{name}\neffective rank {model.effective_rank_:.2f}, test R² {score:.2f}", xlabel="task")
 axes[0].set_ylabel("task")

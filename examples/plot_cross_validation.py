@@ -17,10 +17,10 @@ from kernelkin.model_selection import MKMTRLRegressorCV
 
 data = make_related_tasks(8, 2, 6, n_samples=30, test_size=200, noise=0.3, n_features_per_kernel=1, random_state=1)
 grid = {"mu": [0.001, 0.01, 0.1, 1, 10], "min_rank": [1, 2, 8], "couplings": [None, "common"]}
-search = MKMTRLRegressorCV(data.kernels, grid=grid, cv=3, random_state=0).fit(data.X, data.y, tasks=data.tasks)
+search = MKMTRLRegressorCV(data.kernels, grid=grid, cv=3, random_state=0).fit(data.data, data.target, tasks=data.tasks)
 print("best:", search.best_params_)
 print(f"cross-validated R² {search.best_score_:.3f}, on test rows ", end="")
-print(f"{search.score(data.X_test, data.y_test, tasks=data.tasks_test):.3f}")
+print(f"{search.score(data.data_test, data.target_test, tasks=data.tasks_test):.3f}")
 print(f"{len(search.cv_results_['params'])} candidates on 3 folds")
 
 # %%
@@ -46,8 +46,8 @@ plt.show()
 # A grid of ``C`` beside ``mu`` would repeat itself: the model depends on ``mu / C**3`` alone (:doc:`/guide/parameters`
 # derives it). Two settings with the same ratio predict the same.
 
-one = MKMTRLRegressor(data.kernels, C=1, mu=0.01, tol=1e-8).fit(data.X, data.y, tasks=data.tasks)
-two = MKMTRLRegressor(data.kernels, C=10, mu=10, tol=1e-8).fit(data.X, data.y, tasks=data.tasks)
-difference = one.predict(data.X_test, tasks=data.tasks_test) - two.predict(data.X_test, tasks=data.tasks_test)
+one = MKMTRLRegressor(data.kernels, C=1, mu=0.01, tol=1e-8).fit(data.data, data.target, tasks=data.tasks)
+two = MKMTRLRegressor(data.kernels, C=10, mu=10, tol=1e-8).fit(data.data, data.target, tasks=data.tasks)
+difference = one.predict(data.data_test, tasks=data.tasks_test) - two.predict(data.data_test, tasks=data.tasks_test)
 print(f"largest difference of predictions: {np.abs(difference).max():.1e}")
 print(f"weights: {one.kernel_weights_[0].round(4)} and ten times {two.kernel_weights_[0].round(5)}")

@@ -24,7 +24,7 @@ def make(seed):
 
 
 data = make(0)
-print(data.X.shape[0], "rows; the groups, which the model does not see:", data.groups)
+print(data.data.shape[0], "rows; the groups, which the model does not see:", data.groups)
 
 # %%
 # The same model with one direction, three, and as many as there are tasks (which then have nothing to do with each
@@ -37,8 +37,8 @@ for rank in (1, 3, 24):
         drawn = make(seed)
         search = MKMTRLClassifierCV(
             drawn.kernels, grid={"mu": [0.3, 1, 3]}, shrinkage=0.05, min_rank=rank, cv=3, random_state=0
-        ).fit(drawn.X, drawn.y, tasks=drawn.tasks)
-        scores.append(search.score(drawn.X_test, drawn.y_test, tasks=drawn.tasks_test))
+        ).fit(drawn.data, drawn.target, tasks=drawn.tasks)
+        scores.append(search.score(drawn.data_test, drawn.target_test, tasks=drawn.tasks_test))
         models.setdefault(rank, search.best_estimator_)
     rank_found = models[rank].effective_rank_
     print(f"min_rank {rank:2d}: test accuracy {np.mean(scores):.3f}, effective rank of the weights {rank_found:.2f}")

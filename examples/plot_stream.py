@@ -29,9 +29,9 @@ data = make_related_tasks(
 )
 rng = np.random.default_rng(0)
 group = np.repeat(data.groups, 250)
-order = np.argsort(rng.uniform(size=len(data.y)) + 0.5 * group, kind="stable")
+order = np.argsort(rng.uniform(size=len(data.target)) + 0.5 * group, kind="stable")
 pieces = np.array_split(order, 20)
-print(len(data.y), "rows in", len(pieces), "pieces")
+print(len(data.target), "rows in", len(pieces), "pieces")
 
 # %%
 # Feed one piece after the other, and look at the score on the tasks seen so far. The machines are fitted when a
@@ -40,12 +40,12 @@ print(len(data.y), "rows in", len(pieces), "pieces")
 model = TwoStageMKMTRLClassifier(data.kernels, update="hinge", min_rank=2, C=10, reservoir=150, random_state=0)
 rows, tasks, scores = [], [], []
 for i, piece in enumerate(pieces, 1):
-    model.partial_fit(data.X[piece], data.y[piece], tasks=data.tasks[piece])
+    model.partial_fit(data.data[piece], data.target[piece], tasks=data.tasks[piece])
     if i % 4 == 0:
         known = np.isin(data.tasks_test, model.tasks_)
         rows.append(i * len(piece))
         tasks.append(len(model.tasks_))
-        scores.append(model.score(data.X_test[known], data.y_test[known], tasks=data.tasks_test[known]))
+        scores.append(model.score(data.data_test[known], data.target_test[known], tasks=data.tasks_test[known]))
         print(f"{rows[-1]:6d} rows, {tasks[-1]} tasks, accuracy {scores[-1]:.3f}, {model.n_skipped_} rows skipped")
 
 # %%

@@ -11,7 +11,7 @@ DOCS = ROOT / "docs"
 PAGES = [*DOCS.glob("*.md"), *DOCS.glob("guide/*.md")]
 
 
-def leads_somewhere(page, target):
+def exists(page, target):
     """A link to a file, to a page without its ending, or to what the gallery makes of an example."""
     path = (page.parent / target.split("#")[0]).resolve()
     if path.is_relative_to(DOCS / "gallery"):
@@ -21,14 +21,14 @@ def leads_somewhere(page, target):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
-def test_links_lead_somewhere(page):
+def test_links_point_to_existing_files(page):
     text = page.read_text()
     targets = [
         *re.findall(r"\]\(([^)\s]+)\)", text),
         *re.findall(r"^(?:```{image}|:target:) (\S+)", text, re.MULTILINE),
     ]
-    lost = [t for t in targets if not t.startswith(("http", "#")) and not leads_somewhere(page, t)]
-    assert not lost
+    missing = [t for t in targets if not t.startswith(("http", "#")) and not exists(page, t)]
+    assert not missing
 
 
 def test_every_page_is_in_a_table_of_contents():
@@ -40,7 +40,7 @@ def test_every_page_is_in_a_table_of_contents():
     assert {page.resolve() for page in PAGES} - {DOCS / "index.md"} <= listed
 
 
-def test_the_gallery_has_a_place_for_every_example_and_counts_them():
+def test_the_gallery_orders_and_counts_all_examples():
     spec = importlib.util.spec_from_file_location("gallery_order", DOCS / "gallery_order.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

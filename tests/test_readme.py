@@ -21,7 +21,7 @@ def readme():
 
 def test_the_tables_are_those_of_the_stored_results(readme):
     text = (ROOT / "README.md").read_text()
-    assert readme.fill(text) == text, "run python docs/readme.py"
+    assert readme.fill(text) == text, "run python -m docs.readme"
 
 
 def test_a_figure_that_is_changed_by_hand_is_noticed(readme):
@@ -40,7 +40,7 @@ def test_the_example_prints_what_it_says_and_the_picture_shows_the_three_groups(
     matplotlib.use("Agg")
     example = readme.Example((ROOT / "README.md").read_text())
     matplotlib.pyplot.close("all")
-    assert example.failures == 0, "run python docs/readme.py"
+    assert example.failures == 0, "run python -m docs.readme"
     data, picture = example.variables["data"], example.variables["picture"]
     assert np.count_nonzero(np.diff(data.groups[picture.order_])) == 2
     R, same = picture.correlation, np.equal.outer(data.groups, data.groups)
@@ -48,7 +48,7 @@ def test_the_example_prints_what_it_says_and_the_picture_shows_the_three_groups(
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_to_files_lead_somewhere(page):
+def test_links_point_to_existing_files(page):
     targets = re.findall(r"\]\(([^)]+)\)", (ROOT / page).read_text())
     files = [target for target in targets if not target.startswith(("http", "#"))]
     assert all((ROOT / target).exists() for target in files), files

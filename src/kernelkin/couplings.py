@@ -7,7 +7,7 @@ kernel is `sum_k b_kj M_j[t, t'] k_k(x, x')`: each coupling is one more column o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,17 @@ class Coupling:
     @property
     def is_common(self) -> bool:
         """Whether all tasks, and any other, share one function here."""
-        return self.factor.shape[1] == 1 and bool(np.allclose(self.factor, 1.0))
+        return self.factor.shape[1] == 1 and bool(np.allclose(self.factor, self.factor[0]))
+
+    @property
+    def n_sharing(self) -> float:
+        """How many tasks share one function: T for a common part, the size of the groups for equal groups."""
+        # |M|^2 / tr M, from the (r, r) side.
+        return float(np.sum((self.factor.T @ self.factor) ** 2) / np.sum(self.factor**2))
+
+    def charged(self, sharing: float) -> Coupling:
+        """Return the coupling with its part's Gram matrices divided by what it costs, n_sharing^(1 - sharing)."""
+        return replace(self, factor=self.factor * self.n_sharing ** (-0.5 * (1.0 - sharing)))
 
 
 def width(couplings: Sequence[Coupling]) -> int:
@@ -41,8 +51,8 @@ def width(couplings: Sequence[Coupling]) -> int:
     return sum(coupling.factor.shape[1] for coupling in couplings)
 
 
-def read_couplings(couplings: Any, data: TaskData) -> tuple[Coupling, ...]:
-    """What a user passes as `couplings` -> couplings of the tasks of these data.
+def read_couplings(couplings: Any, data: TaskData, sharing: float = 1.0) -> tuple[Coupling, ...]:
+    """What a user passes as `couplings` -> couplings of the tasks of these data, charged as `sharing` says.
 
     None: none. "common": one function for all tasks. "inputs": tasks share as far as their inputs are alike. A dict:
     names to one of these words, to group labels (one for each task, in the order of `data.labels`, or a dict from task
@@ -55,7 +65,8 @@ def read_couplings(couplings: Any, data: TaskData) -> tuple[Coupling, ...]:
     if not isinstance(couplings, Mapping):
         got = repr(couplings) if isinstance(couplings, str) else type(couplings).__name__
         raise ValueError(f"couplings must be None, 'common', 'inputs' or a dict, got {got}")
-    return tuple(Coupling(str(name), _factor(name, value, data)) for name, value in couplings.items())
+    found = (Coupling(str(name), _factor(name, value, data)) for name, value in couplings.items())
+    return tuple(coupling.charged(sharing) for coupling in found)
 
 
 def connected_tasks(couplings: Sequence[Coupling], n_tasks: int) -> list[np.ndarray]:

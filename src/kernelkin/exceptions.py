@@ -20,7 +20,7 @@ class CollapseWarning(UserWarning):
     >>> data = make_related_tasks(4, 2, 2, random_state=0)
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", CollapseWarning)
-    ...     model = MKMTRLRegressor(data.kernels, shrinkage=0.0).fit(data.X, data.y, tasks=data.tasks)
+    ...     model = MKMTRLRegressor(data.kernels, shrinkage=0.0).fit(data.data, data.target, tasks=data.tasks)
     >>> print(f"{model.effective_rank_:.1f} directions")
     1.0 directions
     """

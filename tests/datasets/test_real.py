@@ -32,14 +32,29 @@ LOADERS = [
 @pytest.mark.parametrize("load", LOADERS)
 def test_contract(load):
     bunch = load()
-    assert bunch.X.dtype == np.float64 and bunch.X.flags.c_contiguous
-    assert np.isfinite(bunch.X).all() and np.isfinite(bunch.y).all()
-    assert len(bunch.y) == len(bunch.X)
-    assert len(set(bunch.feature_names)) == bunch.X.shape[1]
+    assert bunch.data.dtype == np.float64 and bunch.data.flags.c_contiguous
+    assert np.isfinite(bunch.data).all() and np.isfinite(bunch.target).all()
+    assert len(bunch.target) == len(bunch.data)
+    assert len(set(bunch.feature_names)) == bunch.data.shape[1]
     assert bunch.DESCR and bunch.citation
     if "tasks" in bunch:
-        assert bunch.tasks.shape == bunch.y.shape
+        assert bunch.tasks.shape == bunch.target.shape
         assert np.array_equal(np.unique(bunch.tasks), bunch.task_names)
+
+
+@pytest.mark.parametrize("load", LOADERS)
+def test_the_forms_hold_the_same_values(load):
+    bunch, framed = load(), load(as_frame=True)
+    assert framed.data.columns.tolist() == bunch.feature_names
+    assert np.array_equal(framed.data, bunch.data) and np.array_equal(framed.target, bunch.target)
+    parts = [name for name in ("data", "target", "tasks") if name in bunch]
+    for returned, expected in ((load(return_X_y=True), bunch), (load(return_X_y=True, as_frame=True), framed)):
+        assert len(returned) == len(parts)
+        for name, part in zip(parts, returned, strict=True):
+            assert type(part) is type(expected[name]) and np.array_equal(part, expected[name])
+    assert framed.frame.columns.is_unique and len(framed.frame) == len(bunch.data)
+    width = bunch.data.shape[1] + (bunch.target.shape[1] if bunch.target.ndim == 2 else 1) + ("tasks" in bunch)
+    assert framed.frame.shape[1] == width and bunch.frame is None
 
 
 @pytest.mark.parametrize("file", [pytest.param(file, id=file.path, marks=needs(file)) for file in _registry.FILES])
@@ -56,11 +71,11 @@ def test_registry_names_each_file_once():
 @needs(_registry.STOCK)
 def test_stock_predicts_the_next_week():
     stock = load_stock()
-    for X, y in [(stock.X, stock.y), (stock.X_test, stock.y_test)]:
+    for X, y in [(stock.data, stock.target), (stock.data_test, stock.target_test)]:
         assert X.shape == y.shape == (25, 9)
         assert np.array_equal(X[1:], y[:-1])
     assert len(stock.target_names) == 9
-    assert not np.shares_memory(stock.X, stock.X_test)
+    assert not np.shares_memory(stock.data, stock.data_test)
 
 
 @needs(_registry.LANDMINE)
@@ -72,18 +87,18 @@ def test_landmine_tasks(tasks, fields):
     mines = load_landmine(tasks)
     assert mines.task_names.tolist() == [f"field{field:02d}" for field in fields]
     assert mines.groups.tolist() == ["foliated" if field <= 15 else "desert" for field in fields]
-    assert mines.X.shape[1] == 9
-    assert set(np.unique(mines.y)) == {0, 1}
-    assert np.mean(mines.y) == pytest.approx(0.06, abs=0.006)
+    assert mines.data.shape[1] == 9
+    assert set(np.unique(mines.target)) == {0, 1}
+    assert np.mean(mines.target) == pytest.approx(0.06, abs=0.006)
 
 
 @needs(_registry.LANDMINE)
 def test_landmine_choices_hold_the_same_rows_of_a_field():
     usual, everything = load_landmine("usual"), load_landmine("all")
-    assert len(everything.X) == 14820
-    assert len(usual.X) < len(everything.X)
+    assert len(everything.data) == 14820
+    assert len(usual.data) < len(everything.data)
     for field in ("field01", "field16", "field24"):
-        assert np.array_equal(usual.X[usual.tasks == field], everything.X[everything.tasks == field])
+        assert np.array_equal(usual.data[usual.tasks == field], everything.data[everything.tasks == field])
     rows = np.unique(everything.tasks, return_counts=True)[1]
     assert (rows.min(), rows.max()) == (445, 690)
 
@@ -91,56 +106,63 @@ def test_landmine_choices_hold_the_same_rows_of_a_field():
 @needs(_registry.SARCOS)
 def test_sarcos_has_the_torques_in_y():
     arm = load_sarcos()
-    assert arm.X.shape == (4449, 21)
-    assert arm.y.shape == (4449, 7)
+    assert arm.data.shape == (4449, 21)
+    assert arm.target.shape == (4449, 7)
     assert arm.feature_names[7] == "velocity1"
     # The torques of the first joint are strongly linear in the inputs; those of a wrong column would not be.
-    design = np.c_[arm.X, np.ones(len(arm.X))]
-    residual = arm.y[:, 0] - design @ np.linalg.lstsq(design, arm.y[:, 0], rcond=None)[0]
-    assert residual.var() < 0.1 * arm.y[:, 0].var()
+    design = np.c_[arm.data, np.ones(len(arm.data))]
+    residual = arm.target[:, 0] - design @ np.linalg.lstsq(design, arm.target[:, 0], rcond=None)[0]
+    assert residual.var() < 0.1 * arm.target[:, 0].var()
 
 
 @needs(_registry.SCHOOL)
 def test_school_attributes():
     school = load_school()
-    assert school.X.shape == (15362, 27)
+    assert school.data.shape == (15362, 27)
     assert len(school.task_names) == 139
-    assert (school.y.min(), school.y.max()) == (1, 70)
+    assert (school.target.min(), school.target.max()) == (1, 70)
     for name in ("year", "gender", "ethnic_group", "school_gender", "denomination"):
         columns = [i for i, feature in enumerate(school.feature_names) if feature.startswith(f"{name}=")]
-        assert np.all(school.X[:, columns].sum(axis=1) == 1)
+        assert np.all(school.data[:, columns].sum(axis=1) == 1)
     # What describes the school is constant within it: so the labels cut the rows where the schools change.
     columns = [i for i, feature in enumerate(school.feature_names) if feature.startswith(("school_", "denom"))]
     for task in school.task_names:
-        assert np.ptp(school.X[school.tasks == task][:, columns], axis=0).max() == 0
+        assert np.ptp(school.data[school.tasks == task][:, columns], axis=0).max() == 0
     # Verbal reasoning band 1 is the best, 3 the weakest.
-    means = [school.y[school.X[:, school.feature_names.index(f"vr_band={band}")] == 1].mean() for band in (1, 2, 3)]
+    means = [
+        school.target[school.data[:, school.feature_names.index(f"vr_band={band}")] == 1].mean() for band in (1, 2, 3)
+    ]
     assert means[0] > means[1] > means[2]
 
 
 @needs(_registry.SCHOOL, *_registry.SCHOOL_SPLITS.values())
-@pytest.mark.parametrize("split", range(1, 11))
+@pytest.mark.parametrize("split", [1, 10])
 def test_school_splits(split):
-    school = load_school(split)
-    assert np.array_equal(np.sort(np.r_[school.train, school.test]), np.arange(15362))
-    share = [np.mean(np.isin(np.flatnonzero(school.tasks == task), school.train)) for task in school.task_names]
-    assert np.allclose(share, 0.75, atol=0.05)
+    everything, school = load_school(), load_school(split)
+
+    def rows(data, target):
+        return sorted(map(tuple, np.column_stack([data, target]).tolist()))
+
+    parts = np.vstack([school.data, school.data_test]), np.r_[school.target, school.target_test]
+    assert rows(*parts) == rows(everything.data, everything.target)
+    train, test = ([np.sum(tasks == task) for task in school.task_names] for tasks in (school.tasks, school.tasks_test))
+    assert np.allclose(np.divide(train, np.add(train, test)), 0.75, atol=0.05)
 
 
 @needs(*_registry.MFEAT.values())
 def test_mfeat_views():
     digits = load_mfeat()
-    assert digits.X.shape == (2000, 649)
-    assert np.array_equal(np.bincount(digits.y), np.full(10, 200))
-    widths = {view: digits.X[:, columns].shape[1] for view, columns in digits.views.items()}
+    assert digits.data.shape == (2000, 649)
+    assert np.array_equal(np.bincount(digits.target), np.full(10, 200))
+    widths = {view: digits.data[:, columns].shape[1] for view, columns in digits.views.items()}
     assert widths == {"fou": 76, "fac": 216, "kar": 64, "pix": 240, "zer": 47, "mor": 6}
-    assert set(np.unique(digits.X[:, digits.views["pix"]])) == set(range(7))
+    assert set(np.unique(digits.data[:, digits.views["pix"]])) == set(range(7))
     assert digits.feature_names[digits.views["kar"]] == [f"kar{i:03d}" for i in range(64)]
 
 
 @needs(*_registry.MFEAT.values())
 def test_mfeat_files_agree_on_the_digits():
-    y = load_mfeat().y
+    y = load_mfeat().target
     for file in _registry.MFEAT.values():
         assert np.array_equal(np.loadtxt(fetch(file), delimiter=",", skiprows=1)[:, -1], y)
 

@@ -11,8 +11,8 @@ from kernelkin.kernels import fit_kernels
 
 def grams(bunch, task):
     """(K, n, n) between the task's training rows, (K, m, n) between its held-out rows and those."""
-    kernels = fit_kernels(bunch.kernels, bunch.X)
-    train, test = bunch.X[bunch.tasks == task], bunch.X_test[bunch.tasks_test == task]
+    kernels = fit_kernels(bunch.kernels, bunch.data)
+    train, test = bunch.data[bunch.tasks == task], bunch.data_test[bunch.tasks_test == task]
     return np.stack([k(train) for k in kernels]), np.stack([k(test, train) for k in kernels])
 
 
@@ -35,7 +35,7 @@ def mean_errors(bunch, penalty, error):
     errors = []
     for task, truth in zip(bunch.task_names, bunch.kernel_weights, strict=True):
         stack, cross = grams(bunch, task)
-        y, y_test = bunch.y[bunch.tasks == task], bunch.y_test[bunch.tasks_test == task]
+        y, y_test = bunch.target[bunch.tasks == task], bunch.target_test[bunch.tasks_test == task]
         centred = y - y.mean()
         average = np.full(len(stack), 1 / len(stack))
         for b in (average, learn_weights(stack, centred, penalty), truth):
@@ -47,29 +47,38 @@ def mean_errors(bunch, penalty, error):
 @pytest.mark.parametrize("regression", [True, False])
 def test_long_form(regression):
     bunch = make_related_tasks(5, 2, 4, n_samples=7, test_size=3, regression=regression, random_state=0)
-    assert bunch.X.shape == (35, 8) and bunch.X_test.shape == (15, 8)
-    assert bunch.y.shape == bunch.tasks.shape == (35,)
-    assert bunch.y_test.shape == bunch.tasks_test.shape == (15,)
+    assert bunch.data.shape == (35, 8) and bunch.data_test.shape == (15, 8)
+    assert bunch.target.shape == bunch.tasks.shape == (35,)
+    assert bunch.target_test.shape == bunch.tasks_test.shape == (15,)
     assert np.unique(bunch.tasks).tolist() == ["task00", "task01", "task02", "task03", "task04"]
     assert np.unique(bunch.tasks_test, return_counts=True)[1].tolist() == [3] * 5
     assert len(bunch.feature_names) == 8 and bunch.DESCR
     assert len(bunch.kernels) == 4 and len({kernel.name for kernel in bunch.kernels}) == 4
 
 
+def test_arrays_and_frames_hold_the_same_draw():
+    options = {"n_samples": 7, "test_size": 3, "random_state": 0}
+    bunch, framed = make_related_tasks(**options), make_related_tasks(**options, as_frame=True)
+    X, y, tasks = make_related_tasks(**options, return_X_y=True)
+    assert np.array_equal(X, bunch.data) and np.array_equal(y, bunch.target) and np.array_equal(tasks, bunch.tasks)
+    assert np.array_equal(framed.data_test, bunch.data_test) and np.array_equal(framed.tasks_test, bunch.tasks_test)
+    assert framed.frame.columns.tolist() == [*bunch.feature_names, "target", "task"]
+
+
 def test_no_held_out_rows_by_default():
-    assert make_related_tasks(random_state=0).X_test.shape == (0, 12)
+    assert make_related_tasks(random_state=0).data_test.shape == (0, 12)
 
 
 def test_each_kernel_sees_its_own_block():
     bunch = make_related_tasks(random_state=0)
     rng = np.random.default_rng(0)
-    for k, kernel in enumerate(fit_kernels(bunch.kernels, bunch.X)):
+    for k, kernel in enumerate(fit_kernels(bunch.kernels, bunch.data)):
         block = slice(2 * k, 2 * k + 2)
-        changed = bunch.X.copy()
+        changed = bunch.data.copy()
         changed[:, np.delete(np.arange(12), block)] = rng.standard_normal((len(changed), 10))
-        assert np.array_equal(kernel(changed), kernel(bunch.X))
+        assert np.array_equal(kernel(changed), kernel(bunch.data))
         changed[:, block] *= 2
-        assert not np.allclose(kernel(changed), kernel(bunch.X))
+        assert not np.allclose(kernel(changed), kernel(bunch.data))
 
 
 def test_groups_use_disjoint_kernels_and_tasks_of_one_group_the_same():
@@ -102,14 +111,14 @@ def test_similarity_sets_the_spread_within_groups():
 def test_targets_have_the_covariance_of_the_combined_kernel():
     """Whitened by the true Gram plus noise, the targets are standard normal; by that of another group, not."""
     bunch = make_related_tasks(60, 3, 6, n_samples=50, noise=0.2, random_state=0)
-    kernels = fit_kernels(bunch.kernels, bunch.X)
+    kernels = fit_kernels(bunch.kernels, bunch.data)
 
     def whitened(weights):
         z = []
         for task, b in zip(bunch.task_names, weights, strict=True):
-            rows = bunch.X[bunch.tasks == task]
+            rows = bunch.data[bunch.tasks == task]
             gram = sum(b[k] * kernels[k](rows) for k in range(6)) + 0.2**2 * np.eye(50)
-            z.append(np.linalg.solve(np.linalg.cholesky(gram), bunch.y[bunch.tasks == task]))
+            z.append(np.linalg.solve(np.linalg.cholesky(gram), bunch.target[bunch.tasks == task]))
         return np.ravel(z)
 
     three_sigma = 3 * np.sqrt(2 / 3000)  # the mean of 3000 squares of standard normal numbers
@@ -137,16 +146,16 @@ def test_labels_are_balanced_and_flipped_as_often_as_asked():
     clean, noisy = (
         make_related_tasks(regression=False, noise=noise, n_samples=200, random_state=3) for noise in (0.0, 0.2)
     )
-    assert np.array_equal(clean.X, noisy.X)
-    assert np.array_equal(clean.y.reshape(12, 200).sum(axis=1), np.zeros(12))
-    assert set(np.unique(noisy.y)) == {-1, 1}
-    assert np.mean(clean.y != noisy.y) == pytest.approx(0.2, abs=0.025)  # three standard deviations
+    assert np.array_equal(clean.data, noisy.data)
+    assert np.array_equal(clean.target.reshape(12, 200).sum(axis=1), np.zeros(12))
+    assert set(np.unique(noisy.target)) == {-1, 1}
+    assert np.mean(clean.target != noisy.target) == pytest.approx(0.2, abs=0.025)  # three standard deviations
 
 
 def test_seed_repeats_the_draw():
     first, again, other = (make_related_tasks(random_state=seed) for seed in (5, 5, 6))
-    assert np.array_equal(first.X, again.X) and np.array_equal(first.y, again.y)
-    assert not np.array_equal(first.y, other.y)
+    assert np.array_equal(first.data, again.data) and np.array_equal(first.target, again.target)
+    assert not np.array_equal(first.target, other.target)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from experiments.authors import FrozenShares, KernelTimesItself, Machines, Thresholded, UnitNorm
 from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.experiments.authors import FrozenShares, KernelTimesItself, Machines, Thresholded, UnitNorm
 
 N, T, C = 20, 3, 10.0
 KERNELS = [*gaussian_kernels((0.5, 1.0), per_feature=True), *linear_kernels()]

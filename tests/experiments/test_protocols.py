@@ -4,28 +4,26 @@ import os
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
+from sklearn.utils import Bunch
 
+from experiments import EXPERIMENTS, find_protocol, landmine, sarcos
+from experiments.engine import list_units, run_protocol, run_unit
+from experiments.metrics import AUC, EXPLAINED, MSE1000, NMSE, score_by_task
+from experiments.store import Store
 from kernelkin.datasets import make_related_tasks
-from kernelkin.experiments import find_protocol
-from kernelkin.experiments.engine import list_units, run_protocol, run_unit
-from kernelkin.experiments.metrics import AUC, EXPLAINED, MSE1000, NMSE, score_by_task
-from kernelkin.experiments.store import Store
 
-NAMES = ["stock", "stock-as-published", "landmine", "sarcos", "school"]
 needs_data = pytest.mark.skipif(
     not os.environ.get("KERNELKIN_DATA"), reason="KERNELKIN_DATA does not name a folder with the data sets"
 )
 
 
-def test_metrics_against_their_definitions():
+def test_normalised_error_is_relative_to_the_variance_and_undefined_without_any():
     rng = np.random.default_rng(0)
-    y, guess = rng.normal(size=30), rng.normal(size=30)
-    assert MSE1000.function(y, guess) == pytest.approx(1000 * np.mean((y - guess) ** 2))
-    assert NMSE.function(y, guess) == pytest.approx(np.mean((y - guess) ** 2) / y.var())
-    assert NMSE.function(y, np.full(30, y.mean())) == pytest.approx(1.0)
-    assert EXPLAINED.function(y, guess) == pytest.approx(1 - NMSE.function(y, guess))
-    assert AUC.function(y > 0, guess) == pytest.approx(roc_auc_score(y > 0, guess))
+    y, prediction = rng.normal(size=30), rng.normal(size=30)
+    assert NMSE.function(y, prediction) == pytest.approx(np.mean((y - prediction) ** 2) / y.var())
+    assert EXPLAINED.function(y, prediction) == pytest.approx(1 - NMSE.function(y, prediction))
+    assert MSE1000.function(y, prediction) == pytest.approx(1000 * np.mean((y - prediction) ** 2))
+    assert np.isnan(NMSE.function(np.ones(3), np.zeros(3))) and np.isnan(EXPLAINED.function(np.ones(3), np.ones(3)))
 
 
 def test_scores_are_of_each_task_and_undefined_ones_are_left_out():
@@ -36,7 +34,7 @@ def test_scores_are_of_each_task_and_undefined_ones_are_left_out():
     assert wide == {"x": 0.0, "y": 0.0, "z": 0.0}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_the_rows_it_must_have(name):
     protocol = find_protocol(name)
     names = protocol.model_names()
@@ -53,20 +51,11 @@ def test_every_experiment_has_the_rows_it_must_have(name):
         assert "Mean" in names
 
 
-def test_an_unknown_experiment_is_refused_with_those_there_are():
-    with pytest.raises(ValueError, match=r"no experiment is named 'flowers'.*landmine"):
-        find_protocol("flowers")
-
-
 def test_landmine_split_on_a_stand_in(monkeypatch):
-    from sklearn.utils import Bunch
-
-    from kernelkin.experiments import landmine
-
     rng = np.random.default_rng(0)
     tasks = np.repeat(["a", "b"], 100)
     y = np.tile((np.arange(100) < 10).astype(int), 2)
-    data = Bunch(X=3 + rng.normal(size=(200, 9)), y=y, tasks=tasks, task_names=np.array(["a", "b"]))
+    data = Bunch(data=3 + rng.normal(size=(200, 9)), target=y, tasks=tasks, task_names=np.array(["a", "b"]))
     monkeypatch.setattr(landmine, "_data", lambda variant: data)
     setting = landmine.SETTINGS[0]
     split = landmine.split(setting, 0)
@@ -80,13 +69,9 @@ def test_landmine_split_on_a_stand_in(monkeypatch):
 
 
 def test_sarcos_split_shares_its_rows_among_sizes(monkeypatch):
-    from sklearn.utils import Bunch
-
-    from kernelkin.experiments import sarcos
-
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 21))
-    data = Bunch(X=X, y=X[:, :7] + 1.0, target_names=[f"torque{j}" for j in range(1, 8)])
+    data = Bunch(data=X, target=X[:, :7] + 1.0, target_names=[f"torque{j}" for j in range(1, 8)])
     monkeypatch.setattr(sarcos, "_data", lambda: data)
     small, large = (sarcos.split(s, 3) for s in sarcos.PROTOCOL.settings[:2])
     assert small.X.shape == (15, 21) and small.X_test.shape == (1985, 21)
@@ -96,14 +81,10 @@ def test_sarcos_split_shares_its_rows_among_sizes(monkeypatch):
 
 def test_landmine_models_run_on_related_tasks(monkeypatch):
     """Every model of the table, on data of our own."""
-    from sklearn.utils import Bunch
-
-    from kernelkin.experiments import landmine
-
     made = make_related_tasks(n_tasks=5, n_groups=1, n_kernels=3, n_samples=60, random_state=0, regression=False)
     names, codes = np.unique(made.tasks, return_inverse=True)
     fields = np.array([f"field{6 * t + 1:02d}" for t in range(len(names))])  # of both terrains
-    data = Bunch(X=made.X, y=(made.y > 0).astype(int), tasks=fields[codes], task_names=fields)
+    data = Bunch(data=made.data, target=(made.target > 0).astype(int), tasks=fields[codes], task_names=fields)
     monkeypatch.setattr(landmine, "_data", lambda variant: data)
     protocol = find_protocol("landmine-quick")
     results = [run_unit(protocol, unit) for unit in list_units(protocol, 1)]

@@ -1,21 +1,15 @@
 """Means, standard errors, and which models are as good as the best."""
 
 import numpy as np
-import pytest
 
-from kernelkin.experiments.summary import comparable, differ, standard_error
+from experiments.summary import comparable, differ
 
 
 def _runs(values):
     return dict(enumerate(values))
 
 
-def test_standard_error_is_that_of_the_mean():
-    assert standard_error([1.0, 2.0, 3.0]) == pytest.approx(1 / np.sqrt(3))
-    assert np.isnan(standard_error([1.0]))
-
-
-def test_a_model_within_the_noise_is_as_good_as_the_best_and_one_beyond_is_not():
+def test_comparable_models_are_those_within_the_noise_of_the_best():
     rng = np.random.default_rng(0)
     best = rng.normal(size=10)
     scores = {
@@ -28,7 +22,7 @@ def test_a_model_within_the_noise_is_as_good_as_the_best_and_one_beyond_is_not()
     assert comparable(lower, larger_is_better=False) == {"best", "noisy"}
 
 
-def test_the_test_is_paired():
+def test_runs_are_compared_in_pairs():
     # Run to run both vary far more than they differ from each other.
     rng = np.random.default_rng(1)
     first = rng.normal(size=8)

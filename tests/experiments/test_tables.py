@@ -2,12 +2,10 @@
 
 import csv
 
-from experiments import toy
-from kernelkin.experiments.engine import run_protocol
-from kernelkin.experiments.report import verdicts, write_report
-from kernelkin.experiments.store import Store
-from kernelkin.experiments.summary import Cell
-from kernelkin.experiments.tables import Table, main_table, task_table, to_csv
+import toy_experiment as toy
+from experiments.report import verdicts
+from experiments.summary import Cell
+from experiments.tables import Table, main_table, task_table, to_csv
 
 
 def _cell(mean, bold=False, runs=10, error=0.01):
@@ -59,21 +57,3 @@ def test_csv_has_a_line_for_each_setting_and_model():
     lines = list(csv.DictReader(to_csv(toy.PROTOCOL, CELLS).splitlines()))
     assert [(line["setting"], line["model"], line["nMSE"]) for line in lines][1] == ("8 rows", "AVG", "0.25")
     assert [line["paper"] for line in lines] == ["", "", "0.5 ± 0.1", ""]
-
-
-def test_a_report_leaves_page_csv_json_and_figure(tmp_path):
-    results = run_protocol(toy.PROTOCOL, Store(tmp_path / "units"), runs=2)
-    write_report(toy.PROTOCOL, results, tmp_path, "kernelkin reproduce toy")
-    page = (tmp_path / "README.md").read_text()
-    for part in (
-        "# A toy",
-        "`kernelkin reproduce toy`",
-        "2 runs (the protocol has 3",
-        "A remark.",
-        "| left |",
-        "cores",
-        "goal 0.3",
-    ):
-        assert part in page
-    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "results.json").exists() and (tmp_path / "results.csv").exists()

@@ -25,7 +25,7 @@ from kernelkin.solvers import SOLVERS, Alternating
 def test_two_groups_are_plain_with_min_rank_two(regression):
     data = grouped_data(regression)
     model = MKMTRLRegressor if regression else MKMTRLClassifier
-    fit = model(data.kernels, C=10.0, min_rank=2).fit(data.X, data.y, tasks=data.tasks)
+    fit = model(data.kernels, C=10.0, min_rank=2).fit(data.data, data.target, tasks=data.tasks)
     together = data.groups[:, None] == data.groups
     others = ~np.eye(len(together), dtype=bool)
     for matrix in (fit.task_relationship_, fit.task_correlation_):
@@ -44,7 +44,7 @@ def test_the_papers_own_penalty_collapses_and_a_warning_says_so(regression, tol)
         data.kernels, C=10.0, shrinkage=0, min_rank=1, tol=tol
     )
     with pytest.warns(CollapseWarning, match=r"all 6 tasks use the same mix of kernels.* Try min_rank=2") as caught:
-        model.fit(data.X, data.y, tasks=data.tasks)
+        model.fit(data.data, data.target, tasks=data.tasks)
     assert caught[0].filename == __file__
     assert abs(model.effective_rank_ - 1) <= 1e-3
     shares = model.kernel_weights_ / model.kernel_weights_.sum(axis=1, keepdims=True)

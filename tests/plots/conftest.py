@@ -23,7 +23,7 @@ def data():
 @pytest.fixture(scope="package")
 def model(data):
     """Six tasks in two groups that use different kernels."""
-    return MKMTRLRegressor(data.kernels, C=10.0, min_rank=2.0).fit(data.X, data.y, tasks=data.tasks)
+    return MKMTRLRegressor(data.kernels, C=10.0, min_rank=2.0).fit(data.data, data.target, tasks=data.tasks)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from kernelkin.plots import PartSharesDisplay
 
 @pytest.fixture(scope="module")
 def coupled(data):
-    return MKMTRLRegressor(data.kernels, C=10.0, couplings="common").fit(data.X, data.y, tasks=data.tasks)
+    return MKMTRLRegressor(data.kernels, C=10.0, couplings="common").fit(data.data, data.target, tasks=data.tasks)
 
 
 def test_the_bars_of_a_task_are_its_shares_and_fill_the_width(coupled):

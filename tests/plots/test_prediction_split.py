@@ -10,8 +10,8 @@ from kernelkin.plots.prediction_split import SHOWN
 
 def test_the_bars_lead_from_zero_to_the_prediction(model, data):
     task = data.tasks_test[5]
-    display = PredictionSplitDisplay.from_estimator(model, data.X_test[5:], task=task)
-    prediction = model.predict(data.X_test[5:6], tasks=[task])[0]
+    display = PredictionSplitDisplay.from_estimator(model, data.data_test[5:], task=task)
+    prediction = model.predict(data.data_test[5:6], tasks=[task])[0]
     *steps, total = display.bars_
     assert_allclose(total.get_width(), prediction)
     assert total.get_x() == 0
@@ -21,9 +21,9 @@ def test_the_bars_lead_from_zero_to_the_prediction(model, data):
 
 
 def test_each_bar_has_its_kernel_and_its_part(model, data):
-    display = PredictionSplitDisplay.from_estimator(model, data.X_test, task=data.tasks_test[0])
+    display = PredictionSplitDisplay.from_estimator(model, data.data_test, task=data.tasks_test[0])
     labels = [label.get_text() for label in display.ax_.get_yticklabels()]
-    split = model.predict(data.X_test[:1], tasks=data.tasks_test[:1], split=True)
+    split = model.predict(data.data_test[:1], tasks=data.tasks_test[:1], split=True)
     parts = dict(zip(split.kernels.tolist(), split.parts[0], strict=True), intercept=split.intercept[0])
     assert labels[0] == "intercept"
     assert labels[-1] == "total"
@@ -77,6 +77,6 @@ def test_the_task_of_a_row_may_come_from_its_column():
 
 def test_errors(model, data):
     with pytest.raises(ValueError, match="unknown task 'school'; this model knows 'task00'"):
-        PredictionSplitDisplay.from_estimator(model, data.X_test, task="school")
+        PredictionSplitDisplay.from_estimator(model, data.data_test, task="school")
     with pytest.raises(ValueError, match="for 2 kernels"):
         PredictionSplitDisplay([1.0], ["a", "b"])

@@ -8,8 +8,8 @@ from kernelkin.plots import TaskScoresDisplay
 
 
 def test_draws_what_score_tasks_says_of_each_model(model, data):
-    average = AverageRegressor(data.kernels, C=10.0).fit(data.X, data.y, tasks=data.tasks)
-    test = data.X_test, data.y_test
+    average = AverageRegressor(data.kernels, C=10.0).fit(data.data, data.target, tasks=data.tasks)
+    test = data.data_test, data.target_test
     display = TaskScoresDisplay.from_estimator(model, *test, tasks=data.tasks_test, baselines={"average": average})
     labels = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert sorted(labels) == data.task_names.tolist()

@@ -24,10 +24,11 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
 
-from kernelkin import MKMTRLRegressor, cli, experiments, linear_kernels
+from kernelkin import MKMTRLRegressor, cli, linear_kernels
 from kernelkin.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 
 KERNELS = linear_kernels(per_feature=True)
@@ -35,10 +36,12 @@ GRID = {"mu": [0.1, 1.0, 10.0], "shrinkage": [0.1, 1.0], "min_rank": [1.0, 2.0]}
 
 
 def reproduce(folder: str) -> str:
-    from experiments import toy
+    import experiments
+    import toy_experiment as toy
+    from experiments.__main__ import main
 
     experiments.find_protocol = lambda name: toy.PROTOCOL
-    return said(["reproduce", "stock", "--runs", "2", "--output", folder]).replace(folder, "")
+    return said(["stock", "--runs", "2", "--output", folder], main).replace(folder, "")
 
 
 def compare(folder: str) -> str:
@@ -80,9 +83,9 @@ def search(model, X: np.ndarray, y: np.ndarray, tasks: np.ndarray) -> str:
     return json.dumps([model.best_params_, scores, [w.hex() for w in model.kernel_weights_.ravel().tolist()]])
 
 
-def said(argv: list[str]) -> str:
+def said(argv: list[str], main=cli.main) -> str:
     with redirect_stdout(io.StringIO()) as out:
-        assert cli.main(argv) == 0
+        assert main(argv) == 0
     return out.getvalue()
 
 

@@ -14,8 +14,8 @@ def problem(name, wide):
     """Four tasks of 40 rows on ten features: machines of several blocks, and sums long enough to show their order."""
     made = make_related_tasks(n_tasks=4, n_samples=40, regression=name not in CLASSIFIERS, random_state=0)
     if not wide and name not in WIDE:
-        return Data(made.X, made.y, made.tasks)
-    first = made.X[made.tasks == made.tasks[0]]
+        return Data(made.data, made.target, made.tasks)
+    first = made.data[made.tasks == made.tasks[0]]
     targets = np.column_stack([np.roll(first[:, t], 1) + first[:, t] for t in range(4)])
     return Data(first, targets > 0 if name in CLASSIFIERS else targets)
 

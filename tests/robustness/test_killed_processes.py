@@ -1,4 +1,4 @@
-"""`reproduce` in several processes, the first killed at several moments: the others end, and leave nothing behind."""
+"""An experiment in several processes, the first killed at several moments: the others end, and leave nothing behind."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import toy
+import toy_experiment as toy
 
 PROGRAM = Path(__file__).with_name("toy_program.py")
 RUNS, KILLS = 2, 2
@@ -21,7 +21,7 @@ LONGEST = 60.0
 
 
 def start(folder, jobs):
-    argv = [sys.executable, str(PROGRAM), "reproduce", "stock", "--runs", str(RUNS), "--jobs", str(jobs)]
+    argv = [sys.executable, str(PROGRAM), "stock", "--runs", str(RUNS), "--jobs", str(jobs)]
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen([*argv, "--output", str(folder)], env=one_thread, **pipes)
@@ -109,7 +109,7 @@ def test_a_worker_that_is_killed_ends_all_in_one_line(killed):
     folder, outcomes = killed
     code, said = kill_a_worker(folder, 2)
     assert code == 1
-    assert said.startswith("kernelkin: error: a process was killed from outside") and "goes on from there" in said
+    assert said.startswith("python -m experiments: error: a process was killed") and "continues from there" in said
     assert len(content(folder)) > len(outcomes[-1][1])
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import toy
+import toy_experiment as toy
+from experiments import engine
+from experiments.store import Store
 from kernelkin import MKMTRLRegressor, cli, linear_kernels, save_model
-from kernelkin.experiments import engine
-from kernelkin.experiments.store import Store
 from kernelkin.model_selection import MultiTaskCV
 from kernelkin.storage import Folder, check_writable, open_whole, write_whole
 
@@ -63,7 +63,6 @@ COMMANDS = {
     "predict": lambda folder, out: ["predict", f"{folder}/m.skops", f"{folder}/t.csv", "-o", f"{out}/p.csv"],
     "report": lambda folder, out: ["report", f"{folder}/m.skops", "-o", f"{out}/r.html"],
     "compare": lambda folder, out: ["compare", *fit_arguments(folder / "t.csv"), "--cache", f"{out}/cache"],
-    "reproduce": lambda folder, out: ["reproduce", "stock", "--output", f"{out}/results"],
     "demo": lambda folder, out: ["demo", "-o", f"{out}/demo"],
 }
 
@@ -76,13 +75,11 @@ def begun(*arguments, **more):
 def no_work(monkeypatch):
     for place in (
         "commands.training.Recipe.fit",
-        "experiments.engine.run_unit",
         "report.render_report",
         "persistence.SavedModel.predict",
         "demo.load_views",
     ):
         monkeypatch.setattr(f"kernelkin.{place}", begun)
-    monkeypatch.setattr("kernelkin.experiments.find_protocol", lambda name: toy.PROTOCOL)
 
 
 def assert_one_line(capsys, *words):

@@ -1,14 +1,16 @@
-"""`kernelkin` with the toy as its only experiment: a program, so that the processes it starts know the toy too."""
+"""`python -m experiments` with the toy as its only experiment; a program, so that its workers know it too."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from experiments import toy
-from kernelkin import cli, experiments
+import experiments
+import toy_experiment as toy
+from experiments.__main__ import main
 
 experiments.find_protocol = lambda name: toy.PROTOCOL
 
 if __name__ == "__main__":
-    sys.exit(cli.main(sys.argv[1:]))
+    sys.exit(main())

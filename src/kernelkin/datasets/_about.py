@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-STOCK = {
+from typing import Any
+
+STOCK: dict[str, Any] = {
     "DESCR": (
         "Weekly log returns of nine large companies in 2004. Each task predicts the return of one company from the "
         "returns of all nine in the week before. 25 weeks of the first half of the year train, 25 of the second half "
@@ -15,7 +17,7 @@ STOCK = {
     ),
 }
 
-LANDMINE = {
+LANDMINE: dict[str, Any] = {
     "DESCR": (
         "Landmine or clutter from nine features of radar images, in 29 fields: four moments, three correlations, an "
         "energy ratio and a spatial variance. (The file has no names; these are in the order in which the papers list "
@@ -27,7 +29,7 @@ LANDMINE = {
     ),
 }
 
-SARCOS = {
+SARCOS: dict[str, Any] = {
     "DESCR": (
         "Inverse dynamics of a SARCOS arm with seven degrees of freedom: seven joint positions, velocities and "
         "accelerations predict seven joint torques. These are the 4,449 rows of the test file, on the raw scale."
@@ -39,7 +41,7 @@ SARCOS = {
     ),
 }
 
-SCHOOL = {
+SCHOOL: dict[str, Any] = {
     "DESCR": (
         "Exam scores of 15,362 pupils of 139 schools of the Inner London Education Authority, 1985 to 1987. The year, "
         "the gender, verbal reasoning band and ethnic group of the pupil, and the gender and denomination of the "
@@ -52,7 +54,7 @@ SCHOOL = {
     ),
 }
 
-MFEAT = {
+MFEAT: dict[str, Any] = {
     "DESCR": (
         "2,000 handwritten digits from Dutch utility maps, 200 of each, in six views: 76 Fourier coefficients (fou), "
         "216 profile correlations (fac), 64 Karhunen-Loeve coefficients (kar), 240 pixel averages (pix), 47 Zernike "

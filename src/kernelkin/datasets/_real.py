@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.utils import Bunch
 
 from kernelkin.datasets import _about, _registry
+from kernelkin.datasets._bunch import Rows, make_bunch
 from kernelkin.datasets._fetch import fetch
 
 DataHome = str | os.PathLike[str] | None
@@ -43,41 +43,49 @@ SCHOOL_FEATURES = [
 ]
 
 
-def load_stock(*, data_home: DataHome = None) -> Bunch:
+def load_stock(*, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Load the weekly log returns of nine stocks in 2004: nine regression tasks on the same rows.
 
     Parameters
     ----------
     data_home : path, optional
         Folder with the files. Default: the one that KERNELKIN_DATA names; a missing file is downloaded into a cache.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+    as_frame : bool, default=False
+        Return pandas objects instead of arrays.
 
     Returns
     -------
-    Bunch
-        ``X`` (25, 9) the returns of one week, ``y`` (25, 9) those of the next; ``X_test``, ``y_test`` the same for the
-        second half of the year; ``feature_names``, ``target_names``, ``DESCR``, ``citation``.
+    Bunch or tuple
+        ``data`` (25, 9) the returns of one week, ``target`` (25, 9) those of the next; ``data_test``, ``target_test``
+        the same for the second half of the year; ``frame`` (with ``as_frame``) features and targets side by side;
+        ``feature_names``, ``target_names``, ``DESCR``, ``citation``.
 
     Examples
     --------
     >>> from kernelkin.datasets import load_stock
     >>> data = load_stock()
-    >>> data.X.shape, data.target_names[:3]
+    >>> data.data.shape, data.target_names[:3]
     ((25, 9), ['Walmart', 'Exxon', 'GM'])
     """
     mat = _read_mat(fetch(_registry.STOCK, data_home))
     X, y, X_test, y_test = (np.ascontiguousarray(mat[key]) for key in ("X", "Y", "Xt", "Yt"))
-    return Bunch(
-        X=X,
-        y=y,
-        X_test=X_test,
-        y_test=y_test,
-        feature_names=list(STOCKS),
+    return make_bunch(
+        Rows(X, y),
+        Rows(X_test, y_test),
+        feature_names=STOCKS,
+        target_columns=[f"next {stock}" for stock in STOCKS],  # columns of a frame have different names
+        return_X_y=return_X_y,
+        as_frame=as_frame,
         target_names=list(STOCKS),
         **_about.STOCK,
     )
 
 
-def load_landmine(tasks: str = "usual", *, data_home: DataHome = None) -> Bunch:
+def load_landmine(
+    tasks: str = "usual", *, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False
+) -> Any:
     """Load the landmine fields: one binary task a field, 6% of the rows positive.
 
     Parameters
@@ -87,18 +95,23 @@ def load_landmine(tasks: str = "usual", *, data_home: DataHome = None) -> Bunch:
         the MK-MTRL paper is worded and markedly easier; "all" 1-29.
     data_home : path, optional
         Folder with the files. Default: the one that KERNELKIN_DATA names; a missing file is downloaded into a cache.
+    return_X_y : bool, default=False
+        Return ``(data, target, tasks)`` instead of a Bunch.
+    as_frame : bool, default=False
+        Return pandas objects instead of arrays.
 
     Returns
     -------
-    Bunch
-        ``X`` (n, 9), ``y`` (n,) in {0, 1} with 1 a mine, ``tasks`` (n,) labels "field01" and on, ``task_names`` (T,),
-        ``groups`` (T,) "foliated" or "desert", ``feature_names``, ``DESCR``, ``citation``.
+    Bunch or tuple
+        ``data`` (n, 9), ``target`` (n,) in {0, 1} with 1 a mine, ``tasks`` (n,) labels "field01" and on; ``frame``
+        (with ``as_frame``) all of these side by side; ``task_names`` (T,), ``groups`` (T,) "foliated" or "desert",
+        ``feature_names``, ``target_names``, ``DESCR``, ``citation``.
 
     Examples
     --------
     >>> from kernelkin.datasets import load_landmine
     >>> data = load_landmine()
-    >>> data.X.shape, len(data.task_names)
+    >>> data.data.shape, len(data.task_names)
     ((9674, 9), 19)
     """
     if tasks not in LANDMINE_TASKS:
@@ -108,108 +121,135 @@ def load_landmine(tasks: str = "usual", *, data_home: DataHome = None) -> Bunch:
     X = [mat["X"][0, field - 1] for field in fields]
     y = [mat["Y"][0, field - 1].ravel() for field in fields]
     names = np.array([f"field{field:02d}" for field in fields])
-    return Bunch(
-        X=np.ascontiguousarray(np.concatenate(X)),
-        y=np.concatenate(y).astype(np.int64),
-        tasks=np.repeat(names, [len(rows) for rows in X]),
+    rows = Rows(
+        np.ascontiguousarray(np.concatenate(X)),
+        np.concatenate(y).astype(np.int64),
+        np.repeat(names, [len(rows) for rows in X]),
+    )
+    return make_bunch(
+        rows,
+        feature_names=LANDMINE_FEATURES,
+        target_columns="mine",
+        return_X_y=return_X_y,
+        as_frame=as_frame,
+        target_names=["clutter", "mine"],
         task_names=names,
         groups=np.where(np.array(fields) <= LAST_FOLIATED_FIELD, "foliated", "desert"),
-        feature_names=list(LANDMINE_FEATURES),
         **_about.LANDMINE,
     )
 
 
-def load_sarcos(*, data_home: DataHome = None) -> Bunch:
+def load_sarcos(*, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Load the SARCOS robot arm (its test file): seven regression tasks on the same rows.
 
     Parameters
     ----------
     data_home : path, optional
         Folder with the files. Default: the one that KERNELKIN_DATA names; a missing file is downloaded into a cache.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+    as_frame : bool, default=False
+        Return pandas objects instead of arrays.
 
     Returns
     -------
-    Bunch
-        ``X`` (4449, 21), ``y`` (4449, 7), both on their raw scale; ``feature_names``, ``target_names``, ``DESCR``,
-        ``citation``.
+    Bunch or tuple
+        ``data`` (4449, 21), ``target`` (4449, 7), both on their raw scale; ``frame`` (with ``as_frame``) both side by
+        side; ``feature_names``, ``target_names``, ``DESCR``, ``citation``.
 
     Examples
     --------
     >>> from kernelkin.datasets import load_sarcos
     >>> data = load_sarcos()
-    >>> data.X.shape, data.y.shape
+    >>> data.data.shape, data.target.shape
     ((4449, 21), (4449, 7))
     """
     table = _read_mat(fetch(_registry.SARCOS, data_home))["sarcos_inv_test"]
     joints = range(1, 8)
-    return Bunch(
-        X=np.ascontiguousarray(table[:, :21]),
-        y=np.ascontiguousarray(table[:, 21:]),
+    torques = [f"torque{joint}" for joint in joints]
+    return make_bunch(
+        Rows(np.ascontiguousarray(table[:, :21]), np.ascontiguousarray(table[:, 21:])),
         feature_names=[f"{what}{joint}" for what in ("position", "velocity", "acceleration") for joint in joints],
-        target_names=[f"torque{joint}" for joint in joints],
+        target_columns=torques,
+        return_X_y=return_X_y,
+        as_frame=as_frame,
+        target_names=torques,
         **_about.SARCOS,
     )
 
 
-def load_school(split: int | None = None, *, data_home: DataHome = None) -> Bunch:
+def load_school(
+    split: int | None = None, *, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False
+) -> Any:
     """Load the exam scores of the pupils of 139 London schools: one regression task a school.
 
     Parameters
     ----------
     split : int from 1 to 10, optional
-        Also return this one of the ten published 75/25 splits.
+        Use this one of the ten published 75/25 splits; the default is all rows without a split.
     data_home : path, optional
         Folder with the files. Default: the one that KERNELKIN_DATA names; a missing file is downloaded into a cache.
+    return_X_y : bool, default=False
+        Return ``(data, target, tasks)`` instead of a Bunch.
+    as_frame : bool, default=False
+        Return pandas objects instead of arrays.
 
     Returns
     -------
-    Bunch
-        ``X`` (15362, 27) without the file's column of ones, ``y`` (15362,), ``tasks`` (15362,) labels "school001" and
-        on, ``task_names`` (139,), ``feature_names``, ``DESCR``, ``citation``; with a split ``train`` and ``test``, row
-        numbers from 0.
+    Bunch or tuple
+        ``data`` (15362, 27) without the file's column of ones, ``target`` (15362,), ``tasks`` (15362,) labels
+        "school001" and on; with a split these are its training rows, and ``data_test``, ``target_test``, ``tasks_test``
+        its test rows. ``frame`` (with ``as_frame``) features, target and tasks side by side; ``task_names`` (139,),
+        ``feature_names``, ``DESCR``, ``citation``.
 
     Examples
     --------
     >>> from kernelkin.datasets import load_school
     >>> data = load_school()
-    >>> data.X.shape, len(data.task_names)
+    >>> data.data.shape, len(data.task_names)
     ((15362, 27), 139)
     """
     if split is not None and split not in _registry.SCHOOL_SPLITS:
         raise ValueError(f"split is None or a number from 1 to 10, got {split!r}")
     mat = _read_mat(fetch(_registry.SCHOOL, data_home))
     # The file has unsigned bytes, whose differences wrap around.
-    X, y = mat["x"].T.astype(np.float64), mat["y"].ravel().astype(np.float64)
+    X, y = mat["x"].T[:, : len(SCHOOL_FEATURES)].astype(np.float64), mat["y"].ravel().astype(np.float64)
     starts = mat["task_indexes"].ravel().astype(np.intp) - 1
     names = np.array([f"school{i:03d}" for i in range(1, len(starts) + 1)])
-    bunch = Bunch(
-        X=np.ascontiguousarray(X[:, : len(SCHOOL_FEATURES)]),
-        y=y,
-        tasks=np.repeat(names, np.diff([*starts, len(y)])),
+    rows, test = Rows(np.ascontiguousarray(X), y, np.repeat(names, np.diff([*starts, len(y)]))), None
+    if split is not None:
+        numbers = _read_mat(fetch(_registry.SCHOOL_SPLITS[split], data_home))
+        rows, test = (rows.take(_row_numbers(numbers[part])) for part in ("tr", "tst"))
+    return make_bunch(
+        rows,
+        test,
+        feature_names=SCHOOL_FEATURES,
+        target_columns="score",
+        return_X_y=return_X_y,
+        as_frame=as_frame,
         task_names=names,
-        feature_names=list(SCHOOL_FEATURES),
         **_about.SCHOOL,
     )
-    if split is not None:
-        rows = _read_mat(fetch(_registry.SCHOOL_SPLITS[split], data_home))
-        bunch.update(train=_row_numbers(rows["tr"]), test=_row_numbers(rows["tst"]))
-    return bunch
 
 
-def load_mfeat(*, data_home: DataHome = None) -> Bunch:
+def load_mfeat(*, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Load the multiple-features digits: 2,000 digits seen in six views.
 
     Parameters
     ----------
     data_home : path, optional
         Folder with the files. Default: the one that KERNELKIN_DATA names; a missing file is downloaded into a cache.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+    as_frame : bool, default=False
+        Return pandas objects instead of arrays.
 
     Returns
     -------
-    Bunch
-        ``X`` (2000, 649) the views side by side, ``y`` (2000,) the digits, ``views`` the columns (a slice) of each
-        view by name, as `kernelkin.kernels.view_kernels` takes them; ``feature_names``, ``target_names``, ``DESCR``,
-        ``citation``.
+    Bunch or tuple
+        ``data`` (2000, 649) the views side by side, ``target`` (2000,) the digits; ``frame`` (with ``as_frame``) both
+        side by side; ``views`` the columns (a slice) of each view by name, as `kernelkin.kernels.view_kernels` takes
+        them; ``feature_names``, ``target_names``, ``DESCR``, ``citation``.
 
     Examples
     --------
@@ -223,11 +263,13 @@ def load_mfeat(*, data_home: DataHome = None) -> Bunch:
     }
     widths = [table.shape[1] - 1 for table in tables.values()]  # the last column is the class
     ends = np.cumsum(widths).tolist()
-    return Bunch(
-        X=np.hstack([table[:, :-1] for table in tables.values()]),
-        y=tables["fou"][:, -1].astype(np.int64),
-        views={view: slice(end - width, end) for view, width, end in zip(tables, widths, ends, strict=True)},
+    return make_bunch(
+        Rows(np.hstack([table[:, :-1] for table in tables.values()]), tables["fou"][:, -1].astype(np.int64)),
         feature_names=[f"{view}{i:03d}" for view, width in zip(tables, widths, strict=True) for i in range(width)],
+        target_columns="digit",
+        return_X_y=return_X_y,
+        as_frame=as_frame,
+        views={view: slice(end - width, end) for view, width, end in zip(tables, widths, ends, strict=True)},
         target_names=[str(digit) for digit in range(10)],
         **_about.MFEAT,
     )

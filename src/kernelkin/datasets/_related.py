@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from sklearn.utils import Bunch, check_random_state
+from typing import Any
 
+import numpy as np
+from sklearn.utils import check_random_state
+
+from kernelkin.datasets._bunch import Rows, make_bunch
 from kernelkin.kernels import fit_kernels, view_kernels
 
 JITTER = 1e-8  # Gaussian Grams are singular to rounding
@@ -29,13 +32,19 @@ def make_related_tasks(
     similarity: float = 0.9,
     test_size: int = 0,
     random_state: int | np.random.RandomState | None = None,
-) -> Bunch:
+    return_X_y: bool = False,
+    as_frame: bool = False,
+) -> Any:
     """Draw tasks for which MK-MTRL's assumption is true: kernel weights are alike within groups of tasks.
 
     Parameters
     ----------
-    n_tasks, n_groups, n_kernels : int
-        Number of tasks T, of groups of tasks, and of kernels K; ``n_groups <= min(n_tasks, n_kernels)``.
+    n_tasks : int, default=12
+        Number of tasks T.
+    n_groups : int, default=3
+        Number of groups of tasks, at most ``min(n_tasks, n_kernels)``.
+    n_kernels : int, default=6
+        Number of kernels K.
     n_samples : int, default=40
         Training rows of each task.
     n_features_per_kernel : int, default=2
@@ -53,19 +62,24 @@ def make_related_tasks(
         Held-out rows of each task.
     random_state : int, RandomState or None
         Seed.
+    return_X_y : bool, default=False
+        Return ``(data, target, tasks)`` of the training rows instead of a Bunch.
+    as_frame : bool, default=False
+        Return pandas objects instead of arrays.
 
     Returns
     -------
-    Bunch
-        ``X`` (T * n_samples, K * n_features_per_kernel), ``y``, ``tasks`` (labels "task00" and on), and ``X_test``,
-        ``y_test``, ``tasks_test`` for the held-out rows; ``task_names`` (T,), ``groups`` (T,), ``kernel_weights``
+    Bunch or tuple
+        ``data`` (T * n_samples, K * n_features_per_kernel), ``target`` and ``tasks`` (labels "task00" and on), and
+        ``data_test``, ``target_test``, ``tasks_test`` for the held-out rows; ``frame`` (with ``as_frame``) features,
+        target and tasks of the training rows side by side; ``task_names`` (T,), ``groups`` (T,), ``kernel_weights``
         (T, K) with rows that sum to one, ``kernels`` (list of K), ``feature_names``, ``DESCR``.
 
     Examples
     --------
     >>> from kernelkin.datasets import make_related_tasks
     >>> data = make_related_tasks(4, 2, 6, n_samples=20, random_state=0)
-    >>> data.X.shape, data.groups.tolist()
+    >>> data.data.shape, data.groups.tolist()
     ((80, 12), [0, 0, 1, 1])
     >>> (data.kernel_weights > 0).sum(axis=1).tolist()
     [2, 2, 2, 2]
@@ -84,14 +98,17 @@ def make_related_tasks(
     y = f + noise * rng.standard_normal(f.shape) if regression else _draw_labels(f, noise, rng)
 
     names = np.array([f"task{t:0{max(2, len(str(n_tasks - 1)))}d}" for t in range(n_tasks)])
-    return Bunch(
-        **_long(X[:, :n_samples], y[:, :n_samples], names),
-        **_long(X[:, n_samples:], y[:, n_samples:], names, suffix="_test"),
+    return make_bunch(
+        _long(X[:, :n_samples], y[:, :n_samples], names),
+        _long(X[:, n_samples:], y[:, n_samples:], names),
+        feature_names=[f"view{k}_{j}" for k in range(n_kernels) for j in range(width)],
+        target_columns="target",
+        return_X_y=return_X_y,
+        as_frame=as_frame,
         task_names=names,
         groups=groups,
         kernel_weights=weights,
         kernels=kernels,
-        feature_names=[f"view{k}_{j}" for k in range(n_kernels) for j in range(width)],
         DESCR=DESCR,
     )
 
@@ -124,14 +141,11 @@ def _draw_labels(f: np.ndarray, noise: float, rng: np.random.RandomState) -> np.
     return np.where(rng.uniform(size=f.shape) < noise, -labels, labels)
 
 
-def _long(X: np.ndarray, y: np.ndarray, names: np.ndarray, suffix: str = "") -> dict[str, np.ndarray]:
-    """X (T, n, d), y (T, n) -> the long form, one row after the other."""
+def _long(X: np.ndarray, y: np.ndarray, names: np.ndarray) -> Rows:
+    """X (T, n, d), y (T, n) -> the long form, task after task."""
     n_tasks, n_rows, n_features = X.shape
-    return {
-        f"X{suffix}": X.reshape(n_tasks * n_rows, n_features),
-        f"y{suffix}": y.reshape(n_tasks * n_rows),
-        f"tasks{suffix}": np.repeat(names, n_rows),
-    }
+    n = n_tasks * n_rows
+    return Rows(X.reshape(n, n_features), y.reshape(n), np.repeat(names, n_rows))
 
 
 def _check_numbers(

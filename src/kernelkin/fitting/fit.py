@@ -15,7 +15,7 @@ from ..engines import Each, Workers, serially
 from ..exceptions import CollapseWarning
 from ..functions import task_functions
 from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, plan_grams, raw_grams, scale_grams
-from ..kernels import FittedKernel, fit_kernels, is_precomputed, resolve_kernels
+from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
@@ -57,7 +57,11 @@ class Fit:
         Cost of errors on training rows.
     mu : float or "scale"
         Strength of the penalty; "scale": the variance of the targets within tasks.
+    parsimony : float in [0, 1]
+        How much kernels are charged for their effective dimension.
     couplings : what `read_couplings` reads
+    sharing : float in [0, 1]
+        How cheap a shared part is: 1 charges it as one task, 0 as all tasks that share it.
     unknown_tasks : {"error", "common"}
         "common" needs a coupling of all tasks.
     normalize : {"trace", "cosine", "center"} or None
@@ -80,7 +84,9 @@ class Fit:
     kernels: Any = None
     C: float = 1.0
     mu: float | str = "scale"
+    parsimony: float = 0.0
     couplings: Any = None
+    sharing: float = 1.0
     unknown_tasks: str = "error"
     normalize: str | None = "trace"
     choose_kernel: Callable[[list[str]], int] | None = None
@@ -96,11 +102,11 @@ class Fit:
 
         `kernels` are fitted already where Gram matrices are reused.
         """
-        couplings = read_couplings(self.couplings, data)
+        couplings = read_couplings(self.couplings, data, self.sharing)
         if self.unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
             raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
         if kernels is None:
-            kernels = self._fit_kernels(data)
+            kernels = self.fit_kernels(data)
         n_kernels = data.X.shape[2] if kernels is None else len(kernels)
         shape = Shape(n_kernels, data.n_tasks, len(couplings))
         penalty = self.penalty(shape)
@@ -123,14 +129,19 @@ class Fit:
             units=units,
         )
 
-    def _fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
+    def fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
         """Fit the kernels on the training rows; None where Gram matrices are precomputed."""
         if is_precomputed(self.kernels):
             return None
-        kernels = fit_kernels(resolve_kernels(self.kernels), data.X, data.feature_names, data.sample_weight)
+        kernels = read_kernels(self.kernels).fit(data)
         if self.choose_kernel is None:
             return kernels
         return [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
+
+    @property
+    def kernels_use_targets(self) -> bool:
+        """Whether kernels are fitted to targets, so that every fold needs its own."""
+        return not is_precomputed(self.kernels) and read_kernels(self.kernels).uses_targets
 
     @property
     def path_position(self) -> float:
@@ -176,7 +187,7 @@ class FitPlan:
 
     def scale(self, raw: RawGrams, overwrite: bool = False) -> tuple[Grams, KernelBank]:
         """Scale evaluated kernels by the rows of this plan."""
-        return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite)
+        return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite, self.fit.parsimony)
 
     def problem(self, grams: Grams) -> AnyProblem:
         """Put the parts together."""

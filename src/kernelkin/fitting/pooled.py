@@ -12,7 +12,7 @@ from ..data import TaskData
 from ..engines import Workers
 from ..functions import Share, TaskFunctions, make_expansion
 from ..grams.pooled import Features, PooledKernel, needs_stack, pool_kernels
-from ..kernels import FittedKernel, fit_kernels, is_precomputed, resolve_kernels
+from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine
 from ..memory import Need, memory_limit, pooled_need
 from ..penalties import Relation, SpectralNorm, effective_rank
@@ -51,7 +51,7 @@ class PooledFit:
         machines, learner = self.targets.machines(data, self.C), self.targets.learner()
         kernels = None
         if not is_precomputed(self.kernels):
-            kernels = fit_kernels(resolve_kernels(self.kernels), data.X, data.feature_names, data.sample_weight)
+            kernels = read_kernels(self.kernels).fit(data)
         plan = PooledPlan(self, data, kernels, machines, learner)
         # Where all Gram matrices must be there at once, nothing can be said of the rank before they are.
         return plan if needs_stack(kernels, self.normalize) else replace(plan, pool=plan.make_pool())

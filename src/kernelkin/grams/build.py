@@ -14,6 +14,7 @@ import numpy as np
 from ..couplings import Coupling, width
 from ..data import TaskData
 from ..kernels import FittedKernel, Scaling, check_gram, check_precomputed, evaluate, fit_scaling
+from .charges import kernel_charges
 from .collections import Grams, SharedGrams, TaskGrams
 from .coupled import CoupledGrams, FactorStack, LinkStack, PointStack
 from .lowrank import LowRankKernels
@@ -108,30 +109,44 @@ def scale_grams(
     normalize: str | None,
     couplings: Sequence[Coupling] = (),
     overwrite: bool = False,
+    parsimony: float = 0.0,
 ) -> tuple[Grams, KernelBank]:
-    """Scale raw stacks by what the rows of `data` say; in place with `overwrite`."""
+    """Scale raw stacks by the rows of `data`; in place with `overwrite`. Kernels are charged where parsimony says so."""
+    weights = _stack_weights(data)
+    scalings, stacks = [], []
+    for stack, weight in zip(raw.own, weights, strict=True):
+        scaling, scaled = fit_scaling(normalize, stack, weight, raw.names, overwrite)
+        scalings.append(scaling)
+        stacks.append(scaled)
+    charges = kernel_charges(zip(stacks, weights, strict=True), parsimony) if parsimony else np.ones(len(raw.names))
+    if parsimony:
+        scalings = [scaling.charged(charges) for scaling in scalings]
+        for scaled in stacks:
+            scaled /= charges.astype(scaled.dtype)[:, np.newaxis, np.newaxis]
+    bank = KernelBank(raw.names, raw.kernels, tuple(scalings))
     if data.form == "wide":
-        weight = np.zeros(len(data.X))
-        used = np.unique(np.concatenate(data.rows))
-        weight[used] = data.sample_weight[used]
-        scaling, scaled = fit_scaling(normalize, raw.own[0], weight, raw.names, overwrite)
-        grams: Grams = SharedGrams(GramStack(scaled), data.rows)
-        bank = KernelBank(raw.names, raw.kernels, (scaling,), scaling if couplings else None)
-        link: LinkStack = PointStack(GramStack(scaled), data.rows)
+        grams: Grams = SharedGrams(GramStack(stacks[0]), data.rows)
+        link: LinkStack = PointStack(GramStack(stacks[0]), data.rows)
+        bank = replace(bank, link_scaling=scalings[0] if couplings else None)
     else:
-        pairs = [
-            fit_scaling(normalize, stack, data.sample_weight[rows], raw.names, overwrite)
-            for stack, rows in zip(raw.own, data.rows, strict=True)
-        ]
-        grams = TaskGrams([GramStack(scaled) for _, scaled in pairs])
-        bank = KernelBank(raw.names, raw.kernels, tuple(scaling for scaling, _ in pairs))
+        grams = TaskGrams([GramStack(scaled) for scaled in stacks])
         if couplings:
-            link, link_scaling = _scale_linked(raw, data, normalize, overwrite)
+            link, link_scaling = _scale_linked(raw, data, normalize, overwrite, charges)
             bank = replace(bank, link_scaling=link_scaling)
     _check_scaled(bank)
     if couplings:
         grams = CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows])
     return grams, bank
+
+
+def _stack_weights(data: TaskData) -> list[np.ndarray]:
+    """Return the weights of the rows of each stack; on wide data rows that no task uses have none."""
+    if data.form != "wide":
+        return [data.sample_weight[rows] for rows in data.rows]
+    weight = np.zeros(len(data.X))
+    used = np.unique(np.concatenate(data.rows))
+    weight[used] = data.sample_weight[used]
+    return [weight]
 
 
 def _check_scaled(bank: KernelBank) -> None:
@@ -142,15 +157,20 @@ def _check_scaled(bank: KernelBank) -> None:
         raise ValueError(f"kernel {name!r} is constant on the training rows of every task: centred, it is zero")
 
 
-def _scale_linked(raw: RawGrams, data: TaskData, normalize: str | None, overwrite: bool) -> tuple[LinkStack, Scaling]:
+def _scale_linked(
+    raw: RawGrams, data: TaskData, normalize: str | None, overwrite: bool, charges: np.ndarray
+) -> tuple[LinkStack, Scaling]:
     """The part that coupled tasks share, over the rows of all tasks in order."""
     weight = data.sample_weight[np.concatenate(data.rows)]
     sizes = [len(rows) for rows in data.rows]
     if isinstance(raw.linked, LowRankKernels):
-        scaling, kernels = raw.linked.scaled(normalize, weight)
+        scaling, kernels = raw.linked.scaled(normalize, weight, charges)
         return FactorStack(kernels), scaling
     assert raw.linked is not None
     scaling, scaled = fit_scaling(normalize, raw.linked, weight, raw.names, overwrite)
+    if (charges != 1.0).any():
+        scaling = scaling.charged(charges)
+        scaled /= charges.astype(scaled.dtype)[:, np.newaxis, np.newaxis]
     ends = np.cumsum(sizes)
     rows = [np.arange(end - size, end) for end, size in zip(ends, sizes, strict=True)]
     return PointStack(GramStack(scaled), rows), scaling

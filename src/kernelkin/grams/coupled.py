@@ -139,8 +139,9 @@ class CoupledGrams:
         for factor, b in zip(self.factors, columns, strict=True):
             spread = factor[self._task_of_row]
             gram = self.link.combine(b, each)
-            # A common part has M = 11', and needs no product with M.
-            shared += gram if (spread == 1.0).all() and spread.shape[1] == 1 else gram * (spread @ spread.T)
+            # A common part has a constant M, and needs no product with it.
+            constant = spread.shape[1] == 1 and (spread == spread[0]).all()
+            shared += float(spread[0, 0]) ** 2 * gram if constant else gram * (spread @ spread.T)
         for task, block in enumerate(own):
             shared[self.rows(task), self.rows(task)] += block
         if self.n_machines == 1:

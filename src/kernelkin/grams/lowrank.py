@@ -88,13 +88,13 @@ class LowRankKernels:
     def take(self, rows: np.ndarray) -> LowRankKernels:
         return LowRankKernels(tuple(replace(family, factor=family.factor[rows]) for family in self.families))
 
-    def scaled(self, normalize: str | None, weight: np.ndarray) -> tuple[Scaling, LowRankKernels]:
-        """Scale by what these rows, weighted, say: by the mean diagonal, or not at all."""
+    def scaled(self, normalize: str | None, weight: np.ndarray, charges: np.ndarray) -> tuple[Scaling, LowRankKernels]:
+        """Scale by the mean diagonal of these rows, weighted, or not at all, and by the kernels' charges (K,)."""
         means = np.empty((self.n_kernels, 1))
         for family in self.families:
             means[family.kernels, 0] = family.mean_diagonal(weight / weight.sum())
         # Of these scalings the mean diagonal is all that counts: one row that has it stands for all.
-        scaling = SCALINGS[normalize].fit(means, None, np.ones(1))
+        scaling = SCALINGS[normalize].fit(means, None, np.ones(1)).charged(charges)
         families = [replace(family, scale=family.scale * scaling.factor[family.kernels]) for family in self.families]
         return scaling, LowRankKernels(tuple(families))
 

@@ -15,14 +15,27 @@ from .families import (
 from .functions import Linear, Polynomial
 from .pairwise import diagonals, evaluate, fit_kernels, pairs
 from .scaling import SCALINGS, Scaling, fit_diagonal_scaling, fit_scaling
+from .sources import (
+    AutoKernels,
+    JoinedKernels,
+    KernelSource,
+    ListedKernels,
+    RelevanceKernels,
+    read_kernels,
+)
 
 __all__ = [
     "KERNEL_FAMILIES",
     "SCALINGS",
+    "AutoKernels",
     "FittedKernel",
+    "JoinedKernels",
     "Kernel",
+    "KernelSource",
     "Linear",
+    "ListedKernels",
     "Polynomial",
+    "RelevanceKernels",
     "Scaling",
     "check_gram",
     "check_precomputed",
@@ -40,6 +53,7 @@ __all__ = [
     "pairs",
     "polynomial_kernels",
     "precomputed_names",
+    "read_kernels",
     "resolve_kernels",
     "view_kernels",
 ]

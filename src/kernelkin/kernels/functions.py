@@ -70,6 +70,21 @@ class SquaredDistance:
 
 
 @dataclass(frozen=True)
+class ScaledSquaredDistance:
+    """sum_j (s_j (x_j - z_j))^2, with a scale s_j for each column."""
+
+    scales: tuple[float, ...]
+
+    def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
+        scales = np.array(self.scales, dtype=X.dtype)
+        squared_distances(X * scales, None if Y is None else Y * scales, out)
+
+    def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
+        difference = (X - Y) * np.array(self.scales, dtype=X.dtype)
+        return np.einsum("ij,ij->i", difference, difference)
+
+
+@dataclass(frozen=True)
 class InnerProduct:
     """x'z."""
 
@@ -102,6 +117,30 @@ class Gaussian:
 
     def apply(self, values: np.ndarray, out: np.ndarray) -> None:
         np.multiply(values, -0.5 / self.bandwidth / self.bandwidth, out=out)
+        np.exp(out, out=out)
+
+
+@dataclass(frozen=True)
+class ScaledGaussian:
+    """exp(-1/2 sum_j (s_j (x_j - z_j))^2 / width^2), with a scale s_j for each column."""
+
+    scales: tuple[float, ...]
+    width: float = 1.0
+    known_psd: ClassVar[bool] = True
+
+    @property
+    def label(self) -> str:
+        return f"relevance({self.width:g})"
+
+    @property
+    def base(self) -> Base:
+        return ScaledSquaredDistance(self.scales)
+
+    def fit(self, rows: TrainingRows) -> ScaledGaussian:
+        return self
+
+    def apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        np.multiply(values, -0.5 / self.width**2, out=out)
         np.exp(out, out=out)
 
 

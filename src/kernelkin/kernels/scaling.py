@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -65,6 +65,10 @@ class Scaling:
         """The scaling for values at some of the training rows, by position; all of them if `needs_all_rows`."""
         return self
 
+    def charged(self, charges: np.ndarray) -> Scaling:
+        """The scaling that also divides every kernel by its charge (K,)."""
+        return replace(self, factor=self.factor / charges)
+
     def _shift(self, out: np.ndarray, query_diagonal: np.ndarray | None) -> None:
         """What depends on the row or the column of a value, in place."""
 
@@ -101,7 +105,8 @@ class CosineScaling(Scaling):
         out *= self.inverse_root.astype(out.dtype)[:, None, :]
 
     def apply_pairs(self, values: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        return values * (self.inverse_root[:, i] * self.inverse_root[:, j]).astype(values.dtype)
+        cosines = values * (self.inverse_root[:, i] * self.inverse_root[:, j]).astype(values.dtype)
+        return super().apply_pairs(cosines, i, j)
 
 
 @dataclass(frozen=True, eq=False)

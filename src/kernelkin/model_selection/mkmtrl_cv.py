@@ -50,7 +50,9 @@ class MKMTRLClassifierCV(BaseSearch):
         *,
         C=1.0,
         mu="scale",
+        parsimony=0.0,
         couplings=None,
+        sharing=1.0,
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -76,7 +78,9 @@ class MKMTRLClassifierCV(BaseSearch):
         self.kernels = kernels
         self.C = C
         self.mu = mu
+        self.parsimony = parsimony
         self.couplings = couplings
+        self.sharing = sharing
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -131,7 +135,9 @@ class MKMTRLRegressorCV(BaseSearch):
         *,
         C=1.0,
         mu="scale",
+        parsimony=0.0,
         couplings=None,
+        sharing=1.0,
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -158,7 +164,9 @@ class MKMTRLRegressorCV(BaseSearch):
         self.kernels = kernels
         self.C = C
         self.mu = mu
+        self.parsimony = parsimony
         self.couplings = couplings
+        self.sharing = sharing
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank

@@ -230,7 +230,7 @@ def _gram_key(params: Params) -> tuple:
 
 
 def _fold_key(job: Job) -> tuple:
-    return job.fold, identity(job.line.params, ["couplings"])
+    return job.fold, identity(job.line.params, ["couplings", "parsimony", "sharing"])
 
 
 def _same_grams(lines: Sequence[Line]) -> list[list[Line]]:

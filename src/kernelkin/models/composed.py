@@ -81,7 +81,9 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         solver=None,
         C=1.0,
         mu="scale",
+        parsimony=0.0,
         couplings=None,
+        sharing=1.0,
         normalize="trace",
         unknown_tasks="error",
         task_column=None,
@@ -98,7 +100,9 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         self.solver = solver
         self.C = C
         self.mu = mu
+        self.parsimony = parsimony
         self.couplings = couplings
+        self.sharing = sharing
         self.normalize = normalize
         self.unknown_tasks = unknown_tasks
         self.task_column = task_column
@@ -118,6 +122,8 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
             C=self.C,
             mu=self.mu,
             couplings=self.couplings,
+            sharing=self.sharing,
+            parsimony=self.parsimony,
             normalize=self.normalize,
             unknown_tasks=self.unknown_tasks,
             solver=self.solver,

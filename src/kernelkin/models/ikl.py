@@ -35,6 +35,7 @@ class IKLClassifier(MultiTaskClassifier):
         C=1.0,
         mu="scale",
         p=2.0,
+        parsimony=0.0,
         loss="hinge",
         class_weight=None,
         normalize="trace",
@@ -51,6 +52,7 @@ class IKLClassifier(MultiTaskClassifier):
         self.C = C
         self.mu = mu
         self.p = p
+        self.parsimony = parsimony
         self.loss = loss
         self.class_weight = class_weight
         self.normalize = normalize
@@ -92,6 +94,7 @@ class IKLRegressor(MultiTaskRegressor):
         C=1.0,
         mu="scale",
         p=2.0,
+        parsimony=0.0,
         loss="squared",
         epsilon=0.1,
         fit_intercept=True,
@@ -109,6 +112,7 @@ class IKLRegressor(MultiTaskRegressor):
         self.C = C
         self.mu = mu
         self.p = p
+        self.parsimony = parsimony
         self.loss = loss
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept
@@ -137,6 +141,7 @@ def _specification(model: IKLClassifier | IKLRegressor, targets: Classification 
         penalty=partial(_penalty, p=model.p),
         kernels=model.kernels,
         C=model.C,
+        parsimony=model.parsimony,
         mu=model.mu,
         normalize=model.normalize,
         solver=model.solver,

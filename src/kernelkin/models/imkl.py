@@ -37,6 +37,7 @@ class IMKLClassifier(MultiTaskClassifier):
         C=1.0,
         mu="scale",
         p=2.0,
+        parsimony=0.0,
         loss="hinge",
         class_weight=None,
         normalize="trace",
@@ -53,6 +54,7 @@ class IMKLClassifier(MultiTaskClassifier):
         self.C = C
         self.mu = mu
         self.p = p
+        self.parsimony = parsimony
         self.loss = loss
         self.class_weight = class_weight
         self.normalize = normalize
@@ -94,6 +96,7 @@ class IMKLRegressor(MultiTaskRegressor):
         C=1.0,
         mu="scale",
         p=2.0,
+        parsimony=0.0,
         loss="squared",
         epsilon=0.1,
         fit_intercept=True,
@@ -111,6 +114,7 @@ class IMKLRegressor(MultiTaskRegressor):
         self.C = C
         self.mu = mu
         self.p = p
+        self.parsimony = parsimony
         self.loss = loss
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept
@@ -139,6 +143,7 @@ def _specification(model: IMKLClassifier | IMKLRegressor, targets: Classificatio
         penalty=partial(_penalty, p=model.p),
         kernels=model.kernels,
         C=model.C,
+        parsimony=model.parsimony,
         mu=model.mu,
         normalize=model.normalize,
         solver=model.solver,

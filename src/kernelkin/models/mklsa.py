@@ -37,6 +37,7 @@ class MKLSAClassifier(MultiTaskClassifier):
         kernels=None,
         *,
         C=1.0,
+        parsimony=0.0,
         loss="hinge",
         class_weight=None,
         normalize="trace",
@@ -50,6 +51,7 @@ class MKLSAClassifier(MultiTaskClassifier):
     ):
         self.kernels = kernels
         self.C = C
+        self.parsimony = parsimony
         self.loss = loss
         self.class_weight = class_weight
         self.normalize = normalize
@@ -68,6 +70,7 @@ class MKLSAClassifier(MultiTaskClassifier):
             worst_task=True,
             kernels=self.kernels,
             C=self.C,
+            parsimony=self.parsimony,
             normalize=self.normalize,
             solver=StochasticApproximation(self.random_state),
             tol=self.tol,

@@ -45,6 +45,7 @@ class MKMTFLClassifier(MultiTaskClassifier):
         *,
         C=1.0,
         p=2.0,
+        parsimony=0.0,
         loss="hinge",
         class_weight=None,
         normalize="trace",
@@ -58,6 +59,7 @@ class MKMTFLClassifier(MultiTaskClassifier):
         self.kernels = kernels
         self.C = C
         self.p = p
+        self.parsimony = parsimony
         self.loss = loss
         self.class_weight = class_weight
         self.normalize = normalize
@@ -97,6 +99,7 @@ class MKMTFLRegressor(MultiTaskRegressor):
         *,
         C=1.0,
         p=2.0,
+        parsimony=0.0,
         loss="squared",
         epsilon=0.1,
         fit_intercept=True,
@@ -111,6 +114,7 @@ class MKMTFLRegressor(MultiTaskRegressor):
         self.kernels = kernels
         self.C = C
         self.p = p
+        self.parsimony = parsimony
         self.loss = loss
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept
@@ -136,6 +140,7 @@ def _specification(model: MKMTFLClassifier | MKMTFLRegressor, targets: Classific
         penalty=partial(_norm, p=float(model.p)),
         kernels=model.kernels,
         C=model.C,
+        parsimony=model.parsimony,
         normalize=model.normalize,
         tol=model.tol,
         max_iter=model.max_iter,

@@ -61,7 +61,9 @@ class MKMTRLClassifier(MultiTaskClassifier):
         *,
         C=1.0,
         mu="scale",
+        parsimony=0.0,
         couplings=None,
+        sharing=1.0,
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -82,7 +84,9 @@ class MKMTRLClassifier(MultiTaskClassifier):
         self.kernels = kernels
         self.C = C
         self.mu = mu
+        self.parsimony = parsimony
         self.couplings = couplings
+        self.sharing = sharing
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -130,7 +134,9 @@ class MKMTRLRegressor(MultiTaskRegressor):
         *,
         C=1.0,
         mu="scale",
+        parsimony=0.0,
         couplings=None,
+        sharing=1.0,
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -152,7 +158,9 @@ class MKMTRLRegressor(MultiTaskRegressor):
         self.kernels = kernels
         self.C = C
         self.mu = mu
+        self.parsimony = parsimony
         self.couplings = couplings
+        self.sharing = sharing
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -191,6 +199,8 @@ def _specification(model: MKMTRLClassifier | MKMTRLRegressor, targets: Classific
         C=model.C,
         mu=model.mu,
         couplings=model.couplings,
+        sharing=model.sharing,
+        parsimony=model.parsimony,
         normalize=model.normalize,
         unknown_tasks=model.unknown_tasks,
         solver=model.solver,

@@ -34,8 +34,10 @@ COUNT = [Interval(Integral, 1, None, closed="left")]
 
 PARAMETERS: dict[str, Parameter] = {
     "kernels": Parameter(
-        'None, "precomputed", or a kernel, a name, a callable, or a list of these',
+        'None, "auto", "relevance", "precomputed", dict, or a kernel, a name, a callable, or a list of these',
         "The base kernels. None: Gaussians of several widths around the median distance, and a linear kernel. "
+        '"auto": these, and Gaussians on each column and on groups of columns; a dict from names to columns does the same '
+        'with groups of your own. "relevance": Gaussians with a length scale for each column, learned from all tasks. '
         '"precomputed": X holds Gram matrices, of shape (n, n, K) in `fit` and (q, n, K) in `predict`.',
     ),
     "C": Parameter("float", "Cost of errors on training rows.", POSITIVE),
@@ -45,6 +47,18 @@ PARAMETERS: dict[str, Parameter] = {
         "the targets within tasks, so that targets in other units lead to the same fit in these units. Together with C "
         "it makes one parameter, ``mu / C**3``: it is enough to tune C.",
         [*POSITIVE, StrOptions({"scale"})],
+    ),
+    "parsimony": Parameter(
+        "float in [0, 1]",
+        "How much kernels are charged for their effective dimension, so that narrow ones, which can fit anything, do not "
+        "take too much weight: 0 charges all kernels alike, as the paper does; 1 charges in proportion.",
+        UNIT_INTERVAL,
+    ),
+    "sharing": Parameter(
+        "float in [0, 1]",
+        "How cheap the parts are that tasks share: 1 charges a shared part as one task's own, 0 as much as all tasks "
+        "that share it together.",
+        UNIT_INTERVAL,
     ),
     "couplings": Parameter(
         'None, "common", "inputs" or dict',

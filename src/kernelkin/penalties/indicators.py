@@ -63,7 +63,7 @@ class SimplexPenalty(Penalty):
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
         """0 or infinity, and zeros (K, J)."""
         first = B[:, :1]
-        allowed = bool((B == first).all() and (first >= 0).all() and abs(first.sum() - 1.0) <= _ROUNDING)
+        allowed = bool((first == B).all() and (first >= 0).all() and abs(first.sum() - 1.0) <= _ROUNDING)
         return 0.0 if allowed else np.inf, np.zeros_like(B)
 
     def bound(self, Q: Array, B: Array, mu: float) -> float:

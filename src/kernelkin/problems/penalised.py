@@ -1,6 +1,6 @@
 """Machines plus a penalty on their kernel weights.
 
-    minimise over B >= 0:   F(B) = sum of L_m(B) over machines + (mu/2) R(B)
+minimise over B >= 0:   F(B) = sum of L_m(B) over machines + (mu/2) R(B)
 """
 
 from __future__ import annotations

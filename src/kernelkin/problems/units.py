@@ -136,7 +136,9 @@ class Units:
         curvature = evaluation.curvature
         return Evaluation(
             B=np.ldexp(evaluation.B, weight),
-            duals=[self._restore_dual(dual, offset) for dual, offset in zip(evaluation.duals, self.offsets, strict=True)],
+            duals=[
+                self._restore_dual(dual, offset) for dual, offset in zip(evaluation.duals, self.offsets, strict=True)
+            ],
             Q=np.ldexp(evaluation.Q, value - weight),
             R=float(np.ldexp(evaluation.R, 2 * weight)),
             loss=math.ldexp(evaluation.loss, value),

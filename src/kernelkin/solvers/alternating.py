@@ -81,7 +81,8 @@ class Alternating(Solver):
     >>> from kernelkin.datasets import make_related_tasks
     >>> from kernelkin.solvers import Alternating
     >>> data = make_related_tasks(4, 2, 2, random_state=0)
-    >>> model = MKMTRLRegressor(data.kernels, solver=Alternating("fista")).fit(data.X, data.y, tasks=data.tasks)
+    >>> model = MKMTRLRegressor(data.kernels, solver=Alternating(step="fista"))
+    >>> model = model.fit(data.data, data.target, tasks=data.tasks)
     >>> bool(model.duality_gap_ <= 0.1 * model.objective_)
     True
     """
@@ -97,7 +98,9 @@ class Alternating(Solver):
 
     def __post_init__(self) -> None:
         if self.weight_step not in WEIGHT_STEPS:
-            raise ValueError(f"weight_step must be one of {', '.join(map(repr, WEIGHT_STEPS))}, not {self.weight_step!r}")
+            raise ValueError(
+                f"weight_step must be one of {', '.join(map(repr, WEIGHT_STEPS))}, not {self.weight_step!r}"
+            )
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> AlternatingState:
         """Given weights, or all weights equal at a scale that suits mu; the relation is the prior."""

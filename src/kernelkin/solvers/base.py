@@ -44,9 +44,7 @@ class Progress:
 
     def after(self, evaluation: Evaluation) -> Progress:
         """With one more evaluation."""
-        best = replace(
-            self, primal=min(self.primal, evaluation.primal), bound=max(self.bound, evaluation.bound)
-        )
+        best = replace(self, primal=min(self.primal, evaluation.primal), bound=max(self.bound, evaluation.bound))
         # The machines' own gaps are part of the whole gap: keep them a tenth of it, and of what is requested.
         return replace(best, accuracy=min(self.accuracy, max(0.1 * best.relative_gap, 0.1 * self.tol)))
 
@@ -133,7 +131,7 @@ class Iterate:
     >>> from kernelkin import MKMTRLRegressor
     >>> from kernelkin.datasets import make_related_tasks
     >>> data, seen = make_related_tasks(4, 2, 2, random_state=0), []
-    >>> model = MKMTRLRegressor(data.kernels, callback=seen.append).fit(data.X, data.y, tasks=data.tasks)
+    >>> model = MKMTRLRegressor(data.kernels, callback=seen.append).fit(data.data, data.target, tasks=data.tasks)
     >>> type(seen[0]).__name__, seen[-1].kernel_weights.shape, len(seen) == model.n_iter_
     ('Iterate', (4, 2), True)
     """

@@ -75,7 +75,7 @@ class Joint(Solver):
     >>> from kernelkin.datasets import make_related_tasks
     >>> from kernelkin.solvers import Joint
     >>> data = make_related_tasks(4, 2, 2, random_state=0)
-    >>> model = MKMTRLRegressor(data.kernels, solver=Joint()).fit(data.X, data.y, tasks=data.tasks)
+    >>> model = MKMTRLRegressor(data.kernels, solver=Joint()).fit(data.data, data.target, tasks=data.tasks)
     >>> bool(model.duality_gap_ <= model.tol * model.objective_)
     True
     """

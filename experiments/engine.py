@@ -1,4 +1,4 @@
-"""Runs an experiment: every (setting, run, model) is a unit of its own, stored as soon as it is done.
+"""Run an experiment: every (setting, run, model) is a unit of its own, stored as soon as it is done.
 
 Units are independent and seeded by their run, so the table is the same for any number of processes, and whether they
 ran in one go or were stopped and continued.
@@ -38,7 +38,7 @@ class Unit:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with whatever defines the unit, so that no result of another definition is taken for its own."""
+        """Changes with the definition of the unit, so that results of an older definition are not used."""
         model = self.model
         # scikit-learn shows the parameters that are not the default ones.
         parts: tuple = (self.setting, model.estimator.__repr__(N_CHAR_MAX=1_000_000), model.grid, model.n_splits)
@@ -51,7 +51,7 @@ Progress = Callable[[int, int, float, str], None]
 
 
 def list_units(protocol: Protocol, runs: int, models: Iterable[str] | None = None) -> list[Unit]:
-    """All units, run by run, so that an interrupted experiment has whole runs."""
+    """All units, run by run, so that an interrupted experiment has complete runs."""
     wanted = None if models is None else set(models)
     return [
         Unit(setting, model, run)
@@ -70,7 +70,7 @@ def run_protocol(
     n_jobs: int = 1,
     progress: Progress = lambda done, total, left, text: None,
 ) -> list[Result]:
-    """Do what is not stored yet, and return the results of all units in their order."""
+    """Run the units that are not stored yet, and return the results of all units in order."""
     store.folder.prepare()
     units = list_units(protocol, runs, models)
     known = {i: store.load(u.setting.name, u.model.name, u.run, u.fingerprint) for i, u in enumerate(units)}
@@ -94,8 +94,8 @@ def _perform(protocol: Protocol, work: list[tuple[int, Unit]], n_jobs: int) -> I
         return
     import multiprocessing
 
-    # Fresh processes: those that are forked from a process with threads may hang. Definitions do not travel (they
-    # hold functions); a worker looks its own up by name.
+    # Spawned, since processes forked from one with threads may deadlock. Protocols hold functions and cannot be
+    # pickled: a worker looks its own up by name.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_begin_worker, initargs=(os.getpid(),)) as pool:
         waiting: dict[Future, int] = {pool.submit(_run_remotely, protocol.name, _address(u)): i for i, u in work}
@@ -105,8 +105,8 @@ def _perform(protocol: Protocol, work: list[tuple[int, Unit]], n_jobs: int) -> I
                     yield waiting.pop(future), future.result()
         except BrokenProcessPool:
             raise RuntimeError(
-                "a process was killed from outside, perhaps for want of memory; what is finished is kept, and the same "
-                "command goes on from there"
+                "a process was killed, perhaps for lack of memory; finished runs are kept, and the same command "
+                "continues from there"
             ) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -126,7 +126,7 @@ def _run_remotely(protocol_name: str, address: tuple[str, str, int]) -> Result:
 
 
 def _begin_worker(parent: int) -> None:
-    """A process that does not outlive a parent that was killed."""
+    """Let this process end when its parent was killed."""
     Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
@@ -137,20 +137,20 @@ def _end_with(parent: int) -> None:
 
 
 def run_unit(protocol: Protocol, unit: Unit) -> Result:
-    """Choose parameters on the training rows, fit, and look at the test rows once."""
+    """Choose parameters on the training rows, fit, and score on the test rows."""
     split = protocol.split(unit.setting, unit.run)
-    # One thread, also where there is one process: more of them round differently.
+    # One thread, also where there is one process: results of several threads differ in the last bits.
     with _counted_warnings() as counts, threadpool_limits(1):
-        # Processor time: what else the machine does is no part of the result.
+        # Processor time, which other work on the machine changes least.
         began = time.process_time()
         fitted, chosen = fit_best(unit.model, split, protocol.metric, seed=unit.run)
         seconds = time.process_time() - began
-        guess = predict(fitted, protocol.metric, split.X_test, split.tasks_test)
+        predicted = predict(fitted, protocol.metric, split.X_test, split.tasks_test)
     return Result(
         setting=unit.setting.name,
         model=unit.model.name,
         run=unit.run,
-        scores=score_by_task(protocol.metric, split.y_test, guess, split.tasks_test, split),
+        scores=score_by_task(protocol.metric, split.y_test, predicted, split.tasks_test, split.task_names),
         seconds=seconds,
         chosen=chosen,
         warnings=dict(counts),
@@ -171,7 +171,7 @@ def _relative_gap(fitted: Any) -> float | None:
 
 @contextmanager
 def _counted_warnings() -> Iterator[Counter[str]]:
-    """Warnings are part of the result (a collapse, a solver that stopped early), not of the terminal."""
+    """Count warnings (a collapse, a solver that stopped early) instead of printing them: they belong to the result."""
     counts: Counter[str] = Counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -180,7 +180,7 @@ def _counted_warnings() -> Iterator[Counter[str]]:
 
 
 class _Clock:
-    """Time left, from how long each model took so far and from the pace of this run."""
+    """Estimated time left, from what each model took so far and from the pace of this run."""
 
     def __init__(self, units: list[Unit], stored: Iterable[int]) -> None:
         self.units, self.stored = units, set(stored)

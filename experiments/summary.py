@@ -1,4 +1,4 @@
-"""From results to what a table says: means, standard errors, the best model and those that are as good."""
+"""From results to the cells of a table: means, standard errors, the best model and those that are as good."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import sem, ttest_rel
 
 from .protocol import Protocol
 from .store import Result
@@ -60,11 +61,8 @@ def summarise_tasks(protocol: Protocol, results: Sequence[Result]) -> dict[tuple
 
 
 def _cell(values: Sequence[float], seconds: float, bold: bool) -> Cell:
-    return Cell(float(np.mean(values)), standard_error(values), len(values), seconds, bold)
-
-
-def standard_error(values: Sequence[float]) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+    error = float(sem(values)) if len(values) > 1 else float("nan")
+    return Cell(float(np.mean(values)), error, len(values), seconds, bold)
 
 
 def comparable(scores: Mapping[str, Runs], larger_is_better: bool) -> set[str]:
@@ -77,12 +75,12 @@ def comparable(scores: Mapping[str, Runs], larger_is_better: bool) -> set[str]:
 
 
 def differ(first: Runs, second: Runs) -> bool:
-    """Whether the paired t-test tells the runs that both have apart. Without two such runs there is no test, and only
-    equal scores do not differ."""
+    """Whether a paired t-test on the runs that both have is significant.
+
+    With fewer than two such runs there is no test: all scores differ that are not equal.
+    """
     shared = sorted(first.keys() & second.keys())
     a, b = (np.array([runs[run] for run in shared]) for runs in (first, second))
     if len(shared) < 2 or np.ptp(a - b) == 0:
         return not np.allclose(a, b, rtol=1e-12, atol=0)
-    from scipy.stats import ttest_rel
-
     return bool(ttest_rel(a, b).pvalue <= SIGNIFICANCE)

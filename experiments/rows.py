@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..registry import models
+from kernelkin import models
+
 from .protocol import Model
 
 PUBLISHED, OPTIMUM, OURS = "MK-MTRL (paper)", "MK-MTRL (optimum)", "kernelkin"

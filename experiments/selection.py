@@ -6,7 +6,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from ..model_selection import MultiTaskCV
+from kernelkin.model_selection import MultiTaskCV
+
 from .protocol import Metric, Model, Split
 
 

@@ -1,4 +1,4 @@
-"""The files an experiment leaves: a page in Markdown, CSV, JSON, and the figure where the paper has one."""
+"""The files of an experiment: a page in Markdown, CSV, JSON, and the figure where the paper has one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 
-from .. import __version__
-from ..storage import write_whole
+from kernelkin import __version__
+from kernelkin.storage import Folder
+
 from .figures import draw_sizes
 from .protocol import Protocol
 from .store import Result
@@ -20,20 +20,23 @@ from .summary import Cell, summarise, summarise_tasks
 from .tables import main_table, show, task_table, time_table, to_csv
 
 
-def write_report(protocol: Protocol, results: Sequence[Result], folder: Path, command: str) -> None:
+def write_report(protocol: Protocol, results: Sequence[Result], folder: Folder, command: str) -> None:
     """Write all files of one experiment into a folder."""
     cells = summarise(protocol, results)
-    write_whole(folder / "results.csv", to_csv(protocol, cells))
-    write_whole(folder / "results.json", json.dumps([asdict(result) for result in results], indent=0, default=str))
-    sizes = [setting.size for setting in protocol.settings]
-    drawn = not protocol.metric.larger_is_better and len(set(sizes)) > 2
-    if drawn:
-        draw_sizes(protocol, cells, folder / "figure.png")
-    write_whole(folder / "README.md", page(protocol, results, command, figure=drawn))
+    folder.write("results.csv", to_csv(protocol, cells))
+    folder.write("results.json", json.dumps([asdict(result) for result in results], indent=0, default=str))
+    if has_figure(protocol):
+        folder.write("figure.png", draw_sizes(protocol, cells))
+    folder.write("README.md", page(protocol, results, origin(protocol, results, command)))
 
 
-def page(protocol: Protocol, results: Sequence[Result], command: str, figure: bool = False) -> str:
-    """The page in Markdown."""
+def has_figure(protocol: Protocol) -> bool:
+    """Whether an error is measured at enough sizes to draw it against them."""
+    return not protocol.metric.larger_is_better and len({setting.size for setting in protocol.settings}) > 2
+
+
+def page(protocol: Protocol, results: Sequence[Result], made: str) -> str:
+    """The page in Markdown; `made` is its paragraph on how the results were made."""
     cells = summarise(protocol, results)
     kind = "the more the better" if protocol.metric.larger_is_better else "the less the better"
     parts = [
@@ -44,13 +47,13 @@ def page(protocol: Protocol, results: Sequence[Result], command: str, figure: bo
         *verdicts(protocol, cells),
         protocol.remarks,
     ]
-    if figure:
+    if has_figure(protocol):
         parts.append(f"![{protocol.metric.name} against training rows](figure.png)")
     if protocol.task_setting is not None and any(result.setting == protocol.task_setting for result in results):
         tasks = task_table(protocol, summarise_tasks(protocol, results)).markdown()
         parts += [f"## Each task ({protocol.task_setting})", tasks]
     parts += ["## Run times", "Processor time of cross-validation and fit.", time_table(protocol, cells).markdown()]
-    parts += ["## How it was made", how(protocol, results, command), *_solver_notes(results)]
+    parts += ["## How it was made", made, *_solver_notes(results)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -66,27 +69,28 @@ def verdicts(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> list[
             verdict = "met" if better(cell.mean, goal.value) else f"missed by {abs(cell.mean - goal.value):.4f}"
             lines.append(f"- {goal.setting}: goal {goal.value:g} ({goal.source}), {ours} {cell.mean:.4f}: {verdict}.")
     for setting in protocol.settings:
-        mine = cells.get((setting.name, ours or ""))
-        if mine is None or not protocol.goals:
+        own = cells.get((setting.name, ours or ""))
+        if own is None or not protocol.goals:
             continue
         beaten_by = [
             f"{name} ({show(cells[setting.name, name], protocol.metric)})"
             for name, model in models.items()
             if model.role not in ("ours", "variant") and (setting.name, name) in cells
-            if _ahead(cells[setting.name, name], mine, protocol.metric.larger_is_better)
+            if _ahead(cells[setting.name, name], own, protocol.metric.larger_is_better)
         ]
         if beaten_by:
             lines.append(f"- {setting.name}: more than a standard error better than {ours}: {', '.join(beaten_by)}.")
     return ["\n".join(lines)] if lines else []
 
 
-def _ahead(other: Cell, mine: Cell, larger_is_better: bool) -> bool:
-    lead = other.mean - mine.mean if larger_is_better else mine.mean - other.mean
-    error = mine.error if mine.runs > 1 else 0.0
+def _ahead(other: Cell, own: Cell, larger_is_better: bool) -> bool:
+    lead = other.mean - own.mean if larger_is_better else own.mean - other.mean
+    error = own.error if own.runs > 1 else 0.0
     return lead > max(error, 1e-12)
 
 
-def how(protocol: Protocol, results: Sequence[Result], command: str) -> str:
+def origin(protocol: Protocol, results: Sequence[Result], command: str) -> str:
+    """Command, version, date, number of runs, processor time and machine."""
     runs = Counter((result.setting, result.model) for result in results)
     fewest, most = min(runs.values()), max(runs.values())
     counted = f"{most} runs" if fewest == most else f"{fewest} to {most} runs"

@@ -8,9 +8,18 @@ from functools import cache
 import numpy as np
 from sklearn.utils import Bunch
 
-from .. import MKMTRLRegressor, gaussian_kernels, linear_kernels, polynomial_kernels
-from ..baselines import MeanRegressor, MTFLRegressor, MTRLRegressor, STLRegressor
-from ..datasets import load_school
+from kernelkin import (
+    MeanRegressor,
+    MKMTRLRegressor,
+    MTFLRegressor,
+    MTRLRegressor,
+    STLRegressor,
+    gaussian_kernels,
+    linear_kernels,
+    polynomial_kernels,
+)
+from kernelkin.datasets import load_school
+
 from .metrics import EXPLAINED
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 from .rows import OURS, PUBLISHED, paper_rows
@@ -42,13 +51,13 @@ def split(setting: Setting, run: int) -> Split:
     """
     data = _data()
     rng = np.random.default_rng([run, 60])
-    train = np.zeros(len(data.y), dtype=bool)
+    train = np.zeros(len(data.target), dtype=bool)
     for task in data.task_names:
         rows = rng.permutation(np.flatnonzero(data.tasks == task))
         train[rows[: round(0.6 * len(rows))]] = True
-    X = (data.X - data.X[train].mean(axis=0)) / data.X[train].std(axis=0)
+    X = (data.data - data.data[train].mean(axis=0)) / data.data[train].std(axis=0)
     X = X.astype(np.float32 if setting == MANY else np.float64)
-    y = (data.y - data.y[train].mean()) / data.y[train].std()
+    y = (data.target - data.target[train].mean()) / data.target[train].std()
     names = data.task_names.tolist()
     return Split(X[train], y[train], X[~train], y[~train], data.tasks[train], data.tasks[~train], names)
 

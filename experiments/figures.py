@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from io import BytesIO
 from typing import Any
 
-from ..storage import open_whole
 from .protocol import Protocol
 from .summary import Cell
 
-# Lines are told apart by these also in grey.
+# Distinguish the lines where colours are not visible.
 _MARKERS = "ovs^D<P>X*hp"
 
 
-def draw_sizes(protocol: Protocol, cells: Mapping[tuple[str, str], Cell], path: Path) -> None:
-    """Draw one line for each model, with standard errors, into a PNG."""
+def draw_sizes(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> bytes:
+    """A PNG with one line for each model and its standard errors."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -38,5 +37,6 @@ def draw_sizes(protocol: Protocol, cells: Mapping[tuple[str, str], Cell], path: 
     axes.set_xticks(sizes_shown, [str(size) for size in sizes_shown])
     axes.minorticks_off()
     axes.legend(fontsize=7, ncols=2)
-    with open_whole(path) as file:
-        figure.savefig(file, format="png", dpi=150)
+    png = BytesIO()
+    figure.savefig(png, format="png", dpi=150)
+    return png.getvalue()

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import MKMTRLRegressor, gaussian_kernels, linear_kernels
-from ..baselines import (
+from kernelkin import (
     FESRegressor,
     LassoRegressor,
     MeanRegressor,
+    MKMTRLRegressor,
     MRCERegressor,
     MTFLRegressor,
     MTRLRegressor,
     OLSRegressor,
     STLRegressor,
+    gaussian_kernels,
+    linear_kernels,
 )
-from ..datasets import load_stock
+from kernelkin.datasets import load_stock
+
 from .metrics import MSE1000
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 from .rows import OURS, PUBLISHED, paper_rows
@@ -28,9 +31,9 @@ SINGLE = [*gaussian_kernels((0.5, 1.0, 2.0)), *linear_kernels()]
 def split(setting: Setting, run: int) -> Split:
     """The one split there is; runs differ in the folds of the cross-validation."""
     data = load_stock()
-    mean, spread = data.X.mean(axis=0), data.X.std(axis=0, ddof=1)
-    X, X_test = (data.X - mean) / spread, (data.X_test - mean) / spread
-    return Split(X, data.y, X_test, data.y_test, task_names=data.target_names)
+    mean, spread = data.data.mean(axis=0), data.data.std(axis=0, ddof=1)
+    X, X_test = (data.data - mean) / spread, (data.data_test - mean) / spread
+    return Split(X, data.target, X_test, data.target_test, task_names=data.target_names)
 
 
 def models(setting: Setting) -> list[Model]:

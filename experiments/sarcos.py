@@ -8,9 +8,18 @@ from functools import cache
 import numpy as np
 from sklearn.utils import Bunch
 
-from .. import MKMTRLRegressor, gaussian_kernels, linear_kernels
-from ..baselines import AverageRegressor, MeanRegressor, MTFLRegressor, MTRLRegressor, STLRegressor
-from ..datasets import load_sarcos
+from kernelkin import (
+    AverageRegressor,
+    MeanRegressor,
+    MKMTRLRegressor,
+    MTFLRegressor,
+    MTRLRegressor,
+    STLRegressor,
+    gaussian_kernels,
+    linear_kernels,
+)
+from kernelkin.datasets import load_sarcos
+
 from .metrics import NMSE
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 from .rows import OURS, PUBLISHED, paper_rows
@@ -34,8 +43,8 @@ def _data() -> Bunch:
 def split(setting: Setting, run: int) -> Split:
     """2,000 rows at random, the first `size` of them for training; standardised by these, targets too."""
     data = _data()
-    rows = np.random.default_rng([run, 7]).permutation(len(data.X))[:ROWS]
-    X, y = data.X[rows], data.y[rows]
+    rows = np.random.default_rng([run, 7]).permutation(len(data.data))[:ROWS]
+    X, y = data.data[rows], data.target[rows]
     train, test = slice(0, setting.size), slice(setting.size, None)
     X = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
     y = (y - y[train].mean(axis=0)) / y[train].std(axis=0)

@@ -8,9 +8,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from .. import MKMTRLClassifier, gaussian_kernels, linear_kernels, polynomial_kernels
-from ..baselines import MTFLClassifier, MTRLClassifier, STLClassifier
-from ..datasets import load_landmine
+from kernelkin import (
+    MKMTRLClassifier,
+    MTFLClassifier,
+    MTRLClassifier,
+    STLClassifier,
+    gaussian_kernels,
+    linear_kernels,
+    polynomial_kernels,
+)
+from kernelkin.datasets import load_landmine
+
 from .metrics import AUC
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 from .rows import OURS, PUBLISHED, paper_rows
@@ -34,14 +42,16 @@ def split(setting: Setting, run: int) -> Split:
     """`size` rows of each field, classes in proportion and two mines at least, standardised by all training rows."""
     data = _data(setting.variant)
     rng = np.random.default_rng([run, setting.size])
-    train = np.zeros(len(data.y), dtype=bool)
+    train = np.zeros(len(data.target), dtype=bool)
     for task in data.task_names:
-        mines, clutter = (rng.permutation(np.flatnonzero((data.tasks == task) & (data.y == c))) for c in (1, 0))
+        mines, clutter = (rng.permutation(np.flatnonzero((data.tasks == task) & (data.target == c))) for c in (1, 0))
         n_mines = max(2, round(setting.size * len(mines) / (len(mines) + len(clutter))))
         train[mines[:n_mines]] = train[clutter[: setting.size - n_mines]] = True
-    X = (data.X - data.X[train].mean(axis=0)) / data.X[train].std(axis=0)
+    X = (data.data - data.data[train].mean(axis=0)) / data.data[train].std(axis=0)
     names = data.task_names.tolist()
-    return Split(X[train], data.y[train], X[~train], data.y[~train], data.tasks[train], data.tasks[~train], names)
+    return Split(
+        X[train], data.target[train], X[~train], data.target[~train], data.tasks[train], data.tasks[~train], names
+    )
 
 
 def models(setting: Setting) -> list[Model]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelkin import AverageRegressor, MKMTRLRegressor, linear_kernels
-from kernelkin import MeanRegressor
-from kernelkin.experiments.metrics import NMSE
-from kernelkin.experiments.protocol import Goal, Model, Protocol, Setting, Split
+from experiments.metrics import NMSE
+from experiments.protocol import Goal, Model, Protocol, Setting, Split
+from kernelkin import AverageRegressor, MeanRegressor, MKMTRLRegressor, linear_kernels
 
 KERNELS = linear_kernels(per_feature=True)
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import gaussian_kernels, linear_kernels
-from ..baselines import MeanRegressor, MKMTFLRegressor, STLRegressor
-from ..datasets import load_stock
-from ..estimators import MKMTRLRegressor
+from kernelkin import (
+    MeanRegressor,
+    MKMTFLRegressor,
+    MKMTRLRegressor,
+    STLRegressor,
+    gaussian_kernels,
+    linear_kernels,
+)
+from kernelkin.datasets import load_stock
+
 from .authors import FrozenShares, KernelTimesItself, Thresholded, UnitNorm
 from .metrics import MSE1000
 from .protocol import Model, Protocol, Setting, Split, read_remarks
@@ -23,11 +29,11 @@ def split(setting: Setting, run: int) -> Split:
     """A column of ones before X, all standardised by the training rows (the ones become zeros), of which the first nine
     are used: the last stock is not."""
     data = load_stock()
-    X, X_test = (np.column_stack([np.ones(len(part)), part]) for part in (data.X, data.X_test))
+    X, X_test = (np.column_stack([np.ones(len(part)), part]) for part in (data.data, data.data_test))
     mean, spread = X.mean(axis=0), X.std(axis=0, ddof=1)
     spread[0] = 1.0
     X, X_test = ((part - mean) / spread for part in (X, X_test))
-    return Split(X[:, :9], data.y, X_test[:, :9], data.y_test, task_names=data.target_names)
+    return Split(X[:, :9], data.target, X_test[:, :9], data.target_test, task_names=data.target_names)
 
 
 def models(setting: Setting) -> list[Model]:

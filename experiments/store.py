@@ -8,14 +8,14 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..storage import Folder
+from kernelkin.storage import Folder
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came out of one model in one run: a score for each task, and how it came about.
+    """One model in one run: the score of each task, the parameters chosen, time, warnings and certificate.
 
-    `fingerprint` tells whether a stored result belongs to the experiment as it is defined now.
+    `fingerprint` identifies the definition of the experiment that the result belongs to.
     """
 
     setting: str
@@ -54,7 +54,7 @@ class Store:
         content = self.folder.read(self.name(setting, model, run))
         try:
             result = None if content is None else Result(**json.loads(content))
-        except (ValueError, TypeError):  # what no result was written to
+        except (ValueError, TypeError):  # damaged
             return None
         return result if result is not None and result.fingerprint == fingerprint else None
 

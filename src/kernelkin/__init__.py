@@ -1,6 +1,7 @@
 """Multi-task multiple kernel learning with a certificate of optimality."""
 
-from .kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, view_kernels
+from .auto import KinClassifier, KinRegressor
+from .kernels import Kernel, gaussian_kernels, linear_kernels, nearest_psd, polynomial_kernels, view_kernels
 from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from .models import (
     AverageClassifier,
@@ -42,6 +43,8 @@ __all__ = [
     "IMKLClassifier",
     "IMKLRegressor",
     "Kernel",
+    "KinClassifier",
+    "KinRegressor",
     "LassoRegressor",
     "MKLSAClassifier",
     "MKMTFLClassifier",
@@ -67,6 +70,7 @@ __all__ = [
     "gaussian_kernels",
     "linear_kernels",
     "load_model",
+    "nearest_psd",
     "polynomial_kernels",
     "save_model",
     "view_kernels",

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .checks import as_array, missing
-from .data import TaskData, listing
+from .data import TaskData, as_array, listing, missing
 from .kernels.embedding import input_similarity
 
 COMMON, INPUTS = "common", "inputs"

@@ -63,50 +63,22 @@ def test_zero():
         check_gram("g", np.zeros((3, 3)), known_psd=True)
 
 
-@pytest.mark.parametrize(("relative", "sound"), [(-1e-7, True), (-1e-5, False)])
-def test_indefinite_beyond_rounding(relative, sound):
-    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(10, 10)))[0]
-    G = (basis * np.r_[np.full(9, 10 / 9), relative]) @ basis.T
-    G = (G + G.T) / 2
-    if sound:
-        check_gram("g", G, known_psd=False)
-    else:
-        with pytest.raises(ValueError, match=r"kernel 'g' is not positive semi-definite .* eigenvalue -1e-05"):
-            check_gram("g", G, known_psd=False)
-    check_gram("g", G, known_psd=True)
-
-
-@pytest.mark.parametrize("G", [-np.eye(3), np.array([[0.0, 1.0], [1.0, 0.0]])])
-def test_indefinite_without_a_positive_diagonal(G):
-    with pytest.raises(ValueError, match=r"eigenvalue -1, mean of the diagonal"):
-        check_gram("g", G, known_psd=False)
-
-
-def test_rounding_of_single_precision_is_not_taken_for_indefinite():
-    X = np.random.default_rng(0).normal(size=(600, 3)).astype(np.float32) + 10
-    check_gram("g", X @ X.T, known_psd=False)
-
-
-def test_many_rows_are_thinned(monkeypatch):
-    seen = []
-    original = np.linalg.cholesky
-    monkeypatch.setattr(np.linalg, "cholesky", lambda G: seen.append(len(G)) or original(G))
-    check_gram("g", np.eye(2100, dtype=np.float32), known_psd=False)
-    assert seen == [700]
-
-
 def test_the_sigmoid_kernel_is_caught():
     X = np.random.default_rng(0).normal(size=(30, 2)) * 3
     (kernel,) = fit_kernels(resolve_kernels("sigmoid"), X)
-    with pytest.raises(ValueError, match="kernel 'sigmoid' is not positive semi-definite"):
+    with pytest.raises(
+        ValueError, match=r"^kernel 'sigmoid' is not positive semi-definite on the training rows: smallest"
+    ):
         check_gram(kernel.name, kernel(X), kernel.known_psd)
 
 
 def test_precomputed_stack(G):
     assert check_precomputed(np.stack([G, 2 * G]), "trace") == precomputed_names(2) == ["kernel 0", "kernel 1"]
-    with pytest.raises(ValueError, match="kernel 'kernel 1' is not positive semi-definite"):
-        check_precomputed(np.stack([G, -G]), "trace")
-    with pytest.raises(ValueError, match=r"normalize='cosine' needs .* precomputed"):
+    with pytest.raises(ValueError, match=r"^kernel 'kernel 1' is zero on all training rows$"):
+        check_precomputed(np.stack([G, 0 * G]), "trace")
+    with pytest.raises(
+        ValueError, match=r"^normalize='cosine' needs k\(x, x\) of the rows to predict, which precomputed"
+    ):
         check_precomputed(np.stack([G, G]), "cosine")
 
 

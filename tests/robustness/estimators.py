@@ -13,7 +13,7 @@ from kernelkin import MKMTRLClassifierCV, MKMTRLRegressor, MKMTRLRegressorCV, Mu
 
 TASKS = ("ada", "bea", "cyd")
 N = 36
-# Few rounds and candidates: what is tested is the door and the numbers that come out, not how good they are.
+# Few rounds and candidates: what is tested is what is refused and that numbers come out, not how good they are.
 QUICK = {"n_rounds": 60, "max_iter": 100, "random_state": 0, "tol": 1e-3}
 SEARCH = {"grid": {"mu": [0.1, 1.0]}, "cv": 2}
 WIDE = {estimator.__name__ for model in all_models() if model.needs_wide for estimator in model.estimators}
@@ -75,8 +75,3 @@ def fitted(name: str) -> Any:
 def values(model: Any, X: Any, tasks: Any = None) -> np.ndarray:
     """The numbers behind the predictions."""
     return model.decision_function(X, tasks=tasks) if is_classifier(model) else model.predict(X, tasks=tasks)
-
-
-def pairs(table: dict[str, Any], among: Callable[[Any], set[str]]) -> list[tuple[str, str]]:
-    """(entry of a table, estimator that it concerns), for a test of all of them."""
-    return [(key, name) for key, entry in table.items() for name in ESTIMATORS if name in among(entry)]

@@ -8,6 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
+from kernelkin.kernels import check_gram
 from kernelkin.penalties import RelationPenalty
 
 T, N_TASK = 3, 8
@@ -67,7 +68,9 @@ def exact_primal(model, grams, loss, C, mu):
     total = np.longdouble(0.5) * mu * RelationPenalty(T, None, SHRINKAGE, 1.0).value(model.kernel_weights_.T)
     for t in range(T):
         rows = np.flatnonzero(np.equal(TASKS, t))
-        G = grams[np.ix_(rows, rows)].astype(np.longdouble) @ model.kernel_weights_[t].astype(np.longdouble)
+        # The problem is that of the nearest positive semi-definite Grams: without them it has no convex dual.
+        sound = [check_gram("any", G, known_psd=False) for G in np.moveaxis(grams[np.ix_(rows, rows)], 2, 0)]
+        G = np.stack(sound, axis=2).astype(np.longdouble) @ model.kernel_weights_[t].astype(np.longdouble)
         a = model.dual_coef_[t][:, 0].astype(np.longdouble)
         f = G @ a
         residual = y[rows] - f - model.intercept_[t]

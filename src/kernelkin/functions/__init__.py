@@ -1,7 +1,16 @@
 """What a fit leaves behind: the functions of all tasks, without any training Gram matrix."""
 
+from .combined import CombinedFunctions
 from .expansion import Expansion, make_expansion
 from .linear import LinearFunctions
 from .tasks import Share, TaskFunctions, task_functions
 
-__all__ = ["Expansion", "LinearFunctions", "Share", "TaskFunctions", "make_expansion", "task_functions"]
+__all__ = [
+    "CombinedFunctions",
+    "Expansion",
+    "LinearFunctions",
+    "Share",
+    "TaskFunctions",
+    "make_expansion",
+    "task_functions",
+]

@@ -13,7 +13,16 @@ import numpy as np
 
 from ..couplings import Coupling, width
 from ..data import TaskData
-from ..kernels import FittedKernel, Scaling, check_gram, check_precomputed, evaluate, fit_scaling
+from ..kernels import (
+    FittedKernel,
+    Scaling,
+    check_gram,
+    check_precomputed,
+    evaluate,
+    fit_scaling,
+    precomputed_names,
+    project_stack,
+)
 from .charges import kernel_charges
 from .collections import Grams, SharedGrams, TaskGrams
 from .coupled import CoupledGrams, FactorStack, LinkStack, PointStack
@@ -111,7 +120,7 @@ def scale_grams(
     overwrite: bool = False,
     parsimony: float = 0.0,
 ) -> tuple[Grams, KernelBank]:
-    """Scale raw stacks by the rows of `data`; in place with `overwrite`. Kernels are charged where parsimony says so."""
+    """Scale raw stacks by the rows of `data`, in place with `overwrite`, and charge kernels as `parsimony` says."""
     weights = _stack_weights(data)
     scalings, stacks = [], []
     for stack, weight in zip(raw.own, weights, strict=True):
@@ -202,13 +211,15 @@ def _block(stack: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def _raw_stack(data: TaskData, kernels: Sequence[FittedKernel] | None, rows: np.ndarray) -> np.ndarray:
     """(K, n, n) kernel values among these rows, checked, in memory of our own."""
     if kernels is None:
-        return np.ascontiguousarray(np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0))
+        stack = np.ascontiguousarray(np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0))
+        project_stack(precomputed_names(len(stack)), stack)
+        return stack
     raw = evaluate(kernels, data.X[rows])
     for kernel, gram, largest in zip(kernels, raw, _largest(raw), strict=True):
         # A kernel may be zero on the rows of one task; that it is not zero on all is checked at the end. What is a
         # kernel by construction can only fail by overflow.
         if largest != 0 and not (kernel.known_psd and np.isfinite(largest)):
-            check_gram(kernel.name, gram, kernel.known_psd)
+            gram[...] = check_gram(kernel.name, gram, kernel.known_psd)
     return raw
 
 

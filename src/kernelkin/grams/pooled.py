@@ -18,6 +18,8 @@ from ..kernels import (
     evaluate,
     fit_diagonal_scaling,
     fit_scaling,
+    project,
+    project_stack,
 )
 from .build import KernelBank
 
@@ -51,7 +53,8 @@ class PooledKernel:
         columns = np.empty((len(self.rows), len(self.rows)))
         for i in range(len(columns)):
             columns[i] = self.column(i)
-        return columns.T
+        known = self.bank.kernels is None or all(kernel.known_psd for kernel in self.bank.kernels)
+        return columns.T if known else project("average of all kernels", columns.T)
 
     def features(self, max_rank: int) -> Features | None:
         """Explicit features of the kernel, or None where it has more than `max_rank`."""
@@ -127,11 +130,13 @@ def _from_grams(
     if kernels is None:
         names = tuple(check_precomputed(np.moveaxis(data.X, 2, 0), normalize))
         stack = np.ascontiguousarray(np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0), dtype=np.float64)
+        project_stack(names, stack)
     else:
         names = tuple(kernel.name for kernel in kernels)
         X = np.asarray(data.X[rows], dtype=np.float64)
-        _check_kernels(kernels, X)
         stack = evaluate(kernels, X)
+        for kernel, gram in zip(kernels, stack, strict=True):
+            gram[...] = check_gram(kernel.name, gram, kernel.known_psd)
     scaling, stack = fit_scaling(normalize, stack, weight, names, overwrite=True)
     gram = stack.mean(axis=0)
     bank = KernelBank(names, None if kernels is None else tuple(kernels), (scaling,))

@@ -18,7 +18,6 @@ from ..kernels import (
     fit_diagonal_scaling,
     pairs,
 )
-from ..kernels.distances import thin
 from ..kernels.scaling import CenterScaling
 
 # Kernel values held at one time, in bytes.
@@ -93,14 +92,18 @@ class RowKernels:
             out[part] = values[:, columns] if whole else values
         return out
 
+    @property
+    def known_psd(self) -> bool:
+        """Whether theory says that all kernels are positive semi-definite."""
+        return self.kernels is not None and all(kernel.known_psd for kernel in self.kernels)
+
     def check(self, rows: np.ndarray) -> None:
-        """Refuse kernels that are not known to be positive semi-definite and are not, on at most 1000 of these rows."""
-        some = rows[thin(len(rows))]
-        for kernel in self.kernels or ():
-            if not kernel.known_psd:
-                gram = kernel(self.X[some])
+        """Refuse kernels that are not known to be positive semi-definite and are not, on these rows."""
+        for k, name in enumerate(self.names):
+            if self.kernels is None or not self.kernels[k].known_psd:
+                gram = self.cross(rows, rows, np.array([k]))[0]
                 if gram.any():
-                    check_gram(kernel.name, gram, known_psd=False)
+                    check_gram(name, gram, known_psd=False)
 
     def check_present(self, rows: np.ndarray) -> None:
         """Refuse a kernel that is zero on all of these rows, or overflows (where it does, k(x, x) does)."""

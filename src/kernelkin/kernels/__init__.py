@@ -1,7 +1,15 @@
 """Base kernels: what a user asks for, fitted on training rows, evaluated together, checked and scaled."""
 
 from .base import FittedKernel, Kernel
-from .checks import check_gram, check_precomputed, check_precomputed_query, check_values, precomputed_names
+from .checks import (
+    check_gram,
+    check_precomputed,
+    check_precomputed_query,
+    check_values,
+    precomputed_names,
+    project_stack,
+)
+from .definite import is_psd, nearest_psd, project
 from .families import (
     KERNEL_FAMILIES,
     default_kernels,
@@ -49,10 +57,14 @@ __all__ = [
     "fit_scaling",
     "gaussian_kernels",
     "is_precomputed",
+    "is_psd",
     "linear_kernels",
+    "nearest_psd",
     "pairs",
     "polynomial_kernels",
     "precomputed_names",
+    "project",
+    "project_stack",
     "read_kernels",
     "resolve_kernels",
     "view_kernels",

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .distances import thin
+from .definite import project
 
 ASYMMETRY = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-8}
-INDEFINITE = 1e-6
 
 
 def check_values(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
@@ -23,12 +22,19 @@ def check_values(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
         )
 
 
-def check_gram(name: str, G: np.ndarray, known_psd: bool) -> None:
-    """Refuse G (n, n) if it cannot be the Gram matrix of a kernel.
+def check_gram(name: str, G: np.ndarray, known_psd: bool) -> np.ndarray:
+    """G (n, n), refused if it cannot be the Gram matrix of a kernel.
 
     It must be square, finite, symmetric (1e-8 of its largest entry, 1e-4 in float32), not zero and, unless
-    `known_psd`, have no eigenvalue clearly below zero (1e-6 of the mean diagonal; on at most 1000 rows).
+    `known_psd`, positive semi-definite on all rows: `definite.project` says how this is decided, and gives the matrix
+    that is returned in place of G where rounding left an eigenvalue below zero.
     """
+    check_values_of_gram(name, G)
+    return G if known_psd else project(name, G)
+
+
+def check_values_of_gram(name: str, G: np.ndarray) -> None:
+    """Refuse G (n, n) if it is not square, finite, symmetric and different from zero."""
     if G.ndim != 2 or G.shape[0] != G.shape[1]:
         raise ValueError(f"kernel {name!r}: a Gram matrix is square, got shape {G.shape}")
     check_values(name, G, G.shape)
@@ -36,9 +42,6 @@ def check_gram(name: str, G: np.ndarray, known_psd: bool) -> None:
     if largest == 0:
         raise ValueError(f"kernel {name!r} is zero on all training rows")
     _check_symmetric(name, G, largest)
-    if not known_psd:
-        rows = thin(len(G))
-        _check_psd(name, G[rows, rows])
 
 
 def _check_symmetric(name: str, G: np.ndarray, largest: float, block: int = 512) -> None:
@@ -50,31 +53,16 @@ def _check_symmetric(name: str, G: np.ndarray, largest: float, block: int = 512)
             raise ValueError(f"kernel {name!r} is not symmetric: k(x, z) and k(z, x) differ by {worst:.3g}")
 
 
-def _check_psd(name: str, G: np.ndarray) -> None:
-    mean_diagonal = float(G.diagonal().mean(dtype=np.float64))
-    # The rounding of an eigenvalue is up to n eps x mean diagonal, which only float32 makes larger than 1e-6.
-    relative = max(INDEFINITE, len(G) * float(np.finfo(G.dtype).eps)) if G.dtype.kind == "f" else INDEFINITE
-    shift = relative * max(mean_diagonal, 0.0)
-    shifted = G.astype(np.float64)
-    shifted[np.diag_indices_from(shifted)] += shift
-    try:
-        np.linalg.cholesky(shifted)
-    except np.linalg.LinAlgError:
-        smallest = float(np.linalg.eigvalsh(shifted)[0]) - shift
-        if smallest < -shift:
-            raise ValueError(
-                f"kernel {name!r} is not positive semi-definite on the training rows: smallest eigenvalue "
-                f"{smallest:.3g}, mean of the diagonal {mean_diagonal:.3g}"
-            ) from None
-
-
 def precomputed_names(n_kernels: int) -> list[str]:
     """The names of precomputed kernels: "kernel 0", "kernel 1", ..."""
     return [f"kernel {k}" for k in range(n_kernels)]
 
 
 def check_precomputed(grams: np.ndarray, normalize: str | None) -> list[str]:
-    """Check a precomputed training stack (K, n, n) and how it is to be scaled; the names of its kernels."""
+    """Check a precomputed training stack (K, n, n) and how it is to be scaled; the names of its kernels.
+
+    Whether its blocks are positive semi-definite is for `project_stack` to see, on the rows that make a Gram.
+    """
     if normalize == "cosine":
         raise ValueError(
             "normalize='cosine' needs k(x, x) of the rows to predict, which precomputed kernels do not hold; "
@@ -82,8 +70,15 @@ def check_precomputed(grams: np.ndarray, normalize: str | None) -> list[str]:
         )
     names = precomputed_names(len(grams))
     for name, G in zip(names, grams, strict=True):
-        check_gram(name, G, known_psd=False)
+        check_values_of_gram(name, G)
     return names
+
+
+def project_stack(names: Sequence[str], grams: np.ndarray) -> None:
+    """Refuse Grams (K, n, n) that are not positive semi-definite; clip, in place, those that rounding left so."""
+    for name, G in zip(names, grams, strict=True):
+        if G.any() and (projected := project(name, G)) is not G:
+            G[...] = projected
 
 
 def check_precomputed_query(cross: Sequence[np.ndarray] | np.ndarray, n_train: int) -> None:

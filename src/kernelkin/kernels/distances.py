@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-# The median distance and the test for indefiniteness look at no more rows than this: both cost more than linear time.
+# The median distance looks at no more rows than this: it costs more than linear time.
 MAX_ROWS = 1000
 
 

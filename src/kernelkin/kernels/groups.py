@@ -68,10 +68,12 @@ def group_name(group: Sequence[int], feature_names: Sequence[str] | None) -> str
     if len(names) == 1:
         return names[0]
     prefix = _common_prefix(names).rstrip(" =:_-.") if feature_names is not None else ""
-    return (
-        prefix
-        if len(prefix) > 1
-        else f"{', '.join(names)}"
-        if len(names) <= 3
-        else f"{names[0]} and {len(names) - 1} more"
-    )
+    if len(prefix) > 1:
+        return prefix
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _common_prefix(names: Sequence[str]) -> str:
+    first, last = min(names), max(names)
+    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return first[:length]

@@ -8,9 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from .checks import INDEFINITE, precomputed_names
+from .checks import precomputed_names
 from .distances import mirror
 
+# A value k(x, x) is negative, not rounded, below this part of the mean diagonal.
+NEGATIVE = 1e-6
 # A centred kernel is taken as constant, and what is left of it as rounding, when its mean diagonal is below this many
 # units of rounding of the mean diagonal before.
 VANISHED = 100
@@ -211,7 +213,7 @@ def _fit(
     if normalize not in SCALINGS:
         raise ValueError(f"normalize must be one of {list(SCALINGS)}, got {normalize!r}")
     # Rounding may leave a zero on the diagonal a little below zero; it is then taken as zero.
-    negative = np.flatnonzero(diagonal.min(axis=1) < -INDEFINITE * diagonal.mean(axis=1))
+    negative = np.flatnonzero(diagonal.min(axis=1) < -NEGATIVE * diagonal.mean(axis=1))
     if len(negative):
         name = (precomputed_names(len(diagonal)) if names is None else names)[negative[0]]
         raise ValueError(f"kernel {name!r} has negative values k(x, x), down to {diagonal[negative[0]].min():.3g}")

@@ -24,7 +24,10 @@ RELEVANCE_WIDTHS = (0.5, 1.0, 2.0, 4.0)
 
 
 class KernelSource(Protocol):
-    """Makes fitted kernels from training data. `uses_targets`: whether it looks at them, so that folds need their own."""
+    """Makes fitted kernels from training data.
+
+    `uses_targets` says whether it looks at the targets, so that every fold needs kernels of its own.
+    """
 
     uses_targets: bool
 
@@ -124,7 +127,7 @@ class JoinedKernels:
 
 
 def read_kernels(kernels: Any) -> KernelSource:
-    """What a user passes as `kernels` -> a source: "auto", a mapping of named groups, or what `resolve_kernels` reads."""
+    """What a user passes as `kernels` -> a source: "auto", "relevance", a mapping of groups, or a list of kernels."""
     if isinstance(kernels, AutoKernels | RelevanceKernels | JoinedKernels | ListedKernels):
         return kernels
     if isinstance(kernels, str) and kernels == "auto":

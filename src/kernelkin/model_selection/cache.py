@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from ..data import TaskData
 from ..fingerprint import fingerprint
@@ -53,9 +52,5 @@ class Cache:
         )
 
     def _name(self, line: Line, fold: Fold) -> str:
-        models = [_description(step.estimator) for step in line.steps]
-        return f"{fingerprint(self._data, fold.kept, fold.held, models)}.npz"
-
-
-def _description(estimator: BaseEstimator) -> tuple[type, dict[str, Any]]:
-    return type(estimator), estimator.get_params(deep=False)
+        specifications = [step.specification for step in line.steps]
+        return f"{fingerprint(self._data, fold.kept, fold.held, specifications)}.npz"

@@ -34,7 +34,6 @@ _SAME = 1e-9
 class Step:
     """One problem to solve, and all candidates it answers."""
 
-    estimator: BaseEstimator
     specification: Any
     candidates: tuple[int, ...]
 
@@ -82,7 +81,7 @@ def make_lines(estimator: BaseEstimator, candidates: Sequence[Params], tol: floa
         position = specification.path_position if warm else 0.0
         # Values of mu and the scale of the targets are not comparable.
         line = isinstance(specification.mu, str) if warm else index
-        lines.setdefault((others, warm, line), []).append((position, Step(model, specification, (index,))))
+        lines.setdefault((others, warm, line), []).append((position, Step(specification, (index,))))
     return [_line(members, candidates) for members in lines.values()]
 
 
@@ -114,7 +113,7 @@ def _line(members: list[tuple[float, Step]], candidates: Sequence[Params]) -> Li
     for position, step in sorted(members, key=lambda member: (-member[0], member[1].candidates)):
         if last - position <= _SAME:
             previous = steps[-1]
-            steps[-1] = Step(previous.estimator, previous.specification, (*previous.candidates, *step.candidates))
+            steps[-1] = Step(previous.specification, (*previous.candidates, *step.candidates))
         else:
             steps.append(step)
             last = position

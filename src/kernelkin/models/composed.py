@@ -22,13 +22,30 @@ LOSSES: dict[str, Targets] = {
     "epsilon_insensitive": Regression("epsilon_insensitive"),
 }
 
+
+def _lp_penalty(shape: Shape) -> LpPenalty:
+    return LpPenalty()
+
+
+def _shared_penalty(shape: Shape) -> SharedLpPenalty:
+    return SharedLpPenalty(shape.n_components)
+
+
+def _simplex_penalty(shape: Shape) -> SimplexPenalty:
+    return SimplexPenalty(shape.n_components)
+
+
+def _mixed_norm(shape: Shape) -> MixedNorm:
+    return MixedNorm()
+
+
 # Penalties by name, with the numbers that their own classes have by default.
 NAMED_PENALTIES: dict[str, Callable[[Shape], Penalty | MixedNorm]] = {
     "relation": relation_penalty,
-    "lp": lambda shape: LpPenalty(),
-    "shared": lambda shape: SharedLpPenalty(shape.n_components),
-    "simplex": lambda shape: SimplexPenalty(shape.n_components),
-    "mixed": lambda shape: MixedNorm(),
+    "lp": _lp_penalty,
+    "shared": _shared_penalty,
+    "simplex": _simplex_penalty,
+    "mixed": _mixed_norm,
 }
 
 HOMOGENEOUS = ("relation", "lp", "shared")

@@ -36,8 +36,9 @@ PARAMETERS: dict[str, Parameter] = {
     "kernels": Parameter(
         'None, "auto", "relevance", "precomputed", dict, or a kernel, a name, a callable, or a list of these',
         "The base kernels. None: Gaussians of several widths around the median distance, and a linear kernel. "
-        '"auto": these, and Gaussians on each column and on groups of columns; a dict from names to columns does the same '
-        'with groups of your own. "relevance": Gaussians with a length scale for each column, learned from all tasks. '
+        '"auto": these, and Gaussians on each column and on groups of columns; a dict from names to columns does '
+        'the same with groups of your own. "relevance": Gaussians with a length scale for each column, learned '
+        "from all tasks. "
         '"precomputed": X holds Gram matrices, of shape (n, n, K) in `fit` and (q, n, K) in `predict`.',
     ),
     "C": Parameter("float", "Cost of errors on training rows.", POSITIVE),
@@ -50,8 +51,8 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "parsimony": Parameter(
         "float in [0, 1]",
-        "How much kernels are charged for their effective dimension, so that narrow ones, which can fit anything, do not "
-        "take too much weight: 0 charges all kernels alike, as the paper does; 1 charges in proportion.",
+        "How much kernels are charged for their effective dimension, so that narrow ones, which can fit anything, do "
+        "not take too much weight: 0 charges all kernels alike, as the paper does; 1 charges in proportion.",
         UNIT_INTERVAL,
     ),
     "sharing": Parameter(

@@ -9,15 +9,14 @@ from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from ..checks import missing, plain
-from ..data import Queries, check_lengths
+from ..data import Queries, as_array, check_lengths, missing, plain
 
 
 def score_each_task(
     estimator: Any, queries: Queries, y: Any, prediction: np.ndarray, sample_weight: Any = None
 ) -> dict[Any, float]:
     """Return the score of each task that has rows with a label: accuracy, or R^2."""
-    y = np.asarray(y)
+    y = as_array(y, "y")
     check_lengths(queries.X, y=y)
     weight = _check_sample_weight(sample_weight, queries.X, dtype=np.float64, ensure_non_negative=True)
     scores = {}

@@ -15,6 +15,7 @@ from ...data import TaskData, listing, task_fault
 from ...grams import CoupledGrams, KernelBank, Use, build_grams, plan_grams, task_functions
 from ...grams.rows import RowKernels
 from ...kernels import Scaling
+from ...kernels.distances import thin
 from ...memory import Need
 from ...objective import solve_batch
 from ...parallel import Workers, count_workers
@@ -74,6 +75,8 @@ class MachineStage(CoupledEstimator):
         machines = dict(zip(sound, self._machines(data.select(np.array(sound))), strict=True))
         stage = SecondStage(self._learner(), self.max_exact, self.tol, self._seed)
         every = np.arange(len(data.X))
+        if data.form == "wide":
+            values.check(self._tested(np.flatnonzero(data.sample_weight > 0)))
         shared = values.scaling(every, data.sample_weight, self.normalize) if data.form == "wide" else None
 
         def one(t: int) -> _Solved:
@@ -81,14 +84,18 @@ class MachineStage(CoupledEstimator):
             if t not in machines:
                 nothing = Scaling(np.ones(values.n_kernels)) if shared is None else shared
                 return nothing, np.zeros((len(rows), 1)), np.zeros(1), 0.0, 0.0
-            values.check(rows)
             if shared is not None:
                 return shared, *stage.solve(values, shared, every, rows, b, machines[t])
+            values.check(self._tested(rows))
             scaling = values.scaling(rows, data.sample_weight[rows], self.normalize)
             return scaling, *stage.solve(values, scaling, rows, np.arange(len(rows)), b, machines[t])
 
         with Workers(self.n_jobs) as workers:
             return workers.map(one, range(data.n_tasks))
+
+    def _tested(self, rows: np.ndarray) -> np.ndarray:
+        """The rows on which kernels are checked: all that make a Gram; Nystroem features are sound by construction."""
+        return rows if len(rows) <= self.max_exact else rows[thin(len(rows))]
 
     def _store_coupled_machines(self, data: TaskData, values: RowKernels, couplings: tuple[Coupling, ...]) -> None:
         """Fit linked tasks as one machine. A coupling's kernel weights are the mean of its tasks' own.

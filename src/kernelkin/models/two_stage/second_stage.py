@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...grams.rows import RowKernels
-from ...kernels import Scaling
+from ...kernels import Scaling, is_psd, nearest_psd
 from ...kernels.distances import mirror
 from ...learners import SVR, Learner, Machine
 
@@ -49,6 +49,9 @@ class SecondStage:
             return self._approximate(values, scaling, base, at, b, machine)
         gram = values.combined(b, scaling, base, at, at)
         mirror(gram)
+        # Each kernel was found sound within rounding; what rounding left below zero must not enter a certificate.
+        if not (values.known_psd or is_psd(gram)):
+            gram = nearest_psd(gram)
         dual = self.learner.solve(gram, machine, tol=self.tol)
         return dual.a, dual.intercept.sum(axis=0), dual.primal, max(dual.gap, 0.0)
 

@@ -1,7 +1,7 @@
-"""One door for the three forms of multi-task data: long, wide, single.
+"""The three forms of multi-task data: long, wide and single.
 
 Whatever a user passes leaves this module as a `TaskData`: the rows of X that each task uses, and its targets. No other
-module tells the forms apart.
+module distinguishes the forms.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from .checks import check_labels, check_targets, check_weights, missing, plain
-from .row_checks import check_form, check_precomputed_queries, check_rows
+from .arrays import check_lengths, listing, missing, plain
+from .labels import check_labels, check_task_names, encode_tasks
+from .rows import check_precomputed_queries, check_rows, read_rows, split_task_column
+from .tables import Table, as_table
+from .targets import check_targets, check_weights, task_fault
 
 Form = Literal["long", "wide", "single"]
 
@@ -90,25 +92,22 @@ def read_piece(
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
         )
-    check_form(X)
-    validate_data(estimator, X, skip_check_array=True, reset=first)
-    X, tasks, names = _split_task_column(estimator, X, tasks)
-    X = check_rows(estimator, X, names, fitting=True)
+    rows, tasks = _split_tasks(estimator, X, tasks, reset=first)
+    names = tuple(map(str, rows.names)) if isinstance(rows, Table) else None
+    X = check_rows(estimator, rows, fitting=True)
     Y = check_targets(y, classification=classification, tasks_given=tasks is not None)
     check_lengths(X, y=Y, tasks=tasks)
     weights = check_weights(sample_weight, X)
-    data = _wide(X, Y, weights, _column_names(y)) if Y.ndim == 2 else _long(X, Y, weights, tasks)
+    data = _wide(X, Y, weights, _task_names(y, Y.shape[1])) if Y.ndim == 2 else _long(X, Y, weights, tasks)
     return replace(data, feature_names=names)
 
 
 def read_queries(estimator: Any, X: Any, tasks: Any, allow_unknown: bool = False) -> Queries:
     """Validate what `predict` was given against what `fit` has seen; unknown tasks, where allowed, have code -1."""
-    check_form(X)
     if estimator.__sklearn_tags__().input_tags.pairwise:
         check_precomputed_queries(estimator, X)
-    validate_data(estimator, X, skip_check_array=True, reset=False)
-    X, tasks, names = _split_task_column(estimator, X, tasks)
-    X = check_rows(estimator, X, names, fitting=False)
+    rows, tasks = _split_tasks(estimator, X, tasks, reset=False)
+    X = check_rows(estimator, rows, fitting=False)
     known = estimator.tasks_
     if tasks is None:
         if estimator.data_form_ == "long" and len(known) > 1:
@@ -124,76 +123,35 @@ def read_queries(estimator: Any, X: Any, tasks: Any, allow_unknown: bool = False
     return Queries(X, encode_tasks(tasks, known, allow_unknown))
 
 
-def encode_tasks(tasks: np.ndarray, known: np.ndarray, allow_unknown: bool = False) -> np.ndarray:
-    """Task labels -> their indices in `known`; an unknown label is -1 if allowed, else an error that names it."""
-    index = {label: code for code, label in enumerate(known.tolist())}
-    codes = np.array([index.get(label, -1) for label in tasks.tolist()], dtype=np.intp)
-    if not allow_unknown and (codes < 0).any():
-        unknown = list(dict.fromkeys(tasks[codes < 0].tolist()))
-        raise ValueError(
-            f"unknown task{'s' if len(unknown) > 1 else ''} {listing(unknown)}; this model knows {listing(known)}. A "
-            "model fitted with couplings='common' can predict tasks it has never seen: unknown_tasks='common'"
-        )
-    return codes
+def _split_tasks(estimator: Any, X: Any, tasks: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:
+    """X as a table or an array, and the task of each row, from `tasks` or the column of X that `task_column` names.
 
-
-def listing(labels: Sequence[Any] | np.ndarray, at_most: int = 8) -> str:
-    """`'a', 'b', 'c', ... (19 in all)`: names for a message, however many there are."""
-    items = [repr(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
-    if len(items) <= at_most:
-        return ", ".join(items)
-    return ", ".join(items[:at_most]) + f", ... ({len(items)} in all)"
-
-
-def check_lengths(X: np.ndarray, **others: Any) -> None:
-    """Refuse arrays, given by name, that have not one item for each row of X."""
-    for name, values in others.items():
-        if values is not None and len(values) != len(X):
-            raise ValueError(f"X has {len(X)} rows, but {name} has {len(values)}")
-
-
-def _split_task_column(estimator: Any, X: Any, tasks: Any) -> tuple[Any, np.ndarray | None, tuple[str, ...] | None]:
-    """Take the task of each row from `tasks` or from the column of X that `task_column` names."""
+    Sets, or with reset=False compares, the number and the names of the columns that the estimator has seen.
+    """
+    rows = read_rows(X)
+    validate_data(estimator, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=reset)
     column = estimator.task_column
-    names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
     if column is None:
-        return X, None if tasks is None else check_labels(tasks), names
+        return rows, None if tasks is None else check_labels(tasks)
     if tasks is not None:
         raise ValueError(f"the task of each row is given twice: by tasks= and by task_column={column!r}")
-    if hasattr(X, "columns"):
-        position = _column_position(X, column)
-        labels, X = X.iloc[:, position], X.drop(columns=X.columns[position])
-        return X, check_labels(labels), tuple(map(str, X.columns))
-    X = check_array(X, dtype=None, ensure_all_finite=False, allow_nd=True)
-    if X.ndim != 2 or not _is_position(column) or not -X.shape[1] <= column < X.shape[1]:
-        raise ValueError(f"task_column={column!r} is not a column of X, an array of shape {X.shape}")
-    return np.delete(X, column, axis=1), check_labels(X[:, column]), None
+    return split_task_column(rows, column)
 
 
-def _is_position(column: Any) -> bool:
-    return isinstance(column, (int, np.integer)) and not isinstance(column, bool)
+def _task_names(y: Any, n_tasks: int) -> np.ndarray:
+    """The names of the columns of y, or their numbers where they have none."""
+    table = as_table(y, "y")
+    return np.arange(n_tasks) if table is None else check_task_names(table.names)
 
 
-def _column_position(X: Any, column: Any) -> int:
-    if column in X.columns:
-        return int(X.columns.get_loc(column))
-    if _is_position(column) and -X.shape[1] <= column < X.shape[1]:
-        return int(column) % X.shape[1]
-    raise ValueError(f"task_column={column!r} is not a column of X, which has {listing(list(X.columns))}")
-
-
-def _column_names(y: Any) -> np.ndarray | None:
-    return np.asarray(y.columns) if hasattr(y, "columns") else None
-
-
-def _wide(X: np.ndarray, Y: np.ndarray, weights: np.ndarray, names: np.ndarray | None) -> TaskData:
+def _wide(X: np.ndarray, Y: np.ndarray, weights: np.ndarray, names: np.ndarray) -> TaskData:
     rows = tuple(np.flatnonzero(~missing(column) & (weights > 0)) for column in Y.T)
     return TaskData(
         X=X,
         rows=rows,
         y=tuple(plain(column[kept]) for column, kept in zip(Y.T, rows, strict=True)),
         sample_weight=weights,
-        labels=np.arange(Y.shape[1]) if names is None else names,
+        labels=names,
         form="wide",
     )
 
@@ -217,22 +175,13 @@ def _long(X: np.ndarray, y: np.ndarray, weights: np.ndarray, tasks: np.ndarray |
     )
 
 
-def task_fault(name: str, y: np.ndarray, *, classification: bool) -> str | None:
-    """Why targets y (n,) do not make a task, in words; None where they do."""
-    if len(y) < 2:
-        amount = "one sample only (n_samples=1)" if len(y) else "no samples (n_samples=0)"
-        return f"{name} has {amount} with a label and a positive weight; a task needs two or more"
-    if classification and (y == y[0]).all():
-        return f"{name} has one class only ({y[0].item()!r}); a classifier needs two or more"
-    return None
-
-
 def _check_tasks(data: TaskData, *, classification: bool) -> None:
     for label, y in zip(data.labels.tolist(), data.y, strict=True):
         name = "the data" if data.form == "single" else f"task {label!r}"
         fault = task_fault(name, y, classification=classification)
         if fault is not None:
             raise ValueError(fault)
-    kinds = {"text" if y.dtype.kind in "US" else "numbers": label for label, y in zip(data.labels, data.y, strict=True)}
+    labels = data.labels.tolist()
+    kinds = {"text" if y.dtype.kind in "US" else "numbers": label for label, y in zip(labels, data.y, strict=True)}
     if len(kinds) > 1:
         raise ValueError(f"the classes of task {kinds['text']!r} are text, those of task {kinds['numbers']!r} numbers")

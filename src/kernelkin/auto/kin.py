@@ -1,0 +1,165 @@
+"""KinRegressor and KinClassifier: multi-task learning without a parameter to set."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+from sklearn.utils._param_validation import HasMethods, Interval
+
+from ..fitting import Classification, Regression
+from ..models.base import MultiTaskClassifier, MultiTaskRegressor
+from ..models.parameters import CLASSES, Parameter, describe
+from .kin_fit import KinFit
+
+_ATTRIBUTES: dict[str, tuple[str, str]] = {
+    "tasks_": ("array of shape (T,)", "Task labels."),
+    "members_": ("tuple of dicts", "The models that are averaged: name, C, weight, kernels and their weights, gap."),
+    "search_results_": (
+        "dict of arrays",
+        "A row for each candidate and value of C: `candidate`, `C`, `error` (pooled out-of-fold error), "
+        "`standard_error`, `weight` in the average, `seconds`.",
+    ),
+    "best_candidate_": ("str", "The candidate with the largest weight."),
+    "best_C_": ("float", "Its C."),
+    "best_error_": ("float", "Its pooled out-of-fold error."),
+    "n_candidates_": ("int", "Number of candidates and values of C that were tried."),
+    "is_complete_": ("bool", "Whether all candidates were tried, or time ran out."),
+    "duality_gap_": ("float", "The largest duality gap of a member."),
+    "functions_": ("object", "The fitted functions of all tasks."),
+    "n_features_in_": ("int", "Number of columns of X in `fit`."),
+    "feature_names_in_": ("array of str", "Names of the columns of X, where it had names."),
+}
+_PARAMETERS: dict[str, Parameter] = {
+    "kernels": Parameter(
+        "None, or what the other models take",
+        "None: Gaussians on all columns, on groups of columns, and with learned length scales are all tried. Otherwise "
+        "these kernels alone.",
+    ),
+    "cv": Parameter(
+        "int, or iterable of (training rows, test rows)",
+        "A number of folds, made inside every task; on wide data a row is held out for all tasks at once.",
+        [Interval(Integral, 2, None, closed="left"), HasMethods("__iter__")],
+    ),
+    "time_limit": Parameter(
+        "float, optional",
+        "Seconds after which no further group of candidates is tried; the first one always is.",
+        [Interval(Real, 0, None, closed="neither"), None],
+    ),
+    "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
+    "verbose": Parameter("int", "1 shows progress.", ["verbose"]),
+    "tol": Parameter(
+        "float",
+        "The relative duality gap of the models that are averaged.",
+        [Interval(Real, 0, None, closed="neither")],
+    ),
+}
+
+
+@describe((), _ATTRIBUTES, **_PARAMETERS)
+class KinRegressor(MultiTaskRegressor):
+    """Regression for many related tasks with few rows each; no parameter needs to be set.
+
+    Columns and targets are standardised. Kernels on all columns, on each column and on groups of columns, and with
+    length scales learned from all tasks, are combined with several models: MK-MTRL with and without a part that all
+    tasks share, MK-MTFL, MTFL and the average kernel, each charged for its complexity to several degrees. Candidates
+    are compared by their out-of-fold errors, pooled over tasks, and the best are averaged: the less the folds can tell,
+    the more of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import KinRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(120, 4)), np.repeat(["a", "b", "c", "d"], 30)
+    >>> y = np.sin(2 * X[:, 1]) + 0.1 * rng.normal(size=120)
+    >>> model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
+    >>> bool(model.score(X, y, tasks=tasks) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        cv=5,
+        unknown_tasks="error",
+        time_limit=None,
+        task_column=None,
+        tol=1e-3,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.kernels = kernels
+        self.cv = cv
+        self.unknown_tasks = unknown_tasks
+        self.time_limit = time_limit
+        self.task_column = task_column
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def specification(self) -> KinFit:
+        return _specification(self, Regression())
+
+
+@describe((*CLASSES,), _ATTRIBUTES, **_PARAMETERS)
+class KinClassifier(MultiTaskClassifier):
+    """Classification for many related tasks with few rows each; no parameter needs to be set.
+
+    As `KinRegressor`, with support vector machines in place of kernel ridge regression, compared by the logistic loss
+    of their out-of-fold values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import KinClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(120, 4)), np.repeat(["a", "b", "c", "d"], 30)
+    >>> y = np.sin(2 * X[:, 1]) > 0
+    >>> model = KinClassifier(random_state=0).fit(X, y, tasks=tasks)
+    >>> bool(model.score(X, y, tasks=tasks) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        class_weight=None,
+        cv=5,
+        unknown_tasks="error",
+        time_limit=None,
+        task_column=None,
+        tol=1e-3,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.kernels = kernels
+        self.class_weight = class_weight
+        self.cv = cv
+        self.unknown_tasks = unknown_tasks
+        self.time_limit = time_limit
+        self.task_column = task_column
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def specification(self) -> KinFit:
+        return _specification(self, Classification("hinge", self.class_weight))
+
+
+def _specification(model: Any, targets: Classification | Regression) -> KinFit:
+    return KinFit(
+        targets=targets,
+        kernels=model.kernels,
+        cv=model.cv,
+        unknown_tasks=model.unknown_tasks,
+        time_limit=model.time_limit,
+        tol=model.tol,
+        random_state=model.random_state,
+    )

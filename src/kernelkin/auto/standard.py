@@ -1,0 +1,51 @@
+"""Columns and targets in standard units, as fitted on training rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..data import TaskData
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Means and standard deviations of columns (d,), and for regression of the targets of each task (T,)."""
+
+    center: np.ndarray
+    scale: np.ndarray
+    location: np.ndarray
+    spread: np.ndarray
+
+    @classmethod
+    def fit(cls, data: TaskData, *, classification: bool) -> Standard:
+        used = data.sample_weight > 0
+        X, weight = np.asarray(data.X[used], dtype=np.float64), data.sample_weight[used]
+        center = np.average(X, axis=0, weights=weight)
+        scale = np.sqrt(np.average((X - center) ** 2, axis=0, weights=weight))
+        scale = np.where(scale > 1e-12 * np.maximum(np.abs(center), 1e-300), scale, 1.0)
+        T = data.n_tasks
+        if classification:
+            return cls(center, scale, np.zeros(T), np.ones(T))
+        moments = [_moments(y, data.sample_weight[rows]) for rows, y in zip(data.rows, data.y, strict=True)]
+        location, variance, total = (np.array(column) for column in zip(*moments, strict=True))
+        # The spread of a task with few rows is drawn towards that of all tasks.
+        pooled = float((total * variance).sum() / total.sum())
+        shrunk = (total * variance + 5.0 * pooled) / (total + 5.0)
+        spread = np.sqrt(np.where(shrunk > 0, shrunk, 1.0))
+        return cls(center, scale, location, spread)
+
+    def apply(self, data: TaskData) -> TaskData:
+        """Return the data in standard units."""
+        X = (np.asarray(data.X, dtype=np.float64) - self.center) / self.scale
+        y = data.y
+        if any(part.dtype.kind == "f" for part in data.y) and not (self.spread == 1).all():
+            pairs = zip(data.y, self.location, self.spread, strict=True)
+            y = tuple((part - location) / spread for part, location, spread in pairs)
+        return replace(data, X=X, y=y)
+
+
+def _moments(y: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
+    mean = float(np.average(y, weights=weight))
+    return mean, float(np.average((y - mean) ** 2, weights=weight)), float(weight.sum())

@@ -1,0 +1,27 @@
+"""Multi-task data in its three forms, read and checked: what `fit` and `predict` are given becomes a `TaskData`."""
+
+from .arrays import as_array, check_lengths, holds_dates, listing, missing, plain
+from .forms import Form, Queries, TaskData, read_piece, read_queries, read_training
+from .labels import check_labels, encode_tasks
+from .targets import LARGEST, check_targets, check_weights, task_fault
+
+__all__ = [
+    "LARGEST",
+    "Form",
+    "Queries",
+    "TaskData",
+    "as_array",
+    "check_labels",
+    "check_lengths",
+    "check_targets",
+    "check_weights",
+    "encode_tasks",
+    "holds_dates",
+    "listing",
+    "missing",
+    "plain",
+    "read_piece",
+    "read_queries",
+    "read_training",
+    "task_fault",
+]

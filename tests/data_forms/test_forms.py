@@ -1,0 +1,301 @@
+"""What each form of data becomes, for training and for prediction."""
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import DataConversionWarning
+
+from data_forms.reading import CLASSES, TASKS, N, Reader, X, Y, assert_same, fitted, put, query, read
+from kernelkin.data import encode_tasks, listing, read_piece, read_training
+
+LABELS = np.tile([0, 1, 1], 4)
+
+
+def assert_long(data):
+    """The tasks 10, 20, 30 (or their names) of TASKS, whatever form they came in."""
+    assert data.form == "long"
+    assert data.n_tasks == 3
+    for rows, y, expected in zip(data.rows, data.y, ([4, 5, 6, 7], [8, 9, 10, 11], [0, 1, 2, 3]), strict=True):
+        np.testing.assert_array_equal(rows, expected)
+        np.testing.assert_array_equal(y, Y[expected])
+    np.testing.assert_array_equal(data.X, X)
+
+
+# Forms
+
+
+@pytest.mark.parametrize(
+    ("tasks", "labels"),
+    [
+        (TASKS, [10, 20, 30]),
+        (TASKS.tolist(), [10, 20, 30]),
+        (TASKS[:, None], [10, 20, 30]),
+        (TASKS.astype(float), [10, 20, 30]),
+        (TASKS / 4, [2.5, 5.0, 7.5]),
+        (np.char.add("t", TASKS.astype(str)), ["t10", "t20", "t30"]),
+        (np.char.add("t", TASKS.astype(str)).astype(object), ["t10", "t20", "t30"]),
+        (pd.Series(TASKS, index=np.arange(N)[::-1]), [10, 20, 30]),
+        (pd.Categorical(TASKS, categories=[30, 20, 10, 5]), [10, 20, 30]),
+        (pd.Series(TASKS, dtype="Int64"), [10, 20, 30]),
+        (pd.Series(TASKS).astype(str).astype("string"), ["10", "20", "30"]),
+    ],
+)
+def test_task_labels_of_any_kind(tasks, labels):
+    data = read(tasks=tasks)
+    assert_long(data)
+    assert data.labels.tolist() == labels
+
+
+@pytest.mark.parametrize("position", [0, 2, -1])
+def test_task_column_of_an_array(position):
+    where = position % 4
+    data = read(np.insert(X, where, TASKS, axis=1), task_column=position)
+    assert_long(data)
+    assert data.labels.tolist() == [10, 20, 30]
+    assert data.feature_names is None
+
+
+def test_task_column_of_an_array_of_objects():
+    names = np.char.add("t", TASKS.astype(str)).astype(object)
+    data = read(np.column_stack([names, X.astype(object)]), task_column=0)
+    assert_long(data)
+    assert data.X.dtype == np.float64
+    assert data.labels.tolist() == ["t10", "t20", "t30"]
+
+
+@pytest.mark.parametrize("column", ["task", 1, -3, np.int64(1)])
+def test_task_column_of_a_frame(column):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame.insert(1, "task", pd.Categorical(TASKS.astype(str)))
+    data = read(frame, task_column=column)
+    assert_long(data)
+    assert data.labels.tolist() == ["10", "20", "30"]
+    assert data.feature_names == ("a", "b", "c")
+    assert list(frame.columns) == ["a", "task", "b", "c"]
+
+
+def test_a_column_called_by_a_number_is_found_by_name_first():
+    frame = pd.DataFrame(np.column_stack([X, TASKS]), columns=[3, 4, 5, 0])
+    assert_long(read(frame, task_column=0))
+
+
+def test_one_task():
+    data = read()
+    assert data.form == "single"
+    assert data.labels.tolist() == [0]
+    np.testing.assert_array_equal(data.rows[0], np.arange(N))
+
+
+def test_wide():
+    targets = np.column_stack([Y, -Y, 2 * Y])
+    targets[3, 0] = targets[5, 2] = targets[6, 2] = np.nan
+    data = read(y=targets)
+    assert data.form == "wide"
+    assert data.labels.tolist() == [0, 1, 2]
+    for t, absent in enumerate(([3], [], [5, 6])):
+        np.testing.assert_array_equal(data.rows[t], np.setdiff1d(np.arange(N), absent))
+        np.testing.assert_array_equal(data.y[t], targets[data.rows[t], t])
+
+
+MISSING_FIRST = [None, *["u"] * 5, *["v"] * 6]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([MISSING_FIRST, MISSING_FIRST], dtype=object).T,
+        pd.DataFrame({"p": MISSING_FIRST, "q": MISSING_FIRST}),
+        pd.DataFrame({"p": pd.Categorical(MISSING_FIRST), "q": MISSING_FIRST}),
+        pd.DataFrame({"p": MISSING_FIRST, "q": MISSING_FIRST}, dtype="string"),
+    ],
+)
+def test_wide_classes_with_missing_labels(y):
+    data = read(y=y, classification=True)
+    assert data.labels.tolist() == (["p", "q"] if isinstance(y, pd.DataFrame) else [0, 1])
+    for rows, labels in zip(data.rows, data.y, strict=True):
+        np.testing.assert_array_equal(rows, np.arange(1, N))
+        assert labels.tolist() == MISSING_FIRST[1:]
+        assert labels.dtype.kind == "U"
+
+
+@pytest.mark.parametrize("classification", [False, True])
+@pytest.mark.parametrize("kind", ["object", "Int64", "Float64"])
+def test_wide_numbers_with_missing_labels(kind, classification):
+    values = [None, *[1] * 5, *[0] * 6]
+    y = pd.DataFrame({"p": pd.array(values, dtype=kind), "q": pd.array(values[::-1], dtype=kind)})
+    data = read(y=y, classification=classification)
+    assert [len(rows) for rows in data.rows] == [N - 1, N - 1]
+    assert data.y[0].tolist() == values[1:]
+    assert data.y[0].dtype.kind in "if"
+
+
+def test_rows_of_no_weight_belong_to_no_task():
+    weight = np.ones(N)
+    weight[[0, 5]] = 0
+    assert [len(rows) for rows in read(tasks=TASKS, sample_weight=weight).rows] == [3, 4, 3]
+    assert [len(rows) for rows in read(y=np.column_stack([Y, Y]), sample_weight=weight).rows] == [N - 2, N - 2]
+
+
+def test_float32_stays_and_everything_else_becomes_float64():
+    assert read(X.astype(np.float32), tasks=TASKS).X.dtype == np.float32
+    assert read(np.arange(N * 2).reshape(N, 2), tasks=TASKS).X.dtype == np.float64
+
+
+def test_the_estimator_learns_its_columns():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(task=TASKS)
+    model = Reader(task_column="task")
+    read_training(model, frame, Y, None, None, classification=False)
+    assert model.n_features_in_ == 4
+    assert model.feature_names_in_.tolist() == ["a", "b", "c", "task"]
+
+
+def test_a_column_vector_with_tasks_is_taken_with_a_warning():
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed when a 1d array was expected"):
+        assert_long(read(y=Y[:, None], tasks=TASKS))
+
+
+def test_precomputed_grams_keep_their_kernels():
+    grams = np.stack([X @ X.T, np.eye(N)], axis=2)
+    assert read(grams, tasks=TASKS, precomputed=True).X.shape == (N, N, 2)
+    assert read(X @ X.T, tasks=TASKS, precomputed=True).X.shape == (N, N, 1)
+
+
+# Queries
+
+
+def test_queries_of_each_form():
+    some = X[:4]
+    np.testing.assert_array_equal(query(fitted(tasks=TASKS), some, [30, 10, 10, 20]).codes, [2, 0, 0, 1])
+    np.testing.assert_array_equal(query(fitted(tasks=TASKS), some, [30.0, 10, 10, 20]).codes, [2, 0, 0, 1])
+    assert query(fitted(y=np.column_stack([Y, Y])), some, None).codes is None
+    np.testing.assert_array_equal(query(fitted(y=np.column_stack([Y, Y])), some, [1, 1, 0, 1]).codes, [1, 1, 0, 1])
+    np.testing.assert_array_equal(query(fitted(), some, None).codes, np.zeros(4))
+    np.testing.assert_array_equal(query(fitted(tasks=["a"] * N), some, None).codes, np.zeros(4))
+    by_column = fitted(X=np.column_stack([X, TASKS]), task_column=-1)
+    np.testing.assert_array_equal(query(by_column, np.column_stack([some, [20, 20, 10, 30]]), None).codes, [1, 1, 0, 2])
+
+
+def test_an_unknown_task_is_named_beside_the_known_ones():
+    hint = r"A model fitted with couplings='common' can predict tasks it has never seen: unknown_tasks='common'$"
+    with pytest.raises(ValueError, match=rf"^unknown tasks 7, 'x'; this model knows 10, 20, 30\. {hint}"):
+        encode_tasks(np.array([10, 7, 7, "x"], dtype=object), np.array([10, 20, 30]))
+    with pytest.raises(ValueError, match=rf"^unknown task 'c'; this model knows 'a', 'b'\. {hint}"):
+        query(fitted(tasks=["a"] * 6 + ["b"] * 6), X[:2], ["a", "c"])
+    with pytest.raises(
+        ValueError, match=rf"^unknown task 1; this model knows 0, 2, 4, 6, 8, 10, 12, 14, \.\.\. \(20 in all\)\. {hint}"
+    ):
+        encode_tasks(np.array([1]), np.arange(0, 40, 2))
+
+
+def test_unknown_tasks_are_coded_where_they_are_allowed():
+    codes = query(fitted(tasks=TASKS), X[:3], [10, 7, 20], allow_unknown=True).codes
+    np.testing.assert_array_equal(codes, [0, -1, 1])
+
+
+def test_listing():
+    assert listing([1, "a"]) == "1, 'a'"
+    assert listing(np.arange(8)) == "0, 1, 2, 3, 4, 5, 6, 7"
+    assert listing(np.arange(9)) == "0, 1, 2, 3, 4, 5, 6, 7, ... (9 in all)"
+
+
+# The same data in another form
+
+
+GREEK = {10: "άλφα", 20: "βήτα 日本", 30: "🙂"}
+LOCKED = X.copy()
+LOCKED.setflags(write=False)
+SAME = {
+    "read-only": {"X": LOCKED},
+    "not contiguous": {"X": np.repeat(X, 2, axis=1)[:, ::2]},
+    "big-endian": {"X": X.astype(">f8")},
+    "objects": {"X": X.astype(object), "y": Y.astype(object), "tasks": TASKS.astype(object)},
+    "text": {"X": np.array([[repr(float(x)) for x in row] for row in X])},
+    "lists": {"X": X.tolist(), "y": Y.tolist(), "tasks": TASKS.tolist()},
+    "a data frame": {"X": pd.DataFrame(X, columns=list("abc"))},
+    "a data frame of objects": {"X": pd.DataFrame(X, columns=list("abc"), dtype=object)},
+    "nullable columns": {
+        "X": pd.DataFrame(X, columns=list("abc")).astype("Float64"),
+        "y": pd.Series(Y, dtype="Float64"),
+    },
+    "text beside numbers": {"X": pd.DataFrame(X, columns=list("abc")).assign(b=[repr(x) for x in X[:, 1].tolist()])},
+    "task names in other alphabets": {"tasks": [GREEK[task] for task in TASKS.tolist()]},
+    "equal weights": {"sample_weight": np.ones(N)},
+}
+
+
+@pytest.mark.parametrize("form", SAME)
+def test_the_same_data_in_another_form(form):
+    arguments = {"X": X, "y": Y, "tasks": TASKS, **SAME[form]}
+    assert_same(read(**arguments), read(tasks=TASKS))
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        CLASSES.astype(object),
+        pd.Categorical(CLASSES),
+        pd.Series(CLASSES, dtype="string"),
+        CLASSES.tolist(),
+    ],
+)
+def test_classes_in_another_form(y):
+    assert_same(read(y=y, classification=True), read(y=CLASSES, classification=True))
+
+
+def test_truths_and_fractions_count_as_numbers():
+    truths = pd.DataFrame(X, columns=list("abc")).assign(b=pd.array(X[:, 1] > 0, dtype="boolean"))
+    assert_same(read(truths), read(put(X, np.s_[:, 1], X[:, 1] > 0)))
+    assert_same(read(put(X, (3, 1), Fraction(1, 4), object)), read(put(X, (3, 1), 0.25)))
+
+
+def test_input_is_never_changed():
+    arguments = {"X": X.copy(), "y": Y.copy(), "tasks": TASKS.copy(), "sample_weight": np.ones(N)}
+    read(**arguments)
+    for given, before in zip(arguments.values(), (X, Y, TASKS, np.ones(N)), strict=True):
+        np.testing.assert_array_equal(given, before)
+
+
+def test_classes_and_tasks_may_be_dates():
+    days = np.arange("2020-01-01", "2020-01-04", dtype="datetime64[D]")
+    data = read(y=days[LABELS], tasks=days[TASKS // 10 - 1], classification=True)
+    np.testing.assert_array_equal(data.labels, days)
+    np.testing.assert_array_equal(data.y[0], days[LABELS[4:8]])
+
+
+def test_a_piece_of_a_stream_may_have_tasks_of_one_row_but_no_other_columns():
+    reader = Reader()
+    assert [len(rows) for rows in read_piece(reader, X[:2], Y[:2], [1, 2], classification=False).rows] == [1, 1]
+    with pytest.raises(ValueError, match=r"^X has 2 features, but Reader is expecting 3 features as input\.$"):
+        read_piece(reader, X[:, :2], Y, TASKS, classification=False, first=False)
+
+
+def test_select_and_take():
+    data = read(tasks=TASKS)
+    some = data.select(np.array([2, 0]))
+    assert some.labels.tolist() == [30, 10]
+    np.testing.assert_array_equal(np.flatnonzero(some.sample_weight), np.arange(8))
+    fewer = data.take([np.array([0, 2]), np.array([1]), np.array([3, 0])])
+    np.testing.assert_array_equal(fewer.rows[2], [3, 0])
+    np.testing.assert_array_equal(fewer.y[0], Y[[4, 6]])
+
+
+def test_take_of_wide_data_drops_rows_that_no_task_keeps():
+    grams = np.stack([X @ X.T, np.eye(N)], axis=2)
+    for rows, parameters in ((X, {}), (grams, {"precomputed": True})):
+        data = read(rows, y=np.column_stack([Y, -Y]), **parameters)
+        fewer = data.take([np.array([1, 5]), np.array([5, 7])])
+        used = [1, 5, 7]
+        np.testing.assert_array_equal(fewer.X, rows[used] if rows.ndim == 2 else rows[np.ix_(used, used)])
+        np.testing.assert_array_equal(np.stack(fewer.rows), [[0, 1], [1, 2]])
+        np.testing.assert_array_equal(fewer.y[1], -Y[[5, 7]])
+
+
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="needs NumPy 2")
+def test_strings_of_variable_width():
+    strings = np.dtypes.StringDType()
+    data = read(X.astype(str).astype(strings), CLASSES.astype(strings), TASKS.astype(strings), classification=True)
+    assert_same(data, read(y=CLASSES, tasks=TASKS, classification=True))
+    with pytest.raises(ValueError, match=r"^Unknown label type: y holds text, not numbers\."):
+        read(y=CLASSES.astype(strings))

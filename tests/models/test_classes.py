@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 from models.problems import NAMES, long_data, wide_data
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
 from kernelkin.data import read_training
-from kernelkin.estimators.targets import class_machines, regression_machines
+from kernelkin.fitting import Classification, Regression
 
 LOSSES = ("hinge", "squared")
 
@@ -156,7 +156,8 @@ def read(X, y, tasks=None, sample_weight=None):
 
 def test_class_weights_by_label():
     X, y, tasks = mixed_classes(9)
-    (ada, bea, cyd), _ = class_machines(read(X, y, tasks), 2.0, {"dog": 3.0, "ant": 0.5})
+    targets = Classification(class_weight={"dog": 3.0, "ant": 0.5})
+    ada, bea, cyd = targets.machines(read(X, y, tasks), 2.0)
     for machine, name, cost in ((ada, "ada", {"dog": 6, "cat": 2}), (bea, "bea", {"ant": 1, "bee": 2, "cat": 2})):
         expected = [cost[label] for label in y[tasks == name]]
         for column in machine.C.T:
@@ -167,15 +168,16 @@ def test_class_weights_by_label():
 def test_class_weights_and_row_weights_multiply():
     X, _, y, tasks = long_data(10)
     weight = np.random.default_rng(0).uniform(0.5, 2, size=len(X))
-    (machine, *_), _ = class_machines(read(X, y, tasks, weight), 2.0, {1: 5.0})
+    machine = Classification(class_weight={1: 5.0}).machines(read(X, y, tasks, weight), 2.0)[0]
     mine = tasks == "ada"
     np.testing.assert_allclose(machine.C[:, 0], 2.0 * weight[mine] * np.where(y[mine] == 1, 5.0, 1.0))
 
 
 def test_targets_are_coded_plus_and_minus_one():
     X, y, tasks = mixed_classes(11)
-    machines, classes = class_machines(read(X, y, tasks), 1.0, None)
-    for machine, labels, name in zip(machines, classes, NAMES, strict=True):
+    data = read(X, y, tasks)
+    classes = Classification().attributes(data)["task_classes_"]
+    for machine, labels, name in zip(Classification().machines(data, 1.0), classes, NAMES, strict=True):
         mine = y[tasks == name]
         wanted = labels if len(labels) > 2 else labels[1:]
         np.testing.assert_array_equal(machine.y, np.where(mine[:, None] == wanted, 1.0, -1.0))
@@ -188,7 +190,8 @@ def test_real_targets_are_taken_as_they_are(fit_intercept):
     X, y, _, tasks = long_data(12)
     weight = np.linspace(0.5, 2, len(X))
     data = read_training(MKMTRLRegressor(), X, y, tasks, weight, classification=False)
-    for machine, name in zip(regression_machines(data, 3.0, fit_intercept), NAMES, strict=True):
+    machines = Regression(fit_intercept=fit_intercept).machines(data, 3.0)
+    for machine, name in zip(machines, NAMES, strict=True):
         np.testing.assert_array_equal(machine.y[:, 0], y[tasks == name])
         np.testing.assert_allclose(machine.C[:, 0], 3.0 * weight[tasks == name])
         assert machine.n_groups == int(fit_intercept)

@@ -6,8 +6,15 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.metrics import get_scorer
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict, cross_val_score, cross_validate
+from sklearn.metrics import accuracy_score, get_scorer, r2_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    LeaveOneGroupOut,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+)
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -19,6 +26,7 @@ MODELS = {
     "squared": MKMTRLRegressor(),
 }
 FOLDS = KFold(3, shuffle=True, random_state=0)
+LEFT_OUT = LeaveOneGroupOut()
 
 
 @pytest.fixture(params=MODELS)
@@ -164,11 +172,25 @@ def test_precomputed_grams_with_tasks(routing):
     np.testing.assert_allclose(scores[1], scores[0], atol=1e-3)
 
 
-def test_whole_tasks_can_be_left_out_of_a_search():
-    """Left-out tasks are unknown, which is an error that names them and not a score."""
+def test_left_out_tasks_are_unknown_and_named():
     X, y = with_column(MODELS["squared"], 10)
-    with pytest.raises(ValueError, match="unknown task"):
-        cross_val_score(MKMTRLRegressor(task_column=-1), X, y, cv=GroupKFold(3), groups=X[:, -1], error_score="raise")
+    with pytest.raises(ValueError, match=r"unknown task 0; this model knows 1, 2"):
+        cross_val_score(MKMTRLRegressor(task_column=-1), X, y, cv=LEFT_OUT, groups=X[:, -1], error_score="raise")
+
+
+def test_whole_tasks_are_left_out_and_scored_by_what_all_have_in_common(model):
+    X, y = with_column(model, 10)
+    model.set_params(task_column=-1, couplings="common", unknown_tasks="common")
+    scores = cross_val_score(model, X, y, cv=LEFT_OUT, groups=X[:, -1], error_score="raise")
+    assert scores.shape == (3,)
+    for (train, test), score in zip(LEFT_OUT.split(X, groups=X[:, -1]), scores, strict=True):
+        fold = clone(model).fit(X[train], y[train])
+        metric = accuracy_score if isinstance(model, MKMTRLClassifier) else r2_score
+        assert score == metric(y[test], fold.predict(X[test]))
+        (unknown,) = fold.score_tasks(X[test], y[test])
+        assert unknown not in fold.tasks_
+    everything = clone(model).fit(X[X[:, -1] > 0], y[X[:, -1] > 0]).score_tasks(X, y)
+    assert set(everything) == {0, 1, 2}
 
 
 @pytest.mark.parametrize("estimator", MODELS.values(), ids=MODELS)

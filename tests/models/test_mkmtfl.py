@@ -6,10 +6,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from models.convex import KERNELS, long_data, mixed_norm, stacks, worst_task
 from kernelkin import IKLRegressor, MKLSAClassifier, MKMTFLClassifier, MKMTFLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.baselines.mixed_norm import MixedNorm, MixedNormObjective
-from kernelkin.baselines.simplex import mirror_step, uniform
 from kernelkin.grams import GramStack, TaskGrams
-from kernelkin.learners import Machine, Ridge
+from kernelkin.learners import Ridge
+from kernelkin.penalties import MixedNorm
+from kernelkin.problems import MixedNormProblem
+from kernelkin.solvers.mirror import mirror_step, uniform
+from tasks import make_machine
 
 
 def split(y, tasks):
@@ -52,29 +54,27 @@ def test_p_two_is_the_shared_one_norm():
 def test_the_shares_are_best_on_their_sphere(p):
     """lambda minimises sum_t Q_t / lambda_t at a norm of one; the value is N, and no other lambda is below."""
     rng = np.random.default_rng(3)
-    Q, penalty = rng.uniform(size=(4, 5)), MixedNorm(p)
+    Q, norm = rng.uniform(size=(4, 5)), MixedNorm(p)
     conjugate = 1.0 if np.isinf(p) else p / (p - 2)
-    best = penalty.shares(Q)
+    best = norm.shares(Q)
     np.testing.assert_allclose((best**conjugate).sum(axis=1), 1)
-    np.testing.assert_allclose((Q / best).sum(axis=1), penalty.dual_norms(Q))
+    np.testing.assert_allclose((Q / best).sum(axis=1), norm.dual_terms(Q))
     for _ in range(20):
         other = best * np.exp(0.1 * rng.normal(size=Q.shape))
         other /= (other**conjugate).sum(axis=1, keepdims=True) ** (1 / conjugate)
-        assert ((Q / other).sum(axis=1) >= penalty.dual_norms(Q) - 1e-12).all()
+        assert ((Q / other).sum(axis=1) >= norm.dual_terms(Q) - 1e-12).all()
 
 
 def test_the_published_step_never_raises_the_objective():
     """gamma_k N_k^(1/2) is the best gamma for the w at hand."""
     X, y, _, tasks = long_data(7)
-    machines = [
-        Machine(part[:, np.newaxis], np.full((14, 1), 5.0), np.zeros(14, np.intp), 1) for part in split(y, tasks)
-    ]
-    grams, penalty = TaskGrams([GramStack(stack) for stack in stacks(X, tasks)]), MixedNorm(2.0)
-    objective, gamma, trace = MixedNormObjective(grams, machines, Ridge(), penalty, 1.0), uniform(grams.n_kernels), []
+    machines = [make_machine(part, 5.0) for part in split(y, tasks)]
+    grams, norm = TaskGrams([GramStack(stack) for stack in stacks(X, tasks)]), MixedNorm(2.0)
+    problem, gamma, trace = MixedNormProblem(grams, machines, Ridge(), norm), uniform(grams.n_kernels), []
     for _ in range(30):
-        found = objective.evaluate(np.repeat(gamma[:, np.newaxis], 3, axis=1))
+        found = problem.evaluate(np.repeat(gamma[:, np.newaxis], 3, axis=1))
         trace.append(found.upper)
-        gamma = mirror_step(gamma, 0.5 * np.log(penalty.dual_norms(found.Q)))
+        gamma = mirror_step(gamma, 0.5 * np.log(norm.dual_terms(found.Q)))
     assert (np.diff(trace) <= 1e-12 * trace[0]).all()
     assert trace[-1] < 0.99 * trace[0]
 

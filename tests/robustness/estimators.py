@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier
 
-from kernelkin import MKMTRLClassifierCV, MKMTRLRegressor, MKMTRLRegressorCV, MultiTaskCV, STLClassifier, models
+from kernelkin import MKMTRLClassifierCV, MKMTRLRegressor, MKMTRLRegressorCV, MultiTaskCV, STLClassifier, all_models
 
 TASKS = ("ada", "bea", "cyd")
 N = 36
 # Few rounds and candidates: what is tested is what is refused and that numbers come out, not how good they are.
 QUICK = {"n_rounds": 60, "max_iter": 100, "random_state": 0, "tol": 1e-3}
 SEARCH = {"grid": {"mu": [0.1, 1.0]}, "cv": 2}
-WIDE = {estimator.__name__ for model in models() if model.needs_wide for estimator in model.estimators}
+WIDE = {estimator.__name__ for model in all_models() if model.needs_wide for estimator in model.estimators}
 
 
 def _quick(model: Any) -> Any:
@@ -27,7 +27,7 @@ def _quick(model: Any) -> Any:
 # Name -> a fresh estimator: every model of the registry, and the searches.
 ESTIMATORS: dict[str, Callable[[], Any]] = {
     estimator.__name__: lambda estimator=estimator: _quick(estimator())
-    for model in models()
+    for model in all_models()
     for estimator in model.estimators
 } | {
     "MKMTRLClassifierCV": lambda: _quick(MKMTRLClassifierCV(**SEARCH)),

@@ -71,10 +71,19 @@ class TaskData:
 
 @dataclass(frozen=True)
 class Queries:
-    """Rows to predict. `codes` is each row's task (an index), or None where every task predicts every row."""
+    """Rows to predict.
+
+    Attributes
+    ----------
+    X : (q, d) rows, or (q, n, K) precomputed Gram matrices.
+    codes : (q,) the position of each row's task, -1 for tasks that were not in training; None where every task
+        predicts every row.
+    labels : (q,) the user's names of the rows' tasks, where they were given.
+    """
 
     X: np.ndarray
     codes: np.ndarray | None
+    labels: np.ndarray | None = None
 
 
 def read_training(estimator: Any, X: Any, y: Any, tasks: Any, sample_weight: Any, *, classification: bool) -> TaskData:
@@ -120,7 +129,7 @@ def read_queries(estimator: Any, X: Any, tasks: Any, allow_unknown: bool = False
     check_lengths(X, tasks=tasks)
     if estimator.data_form_ == "single":
         raise ValueError("this model was fitted on one task, without tasks: leave them out here too")
-    return Queries(X, encode_tasks(tasks, known, allow_unknown))
+    return Queries(X, encode_tasks(tasks, known, allow_unknown), tasks)
 
 
 def _split_tasks(estimator: Any, X: Any, tasks: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:

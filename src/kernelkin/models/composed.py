@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils import ClassifierTags, RegressorTags
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 
 from ..fitting import Classification, Fit, Regression, Shape, Targets
@@ -65,8 +67,9 @@ HOMOGENEOUS = ("relation", "lp", "shared")
     ),
     solver=Parameter(
         "str, solver or None",
-        "A name or an instance of `kernelkin.solvers`, or any object with `init` and `step`. None: the solver that "
-        "suits the problem.",
+        "A name or an instance of `kernelkin.solvers`, or one of your own (a subclass of `kernelkin.solvers.Solver`). "
+        "None: the solver that suits the problem.",
+        [str, HasMethods(["init", "step"]), None],
     ),
 )
 class MultiTaskKernelEstimator(MultiTaskEstimator):
@@ -186,11 +189,29 @@ def _read_loss(loss: Any) -> Targets:
 def _read_penalty(penalty: Any) -> Callable[[Shape], Penalty | MixedNorm]:
     if isinstance(penalty, str) and penalty in NAMED_PENALTIES:
         return NAMED_PENALTIES[penalty]
-    if isinstance(penalty, MixedNorm) or hasattr(penalty, "value_and_gradient"):
-        return lambda shape: penalty
-    if callable(penalty):
-        return penalty
+    if _is_penalty(penalty):
+        return partial(_given_penalty, penalty=penalty)
+    if callable(penalty) and not isinstance(penalty, type):
+        return partial(_made_penalty, make=penalty)
     raise ValueError(
         f"penalty must be one of {', '.join(map(repr, NAMED_PENALTIES))}, a penalty, or a callable that returns one, "
         f"got {penalty!r}"
     )
+
+
+def _is_penalty(penalty: Any) -> bool:
+    methods = ("value_and_gradient", "bound", "relation")
+    return isinstance(penalty, MixedNorm) or (
+        not isinstance(penalty, type) and all(callable(getattr(penalty, name, None)) for name in methods)
+    )
+
+
+def _given_penalty(shape: Shape, penalty: Penalty | MixedNorm) -> Penalty | MixedNorm:
+    return penalty
+
+
+def _made_penalty(shape: Shape, make: Callable[[Shape], Any]) -> Penalty | MixedNorm:
+    penalty = make(shape)
+    if not _is_penalty(penalty):
+        raise ValueError(f"penalty must be a callable that returns a penalty, and it returned {penalty!r}")
+    return penalty

@@ -81,7 +81,7 @@ class Alternating(Solver):
     >>> from kernelkin.datasets import make_related_tasks
     >>> from kernelkin.solvers import Alternating
     >>> data = make_related_tasks(4, 2, 2, random_state=0)
-    >>> model = MKMTRLRegressor(data.kernels, solver=Alternating(step="fista"))
+    >>> model = MKMTRLRegressor(data.kernels, solver=Alternating(weight_step="fista"))
     >>> model = model.fit(data.data, data.target, tasks=data.tasks)
     >>> bool(model.duality_gap_ <= 0.1 * model.objective_)
     True

@@ -1,0 +1,163 @@
+"""What every model has in common: the forms of data it reads, what it stores, and scikit-learn's own checks."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.utils.estimator_checks import check_estimator
+
+import kernelkin
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MultiTaskKernelEstimator
+from kernelkin.registry import find_model
+
+CASES = {estimator.__name__: (model, estimator) for model in kernelkin.all_models() for estimator in model.estimators}
+LONG = [name for name, (model, _) in CASES.items() if not model.needs_wide]
+KERNEL = [name for name in LONG if "kernels" in CASES[name][1]().get_params()]
+QUICK = {"n_rounds": 200, "max_iter": 1000, "random_state": 0}
+WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
+# What scikit-learn's checks may find, and why.
+EXPECTED = {
+    "TwoStageMKMTRLClassifier": {WEIGHTS: "pairs of rows are drawn at random, and a repeated row is drawn more often"},
+    "TwoStageMKMTRLRegressor": {WEIGHTS: "pairs of rows are drawn at random, and a repeated row is drawn more often"},
+    "MKMTRLRegressor, alternating": {WEIGHTS: "the published algorithm stops before the optimum"},
+}
+# Losses and solvers other than those a class has by default.
+VARIANTS = {
+    "MKMTRLClassifier, squared": MKMTRLClassifier(loss="squared"),
+    "MKMTRLRegressor, epsilon-insensitive": MKMTRLRegressor(loss="epsilon_insensitive"),
+    "MKMTRLRegressor, alternating": MKMTRLRegressor(solver="alternating"),
+    "MultiTaskKernelEstimator, hinge": MultiTaskKernelEstimator(loss="hinge"),
+    "MultiTaskKernelEstimator, squared": MultiTaskKernelEstimator(loss="squared", penalty="lp"),
+}
+
+
+def make(name, **parameters):
+    """An estimator, with those of the parameters that it has."""
+    model = CASES[name][1]()
+    known = model.get_params()
+    return model.set_params(**{key: value for key, value in (QUICK | parameters).items() if key in known})
+
+
+def long_data(model, T=3, n=16):
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(T * n, 3)), np.repeat(["a", "b", "c"][:T], n)
+    y = X[:, 0] + 0.5 * X[:, 1] ** 2 + 0.1 * rng.normal(size=T * n)
+    return X, (np.where(y > np.median(y), "yes", "no") if is_classifier(model) else y), tasks
+
+
+def wide_data(model, T=3, n=24):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    Y = X @ rng.normal(size=(3, T)) + 0.1 * rng.normal(size=(n, T))
+    return X, (np.where(Y > 0, 1.0, 0.0) if is_classifier(model) else Y)
+
+
+def values(model, X, **tasks):
+    return model.decision_function(X, **tasks) if is_classifier(model) else model.predict(X, **tasks)
+
+
+def gaussian(X, Z):
+    return np.exp(-((X[:, None] - Z) ** 2).sum(axis=-1))
+
+
+def test_no_two_models_have_a_name_in_common_and_all_are_found():
+    names = [key.lower() for model in kernelkin.all_models() for key in (model.name, *model.aliases)]
+    assert len(names) == len(set(names))
+    for model in kernelkin.all_models():
+        assert find_model(model.name.upper()) is model
+        assert all(find_model(alias) is model for alias in model.aliases)
+    with pytest.raises(ValueError, match="no model is named 'SVMTL'; there are MK-MTRL, STL"):
+        find_model("SVMTL")
+
+
+def test_the_docs_describe_every_model_and_its_source():
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8").replace("\n", " ")
+    for model in kernelkin.all_models():
+        row = f"| {model.name} | {'yes' if model.classifier else 'no'} | {'yes' if model.regressor else 'no'} |"
+        assert row in page
+        assert ("wide, all labels" in page.split(row)[1].split("|")[0]) == model.needs_wide
+        assert model.reference.startswith("scikit-learn") or model.reference in page
+
+
+def test_every_estimator_is_public_and_of_its_kind():
+    for model in kernelkin.all_models():
+        assert model.estimators, model.name
+        assert all(getattr(kernelkin, estimator.__name__) is estimator for estimator in model.estimators)
+        assert model.classifier is None or is_classifier(model.classifier())
+        assert model.regressor is None or not is_classifier(model.regressor())
+    listed = {estimator.__name__ for model in kernelkin.all_models() for estimator in model.estimators}
+    assert set(kernelkin.models.__all__) - listed == {"MultiTaskKernelEstimator"}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_tasks_with_rows_of_their_own(name):
+    model = make(name)
+    X, y, tasks = long_data(model)
+    model.fit(X, y, tasks=tasks)
+    prediction = model.predict(X, tasks=tasks)
+    assert prediction.shape == (48,)
+    assert model.intercept_.shape == (3,)
+    assert set(model.score_tasks(X, y, tasks=tasks)) == {"a", "b", "c"} == set(model.tasks_)
+    labelled = np.column_stack([X, np.searchsorted(model.tasks_, tasks)])
+    by_column = make(name, task_column=3).fit(labelled, y)
+    np.testing.assert_array_equal(by_column.predict(labelled), prediction)
+    with pytest.raises(ValueError, match="unknown task 'z'; this model knows 'a', 'b', 'c'"):
+        model.predict(X[:1], tasks=["z"])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tasks_on_the_same_rows(name):
+    model = make(name)
+    X, Y = wide_data(model)
+    model.fit(X, Y)
+    assert model.predict(X).shape == Y.shape
+    assert model.score(X, Y) > (0.5 if is_classifier(model) else -0.01)
+    np.testing.assert_array_equal(values(pickle.loads(pickle.dumps(model)), X), values(model, X))
+    np.testing.assert_array_equal(values(clone(model).fit(X, Y), X), values(model, X))
+    assert clone(model).fit(X, Y[:, 0]).predict(X).shape == (24,)
+    Y[:5, 1] = np.nan
+    if CASES[name][0].needs_wide:
+        with pytest.raises(ValueError, match=rf"{name} is a multivariate model: .* some labels are missing"):
+            model.fit(X, Y)
+    else:
+        assert model.fit(X, Y).predict(X).shape == Y.shape
+
+
+@pytest.mark.parametrize("name", KERNEL)
+def test_weights_relationship_certificate_and_parts_of_kernel_models(name):
+    model = make(name)
+    X, y, tasks = long_data(model)
+    model.fit(X, y, tasks=tasks)
+    K = len(model.kernel_names_)
+    assert model.kernel_weights_.shape == (3, K)
+    assert (model.kernel_weights_ >= 0).all()
+    assert [a.shape for a in model.dual_coef_] == [(16, 1)] * 3
+    Omega = model.task_relationship_
+    assert Omega.shape == (3, 3)
+    np.testing.assert_allclose(Omega, Omega.T, atol=1e-12)
+    assert np.trace(Omega) == pytest.approx(1)
+    if hasattr(model, "duality_gap_"):
+        assert 0 <= model.duality_gap_ <= 0.05 * model.objective_
+    if "primal" in model.history_:  # two stages have a history of rounds
+        assert model.objective_ == pytest.approx(min(model.history_["primal"]))
+        assert model.n_iter_ == len(model.history_["iteration"])
+    split = model.predict(X, tasks=tasks, split=True)
+    np.testing.assert_allclose(split.parts.sum(axis=1) + split.intercept, values(model, X, tasks=tasks), atol=1e-8)
+
+
+@pytest.mark.parametrize("name", KERNEL)
+def test_precomputed_grams_are_the_kernels_themselves(name):
+    given, there = make(name, kernels="precomputed", tol=1e-6), make(name, kernels=["linear", gaussian], tol=1e-6)
+    X, y, tasks = long_data(given)
+    stack = np.stack([X @ X.T, gaussian(X, X)], axis=2)
+    given.fit(stack, y, tasks=tasks)
+    there.fit(X, y, tasks=tasks)
+    np.testing.assert_allclose(values(given, stack, tasks=tasks), values(there, X, tasks=tasks), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", [*CASES, *VARIANTS])
+def test_scikit_learn_accepts_it(name):
+    model = make(name) if name in CASES else VARIANTS[name]
+    check_estimator(model, expected_failed_checks=EXPECTED.get(name), on_skip=None)

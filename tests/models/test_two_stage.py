@@ -48,9 +48,9 @@ def problem(kind, seed=0, **options):
 def stream(kind, data, cuts, seed=0, **options):
     """A model that has seen the rows of `data`, shuffled and several times, cut into pieces."""
     model = BOTH[kind](data.kernels, random_state=0, **{"update": "hinge", "reservoir": 15, **options})
-    order = np.tile(np.random.default_rng(seed).permutation(len(data.X)), 6)
+    order = np.tile(np.random.default_rng(seed).permutation(len(data.data)), 6)
     for part in np.split(order, cuts):
-        model.partial_fit(data.X[part], data.y[part], data.tasks[part])
+        model.partial_fit(data.data[part], data.target[part], data.tasks[part])
     return model
 
 
@@ -78,19 +78,19 @@ def test_a_stream_is_the_same_in_one_piece_and_in_many(kind):
         assert model.n_skipped_ == whole.n_skipped_ == 6
         for key, values in whole.history_.items():
             assert np.array_equal(model.history_[key], values)
-        assert np.array_equal(model.predict(data.X, data.tasks), whole.predict(data.X, data.tasks))
+        assert np.array_equal(model.predict(data.data, data.tasks), whole.predict(data.data, data.tasks))
     assert not np.array_equal(stream(kind, data, [], seed=1).kernel_weights_, whole.kernel_weights_)
 
 
 def test_predicting_in_the_middle_does_not_change_the_stream():
     data = problem("regression")
     model = TwoStageMKMTRLRegressor(data.kernels, random_state=0, reservoir=15)
-    order = np.tile(np.random.default_rng(0).permutation(len(data.X)), 6)
+    order = np.tile(np.random.default_rng(0).permutation(len(data.data)), 6)
     for part in np.split(order, [200, 900]):
-        model.partial_fit(data.X[part], data.y[part], data.tasks[part])
-        model.predict(data.X_test, data.tasks_test)
+        model.partial_fit(data.data[part], data.target[part], data.tasks[part])
+        model.predict(data.data_test, data.tasks_test)
     whole = stream("regression", data, [], update="hinge")
-    assert np.array_equal(model.predict(data.X, data.tasks), whole.predict(data.X, data.tasks))
+    assert np.array_equal(model.predict(data.data, data.tasks), whole.predict(data.data, data.tasks))
 
 
 def test_reservoirs_are_bounded_and_fair():
@@ -111,55 +111,55 @@ def test_partial_fit_goes_on_after_fit_with_new_rows_and_new_tasks(kind):
     data = problem(kind, n_samples=60)
     old = np.isin(data.tasks, data.task_names[:4])
     model = BOTH[kind](data.kernels, C=10, update="hinge", n_rounds=4000, random_state=0)
-    model.fit(data.X[old], data.y[old], tasks=data.tasks[old])
+    model.fit(data.data[old], data.target[old], tasks=data.tasks[old])
     before = model.kernel_weights_.copy()
-    model.partial_fit(data.X, data.y, data.tasks)
+    model.partial_fit(data.data, data.target, data.tasks)
     # The first row of each new task has no partner.
-    assert model.n_skipped_ == 2 and model.n_iter_ == 4000 + len(data.X) - 2
+    assert model.n_skipped_ == 2 and model.n_iter_ == 4000 + len(data.data) - 2
     assert list(model.tasks_) == list(data.task_names)
     assert not np.array_equal(model.kernel_weights_[:4], before)
-    assert model.kernel_weights_[4:].max() < 1 and np.isfinite(model.predict(data.X_test, data.tasks_test) == 0).all()
+    assert model.kernel_weights_[4:].max() < 1 and np.isfinite(model.predict(data.data_test, data.tasks_test) == 0).all()
     assert len(model.dual_coef_[0]) == 120  # rows of fit are in the reservoirs as well
 
 
 def test_a_task_with_one_row_is_skipped_and_counted_until_it_is_asked_for():
     data = problem("classification")
     model = TwoStageMKMTRLClassifier(data.kernels, random_state=0)
-    X, y = np.vstack([data.X, data.X[:1]]), np.append(data.y, data.y[0])
+    X, y = np.vstack([data.data, data.data[:1]]), np.append(data.target, data.target[0])
     tasks = np.append(data.tasks, "lonely")
     model.partial_fit(X, y, tasks)
     assert model.n_skipped_ == 7
-    assert model.score(data.X, data.y, data.tasks) > 0.5
+    assert model.score(data.data, data.target, data.tasks) > 0.5
     with pytest.raises(ValueError, match=r"task 'lonely' has one sample only"):
-        model.predict(data.X[:2], ["lonely", data.task_names[0]])
-    model.partial_fit(data.X[1:30], data.y[1:30], np.full(29, "lonely"))
+        model.predict(data.data[:2], ["lonely", data.task_names[0]])
+    model.partial_fit(data.data[1:30], data.target[1:30], np.full(29, "lonely"))
     assert model.n_skipped_ == 7
-    assert set(model.predict(data.X[:5], ["lonely"] * 5)) <= {-1, 1}
+    assert set(model.predict(data.data[:5], ["lonely"] * 5)) <= {-1, 1}
 
 
 def test_errors_are_those_of_the_core_and_those_of_streams():
     data = problem("classification")
     with pytest.raises(ValueError, match="one class only"):
-        TwoStageMKMTRLClassifier().fit(data.X, np.where(data.tasks == "task00", 1, data.y), tasks=data.tasks)
+        TwoStageMKMTRLClassifier().fit(data.data, np.where(data.tasks == "task00", 1, data.target), tasks=data.tasks)
     with pytest.raises(ValueError, match="min_rank=9 is above the number of tasks"):
-        TwoStageMKMTRLClassifier(min_rank=9).fit(data.X, data.y, tasks=data.tasks)
+        TwoStageMKMTRLClassifier(min_rank=9).fit(data.data, data.target, tasks=data.tasks)
     with pytest.raises(ValueError, match="is zero on all training rows"):
-        TwoStageMKMTRLClassifier("linear").fit(0 * data.X, data.y, tasks=data.tasks)
+        TwoStageMKMTRLClassifier("linear").fit(0 * data.data, data.target, tasks=data.tasks)
     with pytest.raises(ValueError, match="not positive semi-definite"):
-        TwoStageMKMTRLClassifier(lambda X, Y: -((X @ Y.T) ** 2) + 5, normalize=None, n_rounds=10).fit(data.X, data.y)
+        TwoStageMKMTRLClassifier(lambda X, Y: -((X @ Y.T) ** 2) + 5, normalize=None, n_rounds=10).fit(data.data, data.target)
     with pytest.raises(ValueError, match="precomputed"):
-        TwoStageMKMTRLClassifier("precomputed").partial_fit(data.X @ data.X.T, data.y)
+        TwoStageMKMTRLClassifier("precomputed").partial_fit(data.data @ data.data.T, data.target)
     with pytest.raises(ValueError, match="'center'"):
-        TwoStageMKMTRLClassifier(normalize="center").partial_fit(data.X, data.y)
+        TwoStageMKMTRLClassifier(normalize="center").partial_fit(data.data, data.target)
     with pytest.raises(ValueError, match=r"classes 1, which are not among classes=-1, 2"):
-        TwoStageMKMTRLClassifier().partial_fit(data.X, data.y, data.tasks, classes=[-1, 2])
-    model = TwoStageMKMTRLClassifier(random_state=0).partial_fit(data.X, data.y, data.tasks)
+        TwoStageMKMTRLClassifier().partial_fit(data.data, data.target, data.tasks, classes=[-1, 2])
+    model = TwoStageMKMTRLClassifier(random_state=0).partial_fit(data.data, data.target, data.tasks)
     with pytest.raises(ValueError, match="was fitted on long data, and these are single"):
-        model.partial_fit(data.X, data.y)
+        model.partial_fit(data.data, data.target)
     with pytest.raises(ValueError, match="features"):
-        model.partial_fit(data.X[:, 1:], data.y, data.tasks)
+        model.partial_fit(data.data[:, 1:], data.target, data.tasks)
     with pytest.raises(ValueError, match="set couplings='common'"):
-        TwoStageMKMTRLClassifier(unknown_tasks="common").fit(data.X, data.y, tasks=data.tasks)
+        TwoStageMKMTRLClassifier(unknown_tasks="common").fit(data.data, data.target, tasks=data.tasks)
 
 
 @pytest.mark.parametrize("normalize", ["trace", "cosine", "center", None])
@@ -216,14 +216,14 @@ def test_nystroem_on_all_rows_is_the_exact_machine(kind):
     data = problem(kind)
     exact, close = (
         BOTH[kind](data.kernels, n_rounds=2000, loss="squared", max_exact=most, random_state=0).fit(
-            data.X, data.y, tasks=data.tasks
+            data.data, data.target, tasks=data.tasks
         )
         for most in (40, 39)
     )
     assert len(exact.nystroem_tasks_) == 0 and list(close.nystroem_tasks_) == list(data.task_names)
     assert max(np.count_nonzero(a) for a in close.dual_coef_) == 39
     decide = "decision_function" if kind == "classification" else "predict"
-    one, other = (getattr(model, decide)(data.X_test, data.tasks_test) for model in (exact, close))
+    one, other = (getattr(model, decide)(data.data_test, data.tasks_test) for model in (exact, close))
     assert np.corrcoef(one, other)[0, 1] > 0.98
 
 
@@ -233,8 +233,8 @@ def test_nystroem_with_linear_support_vector_machines(loss):
     data = problem(kind)
     scores = [
         BOTH[kind](data.kernels, n_rounds=2000, loss=loss, max_exact=most, random_state=0)
-        .fit(data.X, data.y, tasks=data.tasks)
-        .score(data.X_test, data.y_test, data.tasks_test)
+        .fit(data.data, data.target, tasks=data.tasks)
+        .score(data.data_test, data.target_test, data.tasks_test)
         for most in (1000, 30)
     ]
     assert abs(scores[0] - scores[1]) < 0.1
@@ -243,7 +243,7 @@ def test_nystroem_with_linear_support_vector_machines(loss):
 def test_the_relationship_shows_the_groups_in_factors_and_as_a_matrix(monkeypatch):
     data = problem("regression", n_samples=80)
     model = TwoStageMKMTRLRegressor(data.kernels, update="hinge", n_rounds=30_000, min_rank=2, random_state=0)
-    model.fit(data.X, data.y, tasks=data.tasks)
+    model.fit(data.data, data.target, tasks=data.tasks)
     Omega = model.task_relationship_
     np.testing.assert_allclose(np.trace(Omega), 1.0)
     np.testing.assert_allclose(model.relation_.row(2), Omega[2])
@@ -295,13 +295,13 @@ def test_wide_data_precomputed_kernels_and_more_than_two_classes():
 @pytest.mark.parametrize("kind", BOTH)
 def test_fitted_and_streaming_models_survive_pickling(kind):
     data = problem(kind)
-    fitted = BOTH[kind](data.kernels, n_rounds=500, random_state=0).fit(data.X, data.y, tasks=data.tasks)
+    fitted = BOTH[kind](data.kernels, n_rounds=500, random_state=0).fit(data.data, data.target, tasks=data.tasks)
     for model in (fitted, stream(kind, data, [])):
         copy = pickle.loads(pickle.dumps(model))
         for one in (model, copy):
-            one.partial_fit(data.X, data.y, data.tasks)
+            one.partial_fit(data.data, data.target, data.tasks)
         assert np.array_equal(copy.kernel_weights_, model.kernel_weights_)
-        assert np.array_equal(copy.predict(data.X, data.tasks), model.predict(data.X, data.tasks))
+        assert np.array_equal(copy.predict(data.data, data.tasks), model.predict(data.data, data.tasks))
 
 
 @pytest.mark.parametrize("average", [True, False])
@@ -309,8 +309,8 @@ def test_the_seed_decides_everything(average):
     data = problem("regression")
     fits = [
         TwoStageMKMTRLRegressor(data.kernels, n_rounds=3000, random_state=seed, average=average, n_jobs=jobs)
-        .fit(data.X, data.y, tasks=data.tasks)
-        .predict(data.X, data.tasks)
+        .fit(data.data, data.target, tasks=data.tasks)
+        .predict(data.data, data.tasks)
         for seed, jobs in ((0, None), (0, 2), (1, None))
     ]
     assert np.array_equal(fits[0], fits[1]) and not np.allclose(fits[0], fits[2])
@@ -327,7 +327,7 @@ def test_weights_are_better_than_the_average_kernel():
             TwoStageMKMTRLRegressor(data.kernels, C=100, update="hinge", n_rounds=30_000, random_state=0),
         )
         average, joint, two = (
-            model.fit(data.X, data.y, tasks=data.tasks).score(data.X_test, data.y_test, data.tasks_test)
+            model.fit(data.data, data.target, tasks=data.tasks).score(data.data_test, data.target_test, data.tasks_test)
             for model in models
         )
         gains.append(joint - average)
@@ -340,14 +340,14 @@ def test_weights_are_better_than_the_average_kernel():
 def test_mfeat_is_close_to_the_joint_solver():
     """A short form of benchmarks/online_quality.py: one seed, half of the rows held out, fixed parameters."""
     data = load_mfeat()
-    X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
-    Y = np.where(data.y[:, None] == np.arange(10), 1, -1)
+    X = (data.data - data.data.mean(axis=0)) / data.data.std(axis=0)
+    Y = np.where(data.target[:, None] == np.arange(10), 1, -1)
     order = np.random.default_rng(1).permutation(len(X))
-    train = np.concatenate([order[data.y[order] == digit][:20] for digit in range(10)])
+    train = np.concatenate([order[data.target[order] == digit][:20] for digit in range(10)])
     rest = np.setdiff1d(order, train)[::2]
     kernels = view_kernels(data.views)
     joint, two = (
-        np.mean(model.fit(X[train], Y[train]).decision_function(X[rest]).argmax(axis=1) == data.y[rest])
+        np.mean(model.fit(X[train], Y[train]).decision_function(X[rest]).argmax(axis=1) == data.target[rest])
         for model in (
             MKMTRLClassifier(kernels, C=10, tol=1e-2),
             TwoStageMKMTRLClassifier(kernels, C=10, class_weight="balanced", n_rounds=30_000, random_state=0),
@@ -360,7 +360,7 @@ def test_without_centred_pairs_kernels_that_are_never_negative_are_wrong_about_e
     data = problem("classification", n_kernels=6, n_groups=3, n_relevant=2)
     rates = [
         TwoStageMKMTRLClassifier(data.kernels, n_rounds=5000, update="perceptron", center_pairs=center, random_state=0)
-        .fit(data.X, data.y, tasks=data.tasks)
+        .fit(data.data, data.target, tasks=data.tasks)
         .history_["mistake_rate"][-1]
         for center in (True, False)
     ]
@@ -373,11 +373,11 @@ def test_the_machines_are_certified(couplings):
     model = TwoStageMKMTRLClassifier(
         data.kernels, n_rounds=2000, couplings=couplings, class_weight="balanced", tol=1e-4, random_state=0
     )
-    model.fit(data.X, data.y, tasks=data.tasks)
+    model.fit(data.data, data.target, tasks=data.tasks)
     assert 0 <= model.duality_gap_ <= 1e-4 * model.objective_
     # The hinge losses are the objective less the norms of the functions, which are sums of a f.
-    values = model.decision_function(data.X, data.tasks)
-    sign = np.where(data.y == model.classes_[1], 1.0, -1.0)
+    values = model.decision_function(data.data, data.tasks)
+    sign = np.where(data.target == model.classes_[1], 1.0, -1.0)
     expected = 0.0
     for t, task in enumerate(model.tasks_):
         mine = data.tasks == task
@@ -393,8 +393,8 @@ def test_the_machines_are_certified(couplings):
 def test_the_second_stage_at_even_weights_is_the_average_kernel(kind, normalize):
     data = problem(kind)
     average = {"classification": AverageClassifier, "regression": AverageRegressor}[kind]
-    expected = average(data.kernels, C=3.0, normalize=normalize, tol=1e-8).fit(data.X, data.y, tasks=data.tasks)
-    given = read_training(expected, data.X, data.y, data.tasks, None, classification=kind == "classification")
+    expected = average(data.kernels, C=3.0, normalize=normalize, tol=1e-8).fit(data.data, data.target, tasks=data.tasks)
+    given = read_training(expected, data.data, data.target, data.tasks, None, classification=kind == "classification")
     targets = Classification() if kind == "classification" else Regression()
     stage = SecondStage(targets=targets, C=3.0, normalize=normalize, tol=1e-8)
     values = RowKernels.of(given.X, list(expected.kernels_), normalize)
@@ -408,13 +408,13 @@ def test_the_second_stage_at_even_weights_is_the_average_kernel(kind, normalize)
 def test_the_machines_are_those_of_fixed_weights(couplings):
     data = problem("regression")
     model = TwoStageMKMTRLRegressor(data.kernels, C=3.0, couplings=couplings, n_rounds=2000, random_state=0)
-    model.fit(data.X, data.y, tasks=data.tasks)
+    model.fit(data.data, data.target, tasks=data.tasks)
     B = np.vstack([model.kernel_weights_ / (2 if couplings else 1), model.coupling_weights_]).T
     other = MultiTaskKernelEstimator(data.kernels, C=3.0, couplings=couplings, penalty=FixedWeights(B))
-    other.fit(data.X, data.y, tasks=data.tasks)
+    other.fit(data.data, data.target, tasks=data.tasks)
     assert model.objective_ == pytest.approx(other.objective_, rel=1e-10)
-    expected = other.predict(data.X_test, data.tasks_test)
-    np.testing.assert_allclose(model.predict(data.X_test, data.tasks_test), expected, atol=1e-9)
+    expected = other.predict(data.data_test, data.tasks_test)
+    np.testing.assert_allclose(model.predict(data.data_test, data.tasks_test), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("max_exact", [2000, 30])
@@ -424,15 +424,15 @@ def test_offset_and_unit_of_the_targets_do_not_matter(loss, max_exact):
     options = {"loss": loss, "max_exact": max_exact, "n_rounds": 500, "random_state": 0, "tol": 1e-6}
 
     def fit(y, **changed):
-        model = TwoStageMKMTRLRegressor(data.kernels, **options, **changed).fit(data.X, y, tasks=data.tasks)
-        return model.predict(data.X_test, data.tasks_test)
+        model = TwoStageMKMTRLRegressor(data.kernels, **options, **changed).fit(data.data, y, tasks=data.tasks)
+        return model.predict(data.data_test, data.tasks_test)
 
-    expected = fit(data.y)
-    np.testing.assert_allclose(fit(data.y + 1e6) - 1e6, expected, atol=1e-4)
+    expected = fit(data.target)
+    np.testing.assert_allclose(fit(data.target + 1e6) - 1e6, expected, atol=1e-4)
     # The squared loss grows as the square of the unit, as the norms do; the other one in proportion to it.
     unit = 2.0**-300
     changed = {"C": 1.0} if loss == "squared" else {"C": unit, "epsilon": 0.1 * unit}
-    np.testing.assert_allclose(fit(data.y * unit, **changed) / unit, expected, rtol=1e-9)
+    np.testing.assert_allclose(fit(data.target * unit, **changed) / unit, expected, rtol=1e-9)
 
 
 def test_a_fitted_model_keeps_reservoirs_and_no_data():
@@ -486,17 +486,17 @@ def test_a_class_that_has_left_the_reservoir_is_still_known():
 def test_cross_validation_equals_a_fit_on_every_fold(kind):
     data = problem(kind, n_samples=20)
     kernels = gaussian_kernels([1.0, 4.0], relative=False)
-    labels = np.random.default_rng(0).permutation(len(data.X)) % 2
+    labels = np.random.default_rng(0).permutation(len(data.data)) % 2
     folds = [(np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)) for fold in range(2)]
     model = BOTH[kind](kernels, n_rounds=500, random_state=0)
     search = MultiTaskCV(model, {"C": [0.1, 10.0]}, cv=folds, search_tol=1e-3)
-    search.fit(data.X, data.y, tasks=data.tasks)
+    search.fit(data.data, data.target, tasks=data.tasks)
     for C, score in zip([0.1, 10.0], search.cv_results_["split0_test_score"], strict=True):
         train, test = folds[0]
-        fitted = clone(model).set_params(C=C).fit(data.X[train], data.y[train], tasks=data.tasks[train])
-        assert score == pytest.approx(fitted.score(data.X[test], data.y[test], data.tasks[test]), rel=1e-8)
-    alone = clone(model).set_params(**search.best_params_).fit(data.X, data.y, tasks=data.tasks)
-    assert np.array_equal(search.predict(data.X, data.tasks), alone.predict(data.X, data.tasks))
+        fitted = clone(model).set_params(C=C).fit(data.data[train], data.target[train], tasks=data.tasks[train])
+        assert score == pytest.approx(fitted.score(data.data[test], data.target[test], data.tasks[test]), rel=1e-8)
+    alone = clone(model).set_params(**search.best_params_).fit(data.data, data.target, tasks=data.tasks)
+    assert np.array_equal(search.predict(data.data, data.tasks), alone.predict(data.data, data.tasks))
 
 
 def test_unknown_tasks_are_predicted_by_the_common_part():
@@ -504,9 +504,9 @@ def test_unknown_tasks_are_predicted_by_the_common_part():
     model = TwoStageMKMTRLRegressor(
         data.kernels, couplings="common", unknown_tasks="common", n_rounds=500, random_state=0
     )
-    model.fit(data.X, data.y, tasks=data.tasks)
-    shared = model.predict(data.X, data.tasks, split=True).shared["common"].sum(axis=1)
-    unseen = model.predict(data.X, np.full(len(data.X), "new"))
+    model.fit(data.data, data.target, tasks=data.tasks)
+    shared = model.predict(data.data, data.tasks, split=True).shared["common"].sum(axis=1)
+    unseen = model.predict(data.data, np.full(len(data.data), "new"))
     np.testing.assert_allclose(unseen, shared + model.intercept_.mean(), atol=1e-12)
 
 

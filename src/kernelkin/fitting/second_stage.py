@@ -18,7 +18,7 @@ from ..kernels.distances import mirror
 from ..learners import Learner, Machine
 from ..memory import Need, fit_need, machines_need
 from ..penalties import FixedWeights
-from ..problems import Problem, standardise
+from ..problems import Problem
 from ..solvers import solve
 from .base import Fitted, RunOptions
 from .fit import Fit, Shape, check_unknown_tasks
@@ -159,7 +159,7 @@ class SecondStage:
         mirror(gram)
         # The combined kernel as the one kernel of a problem: rescaled, solved and certified as all others are.
         grams = TaskGrams([GramStack(gram[np.newaxis])])
-        problem, units = standardise(Problem(grams, [machine], learner, FixedWeights(np.ones((1, 1)))))
+        problem, units = Problem(grams, [machine], learner, FixedWeights(np.ones((1, 1))), 1.0).in_standard_units()
         solution = solve(problem, tol=self.tol, units=units)
         dual = solution.duals[0]
         return TaskMachine(scaling, dual.a, dual.intercept.sum(axis=0), solution.primal, solution.gap)

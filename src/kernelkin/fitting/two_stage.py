@@ -13,7 +13,7 @@ from ..couplings import read_couplings
 from ..data import Form, TaskData
 from ..engines import Workers
 from ..grams import RowKernels, plan_grams
-from ..kernels import fit_kernels, is_precomputed, resolve_kernels
+from ..kernels import is_precomputed, read_kernels, resolve_kernels
 from ..learners import Machine
 from ..memory import Need, two_stage_need
 from ..penalties import effective_rank
@@ -72,7 +72,7 @@ class TwoStageFit:
         machines = self.targets.machines(data, self.C)
         kernels = None
         if not is_precomputed(self.kernels):
-            kernels = fit_kernels(resolve_kernels(self.kernels), data.X, data.feature_names, data.sample_weight)
+            kernels = read_kernels(self.kernels).fit(data)
         values = RowKernels.of(data.X, kernels, self.normalize)
         values.check_present(np.flatnonzero(data.sample_weight > 0))
         return TwoStagePlan(self, data, values, machines)

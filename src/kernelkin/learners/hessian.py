@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .base import Machine
+from .bordered import indicators
 from .factorisation import solve_symmetric
 
 # Rows closer than this to a bound, relative to their cost, are at the bound.
@@ -28,25 +29,22 @@ def box_hessian(gram: np.ndarray, machine: Machine, a: np.ndarray, images: np.nd
         scale = part.trace() / max(len(rows), 1)
         if scale > 0.0:  # without kernel weights there are no margins
             V = images[:, rows, k]
-            H += _solve_bordered(part, _JITTER * scale, _group_indices(machine, rows), V) @ V.T
+            H += _solve_bordered(part, _JITTER * scale, _indicators(machine, rows), V) @ V.T
     return 0.5 * (H + H.T)
 
 
-def _group_indices(machine: Machine, rows: np.ndarray) -> np.ndarray | None:
-    """The groups of the rows (f,), numbered without those that have none of them; None without intercepts."""
+def _indicators(machine: Machine, rows: np.ndarray) -> np.ndarray:
+    """Z (f, g), one where a row has an intercept; g counts those that any of the rows (f,) has."""
     if machine.n_groups <= 1:
-        return np.zeros(len(rows), dtype=np.intp) if machine.n_groups else None
-    return np.unique(machine.groups[rows], return_inverse=True)[1]
+        return np.ones((len(rows), machine.n_groups))
+    Z = indicators(machine.groups[rows], machine.n_groups)
+    return Z[:, Z.any(axis=0)]
 
 
-def _solve_bordered(gram: np.ndarray, jitter: float, groups: np.ndarray | None, V: np.ndarray) -> np.ndarray:
-    """The A (K, f) that solves ``A (G + jitter I) + c Z' = V, A Z = 0`` for V (K, f), where Z indicates the groups."""
-    f = len(gram)
-    n = f if groups is None else f + int(groups.max()) + 1
+def _solve_bordered(gram: np.ndarray, jitter: float, Z: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """The A (K, f) that solves ``A (G + jitter I) + c Z' = V, A Z = 0`` for V (K, f)."""
+    f, n = len(gram), sum(Z.shape)
     system, target = np.zeros((n, n)), np.zeros((len(V), n))
-    system[:f, :f], target[:, :f] = gram, V
+    system[:f, :f], system[:f, f:], system[f:, :f], target[:, :f] = gram, Z, Z.T, V
     system.ravel()[: f * n : n + 1] += jitter
-    if groups is not None:
-        rows = np.arange(f)
-        system[rows, f + groups] = system[f + groups, rows] = 1.0
     return solve_symmetric(system, target)[:, :f]

@@ -29,9 +29,12 @@ def solve_box(
     """Solve a machine whose dual has the box ``lo, hi`` (n, m) and the linear term ``y'a - epsilon |a|_1``."""
     gram = np.asarray(gram)  # a Gram with structure is written out
     a = np.zeros(machine.y.shape) if a0 is None else np.asarray(a0)
-    sizes = np.bincount(machine.groups, minlength=machine.n_groups) if machine.n_groups > 1 else [len(a)]
-    starts = np.concatenate([[0], np.cumsum(sizes)])[: machine.n_groups + 1].astype(np.uint64)
-    if machine.n_groups <= 1 or np.all(machine.groups[1:] >= machine.groups[:-1]):
+    if machine.n_groups <= 1:
+        starts = np.array([0, len(a)][: machine.n_groups + 1], dtype=np.uint64)
+        return DualSolution(*_solve_outputs(gram, machine.y, lo, hi, epsilon, starts, a, tol))
+    sizes = np.bincount(machine.groups, minlength=machine.n_groups)
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint64)
+    if np.all(machine.groups[1:] >= machine.groups[:-1]):
         return DualSolution(*_solve_outputs(gram, machine.y, lo, hi, epsilon, starts, a, tol))
     # The compiled code needs the rows of each group side by side.
     order = np.argsort(machine.groups, kind="stable")

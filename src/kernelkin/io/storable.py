@@ -18,6 +18,13 @@ from sklearn.base import BaseEstimator
 
 # Modules of kernelkin, each with its submodules: their dataclasses may be part of a saved model.
 _MODULES = ("couplings", "data", "functions", "kernels", "penalties", "solvers")
+# Classes that fitted models hold and that are no dataclasses: the state of a stream.
+_PLAIN_CLASSES = (
+    ("solvers.online.pairs", "PairCenter"),
+    ("solvers.online.reservoirs", "Reservoirs"),
+    ("solvers.online.stream", "Codes"),
+    ("solvers.online.stream", "Stream"),
+)
 # Attributes of estimators that may hold kernel functions: parameters, and what a search reports of parameters.
 _FUNCTION_ATTRIBUTES = frozenset({"kernels", "kernel", "grid", "best_params_", "cv_results_"})
 
@@ -43,7 +50,7 @@ class Storable:
         """Every class whose instances may be part of a model: estimators, those they wrap, and what they hold."""
         from sklearn.linear_model import Lasso, LinearRegression
 
-        return {**_by_name([*_dataclasses(), Lasso, LinearRegression]), **self.estimators}
+        return {**_by_name([*_dataclasses(), *_plain_classes(), Lasso, LinearRegression]), **self.estimators}
 
     @cached_property
     def functions(self) -> dict[Name, Any]:
@@ -100,3 +107,9 @@ def _modules() -> Iterator[ModuleType]:
         yield module
         for found in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{module.__name__}."):
             yield importlib.import_module(found.name)
+
+
+def _plain_classes() -> Iterator[type]:
+    root = __name__.partition(".")[0]
+    for module, name in _PLAIN_CLASSES:
+        yield getattr(importlib.import_module(f"{root}.{module}"), name)

@@ -74,7 +74,7 @@ def no_work(monkeypatch):
         "app.commands.training.Recipe.fit",
         "app.report.render_report",
         "persistence.SavedModel.predict",
-        "app.demo.load_views",
+        "app.demo.make_shops",
     ):
         monkeypatch.setattr(f"kernelkin.{name}", begun)
 

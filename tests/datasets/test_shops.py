@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from kernelkin.datasets import make_shops
 
@@ -25,10 +26,8 @@ def test_sales_are_the_functions_plus_noise_of_the_given_size():
     shop = np.searchsorted(data.task_names, data.tasks)
     expected = data.functions(data.data)[np.arange(len(shop)), shop]
     for s in range(5):
-        own = shop == s
-        # The functions have standard deviation one in the units of which the noise is 0.3.
-        ratio = np.std((data.target - expected)[own]) / np.std(expected[own])
-        assert 0.2 < ratio < 0.45
+        # Functions have standard deviation 20 in a shop of size one, and noise 0.3 of that.
+        assert_allclose(np.std((data.target - expected)[shop == s]), 6 * data.functions.size[s], rtol=0.1)
 
 
 @pytest.mark.parametrize(("likeness", "low", "high"), [(1.0, 0.999, 1.0), (0.0, -0.5, 0.5)])

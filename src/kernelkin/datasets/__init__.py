@@ -1,4 +1,4 @@
-"""Data: the paper's real data sets, and synthetic tasks: with known kernels and groups, and shops with few days each."""
+"""Data: the paper's real data sets, and synthetic ones: tasks with known kernels and groups, and shops."""
 
 from kernelkin.datasets._real import load_landmine, load_mfeat, load_sarcos, load_school, load_stock
 from kernelkin.datasets._related import make_related_tasks

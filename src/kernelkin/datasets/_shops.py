@@ -11,9 +11,9 @@ from kernelkin.datasets._bunch import Rows, make_bunch
 
 FEATURES = ("day", "temperature", "price", "rain", "humidity", "wind", "pressure")
 DESCR = (
-    "Daily sales of shops. Sales depend on the day of the year, the temperature and the price; rain, humidity, wind and "
-    "pressure are irrelevant. A part of the function is common to all shops, the rest is each shop's own, and shops "
-    "differ in size."
+    "Daily sales of shops. Sales depend on the day of the year, the temperature and the price; rain, humidity, wind "
+    "and pressure are irrelevant. A part of the function is common to all shops, the rest is each shop's own, and "
+    "shops differ in size."
 )
 
 

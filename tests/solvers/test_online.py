@@ -10,7 +10,7 @@ from kernelkin.solvers.online import Online, OnlineRun, OnlineState, Relationshi
 def relation(B, shrinkage):
     """The minimising Omega (T, T) of tr(inv(Omega) B'B): with no shrinkage (B'B)^(1/2), scaled to trace 1."""
     if shrinkage:
-        return RelationPenalty(B.shape[1], shrinkage=shrinkage).relation(B)
+        return RelationPenalty(B.shape[1], shrinkage=shrinkage).relation(B).matrix()
     _, s, Vt = np.linalg.svd(B, full_matrices=False)
     root = (Vt.T * s) @ Vt
     return root / np.trace(root)
@@ -156,7 +156,7 @@ def test_a_task_that_joins_has_the_row_of_the_identity_until_it_has_learned():
 def test_relationship_factors_equal_the_penalty(T, K, shrinkage, min_rank):
     B = np.random.default_rng(0).uniform(size=(K, T))
     B[:, 1] = 0.0
-    expected = RelationPenalty(T, shrinkage=shrinkage, min_rank=min_rank).relation(B)
+    expected = RelationPenalty(T, shrinkage=shrinkage, min_rank=min_rank).relation(B).matrix()
     factors = Relationship.of(B, shrinkage, min_rank)
     np.testing.assert_allclose(factors.dense(), expected, atol=1e-12)
     np.testing.assert_allclose([factors.row(t) for t in range(T)], expected, atol=1e-12)

@@ -58,14 +58,18 @@ class AutoKernels:
         blocks of highly correlated columns.
     max_groups : int
         Kernels on groups at most.
+    whole : bool
+        Whether there are Gaussians on all columns together too.
     """
 
     groups: Mapping[str, Columns] | None = field(default=None, hash=False)
     max_groups: int = MAX_GROUPS
+    whole: bool = True
     uses_targets: bool = False
 
     def fit(self, data: TaskData) -> list[FittedKernel]:
-        kernels = [*default_kernels(), *(self._named() if self.groups is not None else self._found(data))]
+        whole = default_kernels() if self.whole else linear_kernels()
+        kernels = [*whole, *(self._named() if self.groups is not None else self._found(data))]
         return fit_kernels(resolve_kernels(kernels), data.X, data.feature_names, data.sample_weight)
 
     def _named(self) -> list[Kernel]:

@@ -1,31 +1,28 @@
-"""What the problems of a line take over from one another."""
+"""Problems that differ in mu alone, each solved from the solution of the last."""
 
 import numpy as np
 import pytest
 
-from kernelkin import MKMTRLClassifier
-from kernelkin.model_selection.path import Trail
 from kernelkin.penalties import RelationPenalty
-from kernelkin.solvers import Joint
-from tasks import LOSSES, make_objective, random_problem, solve
+from kernelkin.solvers import Path, solve
+from tasks import LOSSES, make_problem, random_problem
 
 T = 4
 
 
 def follow(mus, loss="hinge", C=1.0):
-    """The solutions along these mu, and the objective of each alone."""
-    problem = random_problem(0, loss, T)
-    objectives = [make_objective(*problem, loss, RelationPenalty(T), C, mu) for mu in mus]
-    models = [MKMTRLClassifier(C=C, mu=mu) for mu in mus]
-    trail = Trail(models[0], objectives[0])
-    return [trail.follow(model) for model in models], objectives
+    """The solutions along these mu, and the problem of each alone."""
+    parts = random_problem(0, loss, T)
+    problems = [make_problem(*parts, loss, RelationPenalty(T), C, mu) for mu in mus]
+    path = Path(problems[0])
+    return [path.solve(mu) for mu in mus], problems
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_solutions_along_a_line_are_those_of_the_problems_alone(loss):
-    solutions, objectives = follow(np.logspace(2, -5, 8), loss)
-    for solution, objective in zip(solutions, objectives, strict=True):
-        alone, _ = solve(objective, Joint(), tol=1e-6)
+    solutions, problems = follow(np.logspace(2, -5, 8), loss)
+    for solution, problem in zip(solutions, problems, strict=True):
+        alone = solve(problem, tol=1e-6)
         assert solution.relative_gap <= 1e-3
         assert solution.bound <= alone.primal
         assert alone.bound <= solution.primal <= alone.primal * (1 + 1.01e-3)
@@ -33,11 +30,11 @@ def test_solutions_along_a_line_are_those_of_the_problems_alone(loss):
 
 @pytest.mark.parametrize("loss", ["hinge", "epsilon_insensitive"])
 def test_where_functions_no_longer_change_nothing_is_solved(loss):
-    solutions, objectives = follow(np.logspace(-6, -12, 7), loss)
-    assert not any(solution.history for solution in solutions[3:])
-    for solution, objective in zip(solutions[3:], objectives[3:], strict=True):
+    solutions, problems = follow(np.logspace(-6, -12, 7), loss)
+    assert not any(len(solution.history["iteration"]) for solution in solutions[3:])
+    for solution, problem in zip(solutions[3:], problems[3:], strict=True):
         # The referee, from scratch: the weights are as good as they are said to be, and the machines are solved.
-        judged = objective.evaluate(solution.B, tol=1e-9)
+        judged = problem.evaluate(solution.B, tol=1e-9)
         assert judged.primal <= solution.primal * (1 + 1e-6)
         assert judged.bound >= solution.bound * (1 - 1e-3)
         assert solution.relative_gap <= 1e-3

@@ -40,7 +40,7 @@ TARGET, GRAMS = _grams()
 CLASSES = np.argsort(np.argsort(TARGET)) % N >= N // 2
 LOSSES = ("hinge", "squared", "epsilon_insensitive")
 # The ends of C and mu.
-STRENGTHS = [(1e-8, 1.0), (1e8, 1e-10), (1.0, 1e6)]
+STRENGTHS = [(1e-8, 1.0), (1e6, 1e-10), (1.0, 1e6)]
 
 
 def targets(loss):

@@ -145,7 +145,7 @@ def scaled(gram: np.ndarray) -> np.ndarray:
 def comparisons() -> list[tuple[str, str, type, Callable[[str, type], Pair]]]:
     """The registered models, with the data that each is compared on."""
     found: list[tuple[str, str, type, Callable[[str, type], Pair]]] = []
-    for model in kernelkin.models():
+    for model in kernelkin.all_models():
         if model.name in SKIPPED:
             continue
         if model.classifier is not None:

@@ -18,11 +18,11 @@ import numpy as np
 
 from kernelkin import TwoStageMKMTRLClassifier, gaussian_kernels
 from kernelkin.data import read_training
-from kernelkin.estimators.two_stage.pairs import PairCenter, PairSource
-from kernelkin.grams.rows import RowKernels
-from kernelkin.kernels import fit_kernels
 from kernelkin.engines import Workers
-from kernelkin.solvers.online import Online, OnlineRun, OnlineState
+from kernelkin.fitting import Classification
+from kernelkin.grams import RowKernels
+from kernelkin.kernels import fit_kernels
+from kernelkin.solvers.online import Online, OnlineRun, OnlineState, PairCenter, PairSource
 
 
 def resident():
@@ -50,19 +50,19 @@ def literal_rounds(kernels, X, Y, rng, n_rounds, mu):
     return mistakes
 
 
-def play(X, y, tasks, kernels, n_rounds, update="perceptron"):
+def learn(X, y, tasks, kernels, n_rounds, update="perceptron"):
     """Stage 1 alone: seconds to prepare, seconds of the rounds, and the run."""
     model = TwoStageMKMTRLClassifier()
     began = time.perf_counter()
     data = read_training(model, X, y, tasks, None, classification=True)
     values = RowKernels.of(data.X, fit_kernels(kernels, data.X), "trace")
-    source = PairSource(data, values, model._machines(data), "trace", classes=True)
+    source = PairSource(data, values, Classification().machines(data, 1.0), "trace", classes=True)
     ready = time.perf_counter()
     run = OnlineRun(Online(update=update), OnlineState.start(values.n_kernels, data.n_tasks), n_rounds)
     center = PairCenter(values.n_kernels)
-    for drawn, signs, z in source.draw(np.random.default_rng(0), n_rounds):
-        center(drawn, z)
-        run.play(drawn, signs, z)
+    for rounds in source.draw(np.random.default_rng(0), n_rounds):
+        center(rounds)
+        run.step(rounds)
     return ready - began, time.perf_counter() - ready, run
 
 
@@ -72,8 +72,8 @@ def compare_literal(n_rounds, few):
     Y = np.where(X @ rng.normal(size=(20, 102)) > 0, 1, -1)
     kernels = gaussian_kernels(np.geomspace(0.1, 10, 38))
     fitted = fit_kernels(kernels, X)
-    play(X[:50], Y[:50], None, kernels, 100)  # compiles
-    prepare, seconds, run = play(X, Y, None, kernels, n_rounds)
+    learn(X[:50], Y[:50], None, kernels, 100)  # compiles
+    prepare, seconds, run = learn(X, Y, None, kernels, n_rounds)
     began = time.perf_counter()
     mistakes = literal_rounds(fitted, X, Y, rng, few, 1.0)
     slow = (time.perf_counter() - began) * n_rounds / few
@@ -93,9 +93,9 @@ def compare_tasks(n_rounds):
         X = rng.normal(size=(50 * T, 10))
         tasks = np.repeat(np.arange(T), 50)
         y = np.where(X[:, 0] * (1 + tasks % 2) + X[:, 1] * (tasks % 3) > 0, 1, -1)
-        play(X[:100], y[:100], tasks[:100], kernels, 100)  # compiles
+        learn(X[:100], y[:100], tasks[:100], kernels, 100)  # compiles
         before, _ = resident()
-        prepare, rounds[T], run = play(X, y, tasks, kernels, n_rounds)
+        prepare, rounds[T], run = learn(X, y, tasks, kernels, n_rounds)
         print(
             f"T={T:,}, K=20, {n_rounds:,} rounds: {prepare:.2f} s to prepare, "
             f"{1e6 * rounds[T] / n_rounds:.1f} us a round, "

@@ -1,7 +1,7 @@
-"""The console session of the guide: it is run, and what it prints is what the page says.
+"""The console session of the guide, with the output of its commands.
 
-`python docs/console.py` writes the pages anew after a change to what commands print, and the picture of the report
-where there is a Chromium; the test suite compares them.
+`python docs/console.py` runs the session and writes the page again, and the picture of the report if Chromium is
+installed; the test suite compares the page with what the commands print.
 """
 
 import io
@@ -14,7 +14,7 @@ import tempfile
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from kernelkin.cli import main
+from kernelkin.app.cli import main
 
 DOCS = Path(__file__).parent
 PAGE, PICTURE = DOCS / "guide" / "command_line.md", DOCS / "images" / "report.png"
@@ -22,7 +22,7 @@ BLOCK = re.compile(r"```(?P<kind>python|console)\n(?P<body>.*?)```", re.DOTALL)
 
 
 def rerun(text: str, folder: Path) -> str:
-    """A page with its Python blocks run in a folder, and its console blocks with what their commands print."""
+    """Run the Python blocks of a page in a folder, and fill in the output of its console blocks."""
     with chdir(folder):
         return BLOCK.sub(_rerun_block, text)
 
@@ -36,7 +36,7 @@ def _rerun_block(match: re.Match[str]) -> str:
 
 
 def _run(command: str) -> str:
-    """What a command prints, its progress aside."""
+    """What a command prints, without its progress."""
     program, *arguments = shlex.split(command)
     if program == "head":
         return "".join(Path(arguments[-1]).read_text().splitlines(keepends=True)[: int(arguments[1])])
@@ -48,12 +48,12 @@ def _run(command: str) -> str:
 
 
 def picture_report(report: Path) -> None:
-    """A screenshot in few colours, which makes it small."""
+    """A screenshot with few colours, so that the file is small."""
     from PIL import Image
 
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
-        print("no Chromium: the picture of the report stays as it is", file=sys.stderr)
+        print("no Chromium: the picture of the report is not updated", file=sys.stderr)
         return
     flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1300,1180"]
     subprocess.run([browser, *flags, f"--screenshot={PICTURE}", report.as_uri()], check=True, capture_output=True)

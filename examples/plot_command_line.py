@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_diabetes
 
-from kernelkin.cli import main
+from kernelkin.app.cli import main
 
 folder = Path(tempfile.mkdtemp())
 table = load_diabetes(as_frame=True, scaled=False).frame

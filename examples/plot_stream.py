@@ -65,7 +65,8 @@ for ax, weights, title in (
 plt.show()
 
 # %%
-# Who is like whom, without a matrix of tasks by tasks: the nearest relatives of one task of each group.
+# The most strongly related tasks of one task of each group, without a matrix of tasks by tasks.
 
 for task in ("task00", "task39"):
-    print(task, [f"{other} {value:.2f}" for other, value in model.related_tasks(task, 4)])
+    others, correlations = model.relation_.nearest(model.tasks_.tolist().index(task), 4)
+    print(task, [f"{other} {value:.2f}" for other, value in zip(model.tasks_[others], correlations, strict=True)])

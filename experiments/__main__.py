@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import experiments
-from kernelkin.storage import Folder
+from kernelkin.io.storage import Folder
 
 from .engine import run_protocol
 from .protocol import Protocol, Setting

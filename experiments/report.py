@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from kernelkin import __version__
-from kernelkin.storage import Folder
+from kernelkin.io.storage import Folder
 
 from .figures import draw_sizes
 from .protocol import Protocol

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kernelkin import models
-
 from .protocol import Model
 
 PUBLISHED, OPTIMUM, OURS = "MK-MTRL (paper)", "MK-MTRL (optimum)", "kernelkin"
@@ -30,7 +28,7 @@ def paper_rows(
     """
 
     def make(name: str, **parameters: Any) -> Any:
-        entry = next(entry for entry in models() if entry.name == name)
+        entry = next(entry for entry in all_models() if entry.name == name)
         estimator = entry.classifier if kind == "Classifier" else entry.regressor
         assert estimator is not None
         return estimator(kernels=kernels, **{"tol": 1e-3, **options, **parameters})

@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kernelkin.storage import Folder
+from kernelkin.io.storage import Folder
 
 
 @dataclass(frozen=True)

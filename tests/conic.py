@@ -1,4 +1,4 @@
-"""The joint problem as one cone programme: an independent reference for small problems."""
+"""Every problem as one cone programme: an independent reference for small problems."""
 
 from __future__ import annotations
 
@@ -24,16 +24,31 @@ def _loss(loss, y, f, C, epsilon):
     raise ValueError(f"unknown loss {loss!r}")
 
 
-def _machine(grams, y, b, C, loss, fit_intercept, epsilon):
-    """Primal value (a cvxpy expression) of one task's machine, with grams (K, n, n) and weights b (K,)."""
+def _functions(grams, y, C, loss, fit_intercept, epsilon):
+    """The functions w_k of grams (K, n, n) as lists of variables, and the cost (a cvxpy expression) of their sum."""
     f = cp.Variable() * np.ones(len(y)) if fit_intercept else np.zeros(len(y))
-    norms = []
-    for k, gram in enumerate(grams):
+    ws = []
+    for gram in grams:
         features = _feature_map(gram)
-        w = cp.Variable(features.shape[1])
-        f = f + features @ w
-        norms.append(cp.quad_over_lin(w, b[k]) / 2)
-    return sum(norms) + _loss(loss, y, f, np.broadcast_to(np.asarray(C, float), len(y)), epsilon)
+        ws.append(cp.Variable(features.shape[1]))
+        f = f + features @ ws[-1]
+    return ws, _loss(loss, y, f, np.broadcast_to(np.asarray(C, float), len(y)), epsilon)
+
+
+def _machine(grams, y, b, C, loss, fit_intercept=True, epsilon=0.1):
+    """Primal value (a cvxpy expression) of one task's machine, with grams (K, n, n) and weights b (K,)."""
+    ws, cost = _functions(grams, y, C, loss, fit_intercept, epsilon)
+    return sum(cp.quad_over_lin(w, b[k]) / 2 for k, w in enumerate(ws)) + cost
+
+
+def _solve(objective, limits=()):
+    """The minimum."""
+    problem = cp.Problem(cp.Minimize(objective), list(limits))
+    # Cones of powers that are no whole numbers end a digit before the solver's default accuracy.
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-7, tol_gap_rel=1e-7, tol_feas=1e-7)
+    if problem.status != cp.OPTIMAL:
+        raise RuntimeError(f"the cone solver stopped with status {problem.status!r}")
+    return float(problem.value)
 
 
 def conic_optimum(
@@ -77,3 +92,44 @@ def conic_optimum(
     if problem.status != cp.OPTIMAL:
         raise RuntimeError(f"the cone solver stopped with status {problem.status!r}")
     return float(problem.value), np.maximum(B.value, 0), root @ Psi.value @ root
+
+
+def conic_lp(stacks, ys, C, mu, loss, p, shared=False, fit_intercept=True, epsilon=0.1):
+    """Minimum of the machines plus (mu/2) sum_t |b_t|_p^2, or (mu/2) |b|_p^2 with one b for all tasks."""
+    K = len(stacks[0])
+    one, total = cp.Variable(K, nonneg=True), 0
+    for stack, y in zip(stacks, ys, strict=True):
+        b = one if shared else cp.Variable(K, nonneg=True)
+        total += _machine(stack, y, b, C, loss, fit_intercept, epsilon)
+        total += 0 if shared else mu / 2 * cp.square(cp.pnorm(b, p))
+    return _solve(total + (mu / 2 * cp.square(cp.pnorm(one, p)) if shared else 0))
+
+
+def conic_fixed(stacks, ys, C, loss, B):
+    """Minimum of the machines at kernel weights B (K, T)."""
+    return _solve(sum(_machine(stack, y, b, C, loss) for stack, y, b in zip(stacks, ys, B.T, strict=True)))
+
+
+def conic_simplex(stacks, ys, C, loss, worst=False):
+    """Minimum over one gamma on the simplex of the sum of all machines, or of the worst of them (MKL-SA)."""
+    gamma, limit = cp.Variable(len(stacks[0]), nonneg=True), cp.Variable()
+    values = [_machine(stack, y, gamma, C, loss) for stack, y in zip(stacks, ys, strict=True)]
+    if not worst:
+        return _solve(sum(values), [cp.sum(gamma) == 1])
+    return _solve(limit, [cp.sum(gamma) == 1, *(value <= limit for value in values)])
+
+
+def conic_mixed(stacks, ys, C, loss, p):
+    """MK-MTFL: half the squared sum over kernels of p-norms over tasks, plus losses."""
+    found = [_functions(stack, y, C, loss, True, 0.1) for stack, y in zip(stacks, ys, strict=True)]
+    rows = zip(*(ws for ws, _ in found), strict=True)
+    norms = [cp.norm(cp.hstack([cp.norm(w, 2) for w in row]), "inf" if np.isinf(p) else p) for row in rows]
+    return _solve(sum(cost for _, cost in found) + cp.square(sum(norms)) / 2)
+
+
+def conic_spectral(Phi, rows, ys, C, loss, l1, l2):
+    """MTFL and MTRL in the features Phi (n, r): losses plus (l1/2)|W|_F^2 + (l2/2)|W|_*^2."""
+    W, c = cp.Variable((Phi.shape[1], len(ys))), cp.Variable(len(ys))
+    tasks = enumerate(zip(rows, ys, strict=True))
+    total = sum(_loss(loss, y, Phi[kept] @ W[:, t] + c[t], C * np.ones(len(y)), 0.1) for t, (kept, y) in tasks)
+    return _solve(total + l1 / 2 * cp.sum_squares(W) + l2 / 2 * cp.square(cp.normNuc(W)))

@@ -7,6 +7,7 @@ import numpy as np
 from kernelkin.grams import GramStack, TaskGrams
 from kernelkin.learners import SVM, SVR, Machine, Ridge
 from kernelkin.problems import Problem
+from kernelkin.solvers import solve
 
 LOSSES = {"hinge": SVM(), "squared": Ridge(), "epsilon_insensitive": SVR(0.1)}
 
@@ -40,3 +41,14 @@ def make_problem(stacks, ys, loss, penalty, C=1.0, mu=1.0, fit_intercept=True):
     grams = TaskGrams([GramStack(stack) for stack in stacks])
     return Problem(grams, [make_machine(y, C, fit_intercept) for y in ys], LOSSES[loss], penalty, mu)
 
+
+def watch(problem, solver, tol=1e-3, B=None, max_iter=500, callback=None, **options):
+    """The solution, and what the callback saw on the way."""
+    seen = []
+
+    def record(iterate):
+        seen.append(iterate)
+        if callback is not None:
+            callback(iterate)
+
+    return solve(problem, solver, tol=tol, start=B, max_iter=max_iter, callback=record, **options), seen

@@ -1,4 +1,4 @@
-"""The console session of the guide prints what the page says, numbers to two digits or so."""
+"""The commands of the guide print what the page shows, with numbers to about two digits."""
 
 import importlib.util
 import re
@@ -22,7 +22,7 @@ console = load("console")
 
 
 def comparable(text):
-    """Its lines in alphabetical order, for tasks with equal scores may change places, without seconds and spaces."""
+    """Lines in alphabetical order, because tasks with equal scores may change places, without seconds and spaces."""
     lines = [re.sub(r"(±[\d.]+ +\d+) +[\d.]+$", r"\1", line) for line in text.splitlines()]
     return "\n".join(sorted(" ".join(line.split()) for line in lines))
 
@@ -31,9 +31,9 @@ def numbers(text):
     return [float(number) / (100 if percent else 1) for number, percent in NUMBER.findall(text)]
 
 
-def test_commands_print_what_the_page_says(tmp_path):
+def test_commands_print_what_the_page_shows(tmp_path):
     page = console.PAGE.read_text()
-    said, found = comparable(page), comparable(console.rerun(page, tmp_path))
-    assert NUMBER.sub("#", found) == NUMBER.sub("#", said), "run python docs/console.py"
-    # Fits end within a tolerance, not at the same weights, where the machine is another.
-    assert numbers(found) == pytest.approx(numbers(said), rel=0.05, abs=0.02), "run python docs/console.py"
+    shown, found = comparable(page), comparable(console.rerun(page, tmp_path))
+    assert NUMBER.sub("#", found) == NUMBER.sub("#", shown), "run python docs/console.py"
+    # On another machine, fits end at other weights within the tolerance.
+    assert numbers(found) == pytest.approx(numbers(shown), rel=0.05, abs=0.02), "run python docs/console.py"

@@ -15,7 +15,7 @@ import kernelkin
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.joinpath("docs").glob("*.md")), *sorted(ROOT.glob("docs/guide/*.md"))]
 # The modules a user imports from.
-PUBLIC = ("datasets", "exceptions", "model_selection", "plots", "report")
+PUBLIC = ("datasets", "exceptions", "model_selection", "plots", "app.report")
 
 
 def named(path: str) -> Any:

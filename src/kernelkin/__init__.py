@@ -1,6 +1,7 @@
 """Multi-task multiple kernel learning with a certificate of optimality."""
 
 from .auto import KinClassifier, KinRegressor
+from .io import SavedModel, load_model, save_model
 from .kernels import Kernel, gaussian_kernels, linear_kernels, nearest_psd, polynomial_kernels, view_kernels
 from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from .models import (
@@ -27,10 +28,11 @@ from .models import (
     OLSRegressor,
     STLClassifier,
     STLRegressor,
+    TwoStageMKMTRLClassifier,
+    TwoStageMKMTRLRegressor,
 )
-from .persistence import SavedModel, load_model, save_model
 from .registry import all_models
-from .schema import TableSchema
+from .tables import TableSchema
 
 __version__ = "0.1.0"
 
@@ -66,6 +68,8 @@ __all__ = [
     "STLRegressor",
     "SavedModel",
     "TableSchema",
+    "TwoStageMKMTRLClassifier",
+    "TwoStageMKMTRLRegressor",
     "all_models",
     "gaussian_kernels",
     "linear_kernels",

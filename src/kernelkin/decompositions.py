@@ -49,7 +49,8 @@ def pseudo_inverse(A: Array) -> Array:
 def solve_stack(A: Array, b: Array) -> Array:
     """Solutions (..., n) of the systems A (..., n, n) x = b (..., n); least-squares ones where A is singular."""
     try:
-        return np.linalg.solve(A, b[..., np.newaxis])[..., 0]
+        solution = np.linalg.solve(A, b[..., np.newaxis])[..., 0]
+        return np.asarray(solution, dtype=np.float64)
     except np.linalg.LinAlgError:
         flat, right = A.reshape(-1, *A.shape[-2:]), b.reshape(-1, b.shape[-1])
         solved = [pseudo_inverse(one) @ r for one, r in zip(flat, right, strict=True)]
@@ -57,15 +58,15 @@ def solve_stack(A: Array, b: Array) -> Array:
 
 
 def _first_that_works(A: Array, fast: Callable[[Array], Any], slow: Callable[[Array], Any]) -> Any:
-    try:
-        return fast(A)
-    except np.linalg.LinAlgError:
-        if not np.isfinite(A).all():
-            raise ValueError("a matrix to decompose has entries that are not finite") from None
-    try:
-        return slow(A)
-    except np.linalg.LinAlgError:
-        return fast(A + _jitter(A))
+    # Not every routine raises where entries are not finite: some return numbers that are not.
+    if not np.isfinite(A).all():
+        raise ValueError("a matrix to decompose has entries that are not finite")
+    for routine in (fast, slow):
+        try:
+            return routine(A)
+        except np.linalg.LinAlgError:
+            continue
+    return fast(A + _jitter(A))
 
 
 def _jitter(A: Array) -> Array:

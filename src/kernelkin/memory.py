@@ -24,6 +24,9 @@ _SOLVER_ARRAYS = 80
 _ROW_COPIES = 6
 # Arrays of all pairs of rows that a weighted median of distances takes.
 _PAIR_ARRAYS = 10
+# Copies of its Gram that an exact machine takes, and copies of Nystroem features that a linear machine takes.
+_EXACT_COPIES = 3
+_LINEAR_COPIES = 4
 # Fixed room for modules that are imported by a fit.
 _FIXED = 4 << 20
 
@@ -125,25 +128,48 @@ def pooled_need(
 
 
 def linear_need(n_rows: int, n_columns: int, n_tasks: int, work: int, advice: str) -> Need:
-    """Bound a linear model: targets, coefficients, and what its method takes (`work` bytes, copies of rows included)."""
+    """Bound a linear model: targets, coefficients, and what its method takes (`work` bytes, copies of rows too)."""
     held = 8 * (24 * n_rows + 8 * n_columns * n_tasks) + n_tasks * _TASK_OBJECTS
     return Need(_FIXED + held + work, "copies of the rows", work, advice)
 
 
-def two_stage_need(
-    sizes: Sequence[int], n_kernels: int, row_bytes: int, columns: Sequence[int], block_bytes: int, n_jobs: int
-) -> Need:
-    """Bound a two-stage fit.
+def machines_need(plan: GramPlan, columns: Sequence[int], block_bytes: int, n_jobs: int) -> Need:
+    """Bound the machines of all tasks at known kernel weights, `n_jobs` of them at one time.
 
-    `sizes` are the rows of each task, `columns` those that its machine is an expansion over (all rows, or landmarks),
-    `block_bytes` the kernel values evaluated at one time.
+    `columns` are the rows that the machine of each task is an expansion over (all of them, or landmarks), and
+    `block_bytes` is what kernel values evaluated at one time take.
     """
-    each = sorted((8 * 6 * n * c for n, c in zip(sizes, columns, strict=True)), reverse=True)
-    total = sum(sizes)
-    held = total * (300 + 4 * row_bytes) + len(sizes) * (_TASK_OBJECTS + 8 * 20 * n_kernels)
-    pairs = 4 * _PAIR_ARRAYS * min(total, 1001) ** 2
-    peak = _FIXED + held + pairs + (3 + 2 * n_jobs) * block_bytes + sum(each[:n_jobs])
-    return Need(peak, "the largest tasks", each[0], _SMALLER_TASKS)
+    shapes = zip(plan.machines, columns, strict=True)
+    each = sorted((_machine_bytes(plan, n, c, block_bytes) for n, c in shapes), reverse=True)
+    # Support rows of the functions: every task has its own, unless all have the same.
+    support = plan.row_bytes * (plan.sizes[0] if plan.wide else sum(columns))
+    held = sum(plan.machines) * (48 + 8 * 12 * plan.outputs) + plan.n_tasks * (_TASK_OBJECTS + 8 * 8 * plan.n_kernels)
+    return Need(_FIXED + held + support + sum(each[:n_jobs]), "the largest tasks", each[0], _SMALLER_TASKS)
+
+
+def _machine_bytes(plan: GramPlan, n: int, columns: int, block_bytes: int) -> int:
+    """Bound one machine: its Gram, or features, and the blocks of kernel values that these are made from."""
+    whole, points = 8 * n * columns, plan.sizes[0] if plan.wide else n
+    blocks = min(2 * block_bytes, 2 * plan.n_kernels * 8 * n * max(columns, points if columns == n else 0)) + whole
+    work = _EXACT_COPIES if columns == n else _LINEAR_COPIES
+    return whole + max(blocks, work * whole) + 3 * points * plan.row_bytes
+
+
+def two_stage_need(plan: GramPlan, machines: Need, pairs: int, rows: int, reservoir: int) -> Need:
+    """Bound a two-stage fit, whose second stage needs `machines`.
+
+    `pairs` and `rows` are those evaluated at one time in the first stage and for the stream, `reservoir` is how many
+    rows of each task are kept for a stream (0: none is).
+    """
+    K, T = plan.n_kernels, plan.n_tasks
+    kept = sum(min(n, reservoir) for n in plan.machines)
+    places = T * min(max(plan.machines), reservoir) + 4 * kept
+    stream = 8 * places + plan.row_bytes * (2 * kept + 3 * rows) + 8 * rows * (4 * K + 12)
+    held = 8 * 8 * sum(plan.machines) + 8 * 20 * K * T
+    drawn = pairs * (4 * plan.row_bytes + 8 * (5 * K + 12))
+    fitting = plan.itemsize * sum(plan.sizes) * plan.n_columns + 4 * _PAIR_ARRAYS * plan.fitted_rows**2
+    peak = held + stream + max(machines.peak, _FIXED + max(drawn, fitting))
+    return replace(machines, peak=peak)
 
 
 def search_need(fold: Need, last: Need, data_bytes: int, n_jobs: int) -> Need:

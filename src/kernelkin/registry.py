@@ -49,6 +49,14 @@ _MODELS = (
         ("MKMTRL",),
     ),
     Model(
+        "Two-stage MK-MTRL",
+        "the same kernel weights learned online from pairs of rows, then one machine a task",
+        _MURUGESAN,
+        estimators.TwoStageMKMTRLClassifier,
+        estimators.TwoStageMKMTRLRegressor,
+        ("TS-MK-MTRL", "two-stage, online MK-MTRL"),
+    ),
+    Model(
         "STL",
         "one machine a task on one kernel: nothing shared, nothing learned about kernels",
         _MURUGESAN,

@@ -1,4 +1,4 @@
-"""What every learner promises, whatever its loss."""
+"""Properties of every learner, whatever its loss."""
 
 import dataclasses
 import subprocess
@@ -7,16 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from kernelkin.learners import LEARNERS, Machine
+from kernelkin.learners import Machine
 from learners.problems import all_learners, box, conic_value, dual_value, primal_value, random_machine
 
 learners = pytest.mark.parametrize("learner", all_learners(), ids=lambda learner: learner.name)
 groupings = pytest.mark.parametrize("n_groups", [0, 1, 3])
-
-
-def test_registry_names_each_learner_by_its_name():
-    assert all(cls.name == name for name, cls in LEARNERS.items())
-    assert set(LEARNERS) == {"svm", "svr", "ridge"}
 
 
 def test_importing_the_learners_does_not_import_numba():
@@ -28,7 +23,7 @@ def test_importing_the_learners_does_not_import_numba():
 @learners
 @groupings
 @pytest.mark.parametrize("m", [1, 3])
-def test_values_are_those_of_the_returned_point(learner, n_groups, m):
+def test_primal_and_dual_are_those_of_the_returned_point(learner, n_groups, m):
     gram, machine = random_machine(learner, seed=1, m=m, n_groups=n_groups)
     solution = learner.solve(gram, machine)
     assert solution.a.shape == machine.y.shape
@@ -36,13 +31,12 @@ def test_values_are_those_of_the_returned_point(learner, n_groups, m):
     np.testing.assert_allclose(solution.dual, dual_value(learner, gram, machine, solution.a), rtol=1e-12)
     primal = primal_value(learner, gram, machine, solution.a, solution.intercept)
     np.testing.assert_allclose(solution.primal, primal, rtol=1e-12)
-    assert solution.gap == solution.primal - (solution.lin - solution.quad)
 
 
 @learners
 @groupings
 @pytest.mark.parametrize("tol", [1e-2, 1e-6])
-def test_feasible_to_rounding(learner, n_groups, tol):
+def test_solution_is_feasible_to_rounding(learner, n_groups, tol):
     gram, machine = random_machine(learner, seed=2, m=2, n_groups=n_groups)
     a = learner.solve(gram, machine, tol=tol).a
     lo, hi = box(learner, machine)
@@ -55,7 +49,7 @@ def test_feasible_to_rounding(learner, n_groups, tol):
 @learners
 @groupings
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
-def test_bounds_hold_the_true_optimum_between_them(learner, n_groups, tol):
+def test_primal_and_dual_bound_the_true_optimum(learner, n_groups, tol):
     gram, machine = random_machine(learner, seed=3, m=2, n_groups=n_groups)
     optimum = conic_value(learner, gram, machine)
     solution = learner.solve(gram, machine, tol=tol)
@@ -67,7 +61,7 @@ def test_bounds_hold_the_true_optimum_between_them(learner, n_groups, tol):
 
 @learners
 @groupings
-@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9, 1e-10])
+@pytest.mark.parametrize("tol", [1e-3, 1e-10])
 def test_gap_reaches_the_tolerance(learner, n_groups, tol):
     gram, machine = random_machine(learner, seed=4, n=60, n_groups=n_groups, cost=10.0)
     solution = learner.solve(gram, machine, tol=tol)
@@ -77,8 +71,8 @@ def test_gap_reaches_the_tolerance(learner, n_groups, tol):
 @learners
 @groupings
 @pytest.mark.parametrize("cost", [1.0, 100.0])
-def test_large_enough_to_shrink(learner, n_groups, cost):
-    """With a few hundred rows the step solver works on a copy of the active ones; the answer is for all rows."""
+def test_a_machine_large_enough_for_shrinking(learner, n_groups, cost):
+    """With a few hundred rows the solver works on a copy of the active ones; the solution is that of all rows."""
     gram, machine = random_machine(learner, seed=14, n=300, m=2, n_groups=n_groups, cost=cost)
     machine.C[::5, 0] = 0.0
     solution = learner.solve(gram, machine, tol=1e-7)
@@ -94,7 +88,7 @@ def test_large_enough_to_shrink(learner, n_groups, cost):
 @learners
 @groupings
 @pytest.mark.parametrize("n", [40, 220])
-def test_stops_at_the_floor_of_rounding(learner, n_groups, n):
+def test_zero_tolerance_stops_at_rounding(learner, n_groups, n):
     gram, machine = random_machine(learner, seed=4, n=n, n_groups=n_groups)
     solution = learner.solve(gram, machine, tol=0.0)
     assert abs(solution.gap) <= 2e-14 * solution.primal
@@ -102,7 +96,7 @@ def test_stops_at_the_floor_of_rounding(learner, n_groups, n):
 
 @learners
 @groupings
-def test_best_intercepts(learner, n_groups):
+def test_no_other_intercept_has_a_smaller_primal(learner, n_groups):
     gram, machine = random_machine(learner, seed=5, n_groups=n_groups)
     solution = learner.solve(gram, machine, tol=1e-1)
     for group in range(n_groups):
@@ -152,7 +146,7 @@ def test_any_start_reaches_the_same_value(learner, n_groups):
 
 @learners
 @groupings
-def test_rows_without_cost_take_no_part(learner, n_groups):
+def test_rows_of_zero_cost_have_no_influence(learner, n_groups):
     gram, machine = random_machine(learner, seed=8, m=2, n_groups=n_groups)
     keep = np.arange(len(gram)) % 4 > 0
     silent = dataclasses.replace(machine, C=np.where(keep[:, None], machine.C, 0.0))
@@ -166,7 +160,7 @@ def test_rows_without_cost_take_no_part(learner, n_groups):
 
 
 @learners
-def test_costs_may_leave_out_other_rows_in_each_output(learner):
+def test_zero_costs_may_differ_between_outputs(learner):
     gram, machine = random_machine(learner, seed=9, m=3)
     C = machine.C.copy()
     C[:10, 0] = C[5:20, 1] = 0.0
@@ -182,7 +176,7 @@ def test_costs_may_leave_out_other_rows_in_each_output(learner):
 
 @learners
 @groupings
-def test_no_cost_at_all(learner, n_groups):
+def test_all_costs_zero(learner, n_groups):
     gram, machine = random_machine(learner, seed=10, n_groups=n_groups)
     solution = learner.solve(gram, dataclasses.replace(machine, C=np.zeros_like(machine.C)))
     assert np.all(solution.a == 0)
@@ -214,7 +208,7 @@ def test_an_empty_group_has_intercept_zero(learner):
 
 
 @learners
-def test_the_inputs_are_left_alone(learner):
+def test_inputs_are_not_modified_and_may_be_read_only(learner):
     gram, machine = random_machine(learner, seed=13, n_groups=2)
     copies = [array.copy() for array in (gram, machine.y, machine.C, machine.groups)]
     for array in (gram, machine.y, machine.C, machine.groups):

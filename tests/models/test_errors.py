@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from models.problems import long_data, wide_data
 from kernelkin import Kernel, MKMTRLClassifier, MKMTRLRegressor, linear_kernels
 from kernelkin.exceptions import GramMemoryError
 from kernelkin.kernels.functions import Custom
+from models.problems import long_data, wide_data
 
 X, Y, LABELS, TASKS = long_data(0)
 N = len(X)

@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from models.problems import NAMES, long_data, targets, values, wide_data
 from kernelkin import (
     MKMTRLRegressor,
     gaussian_kernels,
     linear_kernels,
     view_kernels,
 )
+from models.problems import NAMES, long_data, targets, values, wide_data
 
 
 def test_wide_is_long_where_all_tasks_have_the_same_rows(model):

@@ -7,7 +7,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from models.problems import NAMES, grouped_data, long_data, targets, values, wide_data
 from kernelkin import (
     MKMTRLClassifier,
     MKMTRLRegressor,
@@ -17,6 +16,7 @@ from kernelkin import (
 from kernelkin.exceptions import CollapseWarning
 from kernelkin.penalties import effective_rank
 from kernelkin.solvers import SOLVERS, Alternating
+from models.problems import NAMES, grouped_data, long_data, targets, values, wide_data
 
 # What is found
 

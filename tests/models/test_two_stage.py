@@ -6,23 +6,28 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import kernelkin.estimators.two_stage.factored_relationship as module
 from kernelkin import (
+    AverageClassifier,
     AverageRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
+    MultiTaskCV,
+    MultiTaskKernelEstimator,
     TwoStageMKMTRLClassifier,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
 )
 from kernelkin.data import read_training
 from kernelkin.datasets import load_mfeat, make_related_tasks
-from kernelkin.estimators.two_stage.pairs import PairCenter, PairSource
-from kernelkin.grams import build_grams
-from kernelkin.grams.rows import RowKernels
+from kernelkin.exceptions import GramMemoryError
+from kernelkin.fitting import Classification, Fitted, Regression, RunOptions, SecondStage
+from kernelkin.grams import RowKernels, build_grams
 from kernelkin.kernels import fit_kernels, linear_kernels, polynomial_kernels, view_kernels
+from kernelkin.penalties import FixedWeights
+from kernelkin.solvers.online import PairSource
 
 BOTH = {"classification": TwoStageMKMTRLClassifier, "regression": TwoStageMKMTRLRegressor}
 
@@ -62,12 +67,14 @@ def test_scikit_learn(estimator, check):
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_stream_is_the_same_in_one_piece_and_in_many(kind):
     data = problem(kind)
-    whole, *others = (stream(kind, data, cuts) for cuts in ([], [7, 8, 300, 999, 1000, 1001], range(60, 1440, 60)))
+    whole, *others = (stream(kind, data, cuts) for cuts in ([], [7, 8, 300, 999, 1000, 1001], range(240, 1440, 240)))
     for model in others:
         assert np.array_equal(model.tasks_, whole.tasks_)
         assert np.array_equal(model.kernel_weights_, whole.kernel_weights_)
-        assert np.array_equal(model.relationship_.F, whole.relationship_.F)
-        assert np.array_equal(model._stream.reservoirs.X, whole._stream.reservoirs.X)
+        assert np.array_equal(model.task_relationship_, whole.task_relationship_)
+        kept, expected = model.stream_.data(), whole.stream_.data()
+        for rows, others in zip(kept.rows, expected.rows, strict=True):
+            assert np.array_equal(kept.X[rows], expected.X[others])
         assert model.n_skipped_ == whole.n_skipped_ == 6
         for key, values in whole.history_.items():
             assert np.array_equal(model.history_[key], values)
@@ -93,7 +100,7 @@ def test_reservoirs_are_bounded_and_fair():
         X = np.arange(400.0).reshape(-1, 1)
         model = TwoStageMKMTRLRegressor("linear", random_state=seed, reservoir=10)
         model.partial_fit(X, rng.normal(size=400), np.zeros(400, dtype=int))
-        held = model._settled.reservoirs.data(model.tasks_, None)
+        held = model.stream_.begun().data()
         assert len(held.rows[0]) == 10
         kept += np.histogram(held.X[held.rows[0], 0], bins=[0, 100, 200, 300, 400])[0]
     np.testing.assert_allclose(kept / kept.sum(), 0.25, atol=0.07)
@@ -107,7 +114,8 @@ def test_partial_fit_goes_on_after_fit_with_new_rows_and_new_tasks(kind):
     model.fit(data.data[old], data.target[old], tasks=data.tasks[old])
     before = model.kernel_weights_.copy()
     model.partial_fit(data.data, data.target, data.tasks)
-    assert model.n_iter_ == 4000 + len(data.data) - 2  # the first row of each new task has no partner
+    # The first row of each new task has no partner.
+    assert model.n_skipped_ == 2 and model.n_iter_ == 4000 + len(data.data) - 2
     assert list(model.tasks_) == list(data.task_names)
     assert not np.array_equal(model.kernel_weights_[:4], before)
     assert (
@@ -150,12 +158,12 @@ def test_errors_are_those_of_the_core_and_those_of_streams():
     with pytest.raises(ValueError, match=r"classes 1, which are not among classes=-1, 2"):
         TwoStageMKMTRLClassifier().partial_fit(data.data, data.target, data.tasks, classes=[-1, 2])
     model = TwoStageMKMTRLClassifier(random_state=0).partial_fit(data.data, data.target, data.tasks)
-    with pytest.raises(ValueError, match="has seen long data, and these are single"):
+    with pytest.raises(ValueError, match="was fitted on long data, and these are single"):
         model.partial_fit(data.data, data.target)
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(data.data[:, 1:], data.target, data.tasks)
-    with pytest.raises(ValueError, match="unknown task 'x'"):
-        model.relationship_row("x")
+    with pytest.raises(ValueError, match="set couplings='common'"):
+        TwoStageMKMTRLClassifier(unknown_tasks="common").fit(data.data, data.target, tasks=data.tasks)
 
 
 @pytest.mark.parametrize("normalize", ["trace", "cosine", "center", None])
@@ -168,13 +176,13 @@ def test_values_of_pairs_are_entries_of_the_scaled_grams(normalize, form):
     data = read_training(model, X, y, tasks, rng.uniform(0.5, 2, size=30), classification=False)
     kernels = fit_kernels([*gaussian_kernels(), *polynomial_kernels([2])], X)
     values = RowKernels.of(X, kernels, normalize)
-    source = PairSource(data, values, model._machines(data), normalize, classes=False)
+    source = PairSource(data, values, Regression().machines(data, 1.0), normalize, classes=False)
     n_tasks = data.n_tasks
     codes = np.arange(40) % n_tasks
     size = np.array([len(rows) for rows in data.rows])[codes]
     i, j = rng.integers(size), rng.integers(size)
-    rows = [np.array([data.rows[t][k] for t, k in zip(codes, which, strict=True)]) for which in (i, j)]
-    z = source._scaled(codes, i, j, *rows)
+    first = np.cumsum([0, *map(len, data.rows)])[codes]
+    z = source.scaled_values(codes, first + i, first + j)
     grams, _ = build_grams(data, kernels, normalize)
     for r, t in enumerate(codes):
         for k in range(len(kernels)):
@@ -198,13 +206,10 @@ def test_pairs_are_of_two_rows_of_the_task_and_follow_the_weights():
     weight = np.where(np.arange(60) < 30, 1.0, 3.0)
     model = TwoStageMKMTRLRegressor()
     data = read_training(model, X, rng.normal(size=60), tasks, weight, classification=False)
-    source = PairSource(
-        data, RowKernels.of(X, fit_kernels(linear_kernels(), X), None), model._machines(data), None, classes=False
-    )
-    drawn = []
-    source._scaled = lambda t, i, j, row_i, row_j: drawn.append((t, row_i, row_j)) or np.zeros((1, len(t)))
-    list(source.draw(rng, 20_000))
-    t, i, j = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
+    values = RowKernels.of(X, fit_kernels(linear_kernels(), X), None)
+    source = PairSource(data, values, Regression().machines(data, 1.0), None, classes=False)
+    t, i, j = source.pairs(rng.random((20_000, 3)))
+    i, j = np.concatenate(data.rows)[i], np.concatenate(data.rows)[j]
     assert np.array_equal(tasks[i], t) and np.array_equal(tasks[j], t) and (i != j).all()
     np.testing.assert_allclose(np.bincount(t) / len(t), 1 / 3, atol=0.02)
     np.testing.assert_allclose(np.mean(weight[i] == 3), 0.75, atol=0.02)
@@ -239,21 +244,20 @@ def test_nystroem_with_linear_support_vector_machines(loss):
     assert abs(scores[0] - scores[1]) < 0.1
 
 
-def test_relationship_by_row_by_relatives_and_dense(monkeypatch):
+def test_the_relationship_shows_the_groups_in_factors_and_as_a_matrix(monkeypatch):
     data = problem("regression", n_samples=80)
     model = TwoStageMKMTRLRegressor(data.kernels, update="hinge", n_rounds=30_000, min_rank=2, random_state=0)
     model.fit(data.data, data.target, tasks=data.tasks)
     Omega = model.task_relationship_
     np.testing.assert_allclose(np.trace(Omega), 1.0)
-    np.testing.assert_allclose(model.relationship_row("task02"), Omega[2])
-    np.testing.assert_allclose(np.diag(model.task_correlation_), 1.0)
-    related = model.related_tasks("task02", n=2)
-    assert {name for name, _ in related} == {"task00", "task01"}  # its group
-    assert related[0][1] == pytest.approx(np.sort(model.task_correlation_[2])[-2])
-    monkeypatch.setattr(module, "DENSE_TASKS", 5)
-    with pytest.raises(ValueError, match="6 x 6 matrix"):
+    np.testing.assert_allclose(model.relation_.row(2), Omega[2])
+    others, correlations = model.relation_.nearest(2, n=2)
+    assert set(model.tasks_[others]) == {"task00", "task01"}  # its group
+    np.testing.assert_allclose(correlations, model.task_correlation_[2, others])
+    monkeypatch.setenv("KERNELKIN_MEMORY_GIB", "1e-7")
+    with pytest.raises(GramMemoryError, match="task_relationship_ is a 6 x 6 array"):
         _ = model.task_relationship_
-    assert len(model.relationship_row("task02")) == 6
+    assert len(model.relation_.row(2)) == 6
 
 
 def test_stage_1_has_no_gram_and_no_matrix_of_tasks(monkeypatch):
@@ -261,7 +265,7 @@ def test_stage_1_has_no_gram_and_no_matrix_of_tasks(monkeypatch):
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(n_tasks * n_rows, 2)), np.repeat(np.arange(n_tasks), n_rows)
     y = X[:, 0] + 0.1 * rng.normal(size=len(X))
-    monkeypatch.setattr(TwoStageMKMTRLRegressor, "_store_machines", lambda *arguments: None)
+    monkeypatch.setattr(SecondStage, "run", lambda *arguments: Fitted({}))
     model = TwoStageMKMTRLRegressor(gaussian_kernels([0.5, 1, 2, 4], relative=False), n_rounds=20_000, random_state=0)
     model.fit(X[:20], y[:20])  # compiles
     tracemalloc.start()
@@ -367,21 +371,6 @@ def test_without_centred_pairs_kernels_that_are_never_negative_are_wrong_about_e
     assert rates[0] < 0.5 < rates[1]
 
 
-def test_pairs_are_centred_by_the_mean_so_far():
-    rng = np.random.default_rng(0)
-    tasks, z = rng.integers(3, size=50), rng.normal(size=(50, 2)) + 5
-    got = z.copy()
-    center = PairCenter(2)
-    for part in np.split(np.arange(50), [1, 20]):
-        block = got[part]
-        center(tasks[part], block)
-        got[part] = block
-    for r in range(50):
-        mine = z[: r + 1][tasks[: r + 1] == tasks[r]]
-        mean = (mine.sum(axis=0) + 10 * z[: r + 1].mean(axis=0)) / (len(mine) + 10)
-        np.testing.assert_allclose(got[r], z[r] - mean, atol=1e-12)
-
-
 @pytest.mark.parametrize("couplings", [None, "common"])
 def test_the_machines_are_certified(couplings):
     data = problem("classification")
@@ -401,3 +390,153 @@ def test_the_machines_are_certified(couplings):
         cost = len(y) / (2 * share)
         expected += 0.5 * a @ (values[mine] - model.intercept_[t]) + cost @ np.maximum(0, 1 - y * values[mine])
     assert model.objective_ == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("normalize", ["trace", "center"])
+def test_the_second_stage_at_even_weights_is_the_average_kernel(kind, normalize):
+    data = problem(kind)
+    average = {"classification": AverageClassifier, "regression": AverageRegressor}[kind]
+    expected = average(data.kernels, C=3.0, normalize=normalize, tol=1e-8).fit(data.data, data.target, tasks=data.tasks)
+    given = read_training(expected, data.data, data.target, data.tasks, None, classification=kind == "classification")
+    targets = Classification() if kind == "classification" else Regression()
+    stage = SecondStage(targets=targets, C=3.0, normalize=normalize, tol=1e-8)
+    values = RowKernels.of(given.X, list(expected.kernels_), normalize)
+    fitted = stage.run(given, values, expected.kernel_weights_, 0, RunOptions()).attributes
+    assert fitted["objective_"] == pytest.approx(expected.objective_, rel=1e-7)
+    for a, other in zip(fitted["dual_coef_"], expected.dual_coef_, strict=True):
+        np.testing.assert_allclose(a, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("couplings", [None, "common"])
+def test_the_machines_are_those_of_fixed_weights(couplings):
+    data = problem("regression")
+    model = TwoStageMKMTRLRegressor(data.kernels, C=3.0, couplings=couplings, n_rounds=2000, random_state=0)
+    model.fit(data.data, data.target, tasks=data.tasks)
+    B = np.vstack([model.kernel_weights_ / (2 if couplings else 1), model.coupling_weights_]).T
+    other = MultiTaskKernelEstimator(data.kernels, C=3.0, couplings=couplings, penalty=FixedWeights(B))
+    other.fit(data.data, data.target, tasks=data.tasks)
+    assert model.objective_ == pytest.approx(other.objective_, rel=1e-10)
+    expected = other.predict(data.data_test, data.tasks_test)
+    np.testing.assert_allclose(model.predict(data.data_test, data.tasks_test), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("max_exact", [2000, 30])
+@pytest.mark.parametrize("loss", ["squared", "epsilon_insensitive"])
+def test_offset_and_unit_of_the_targets_do_not_matter(loss, max_exact):
+    data = problem("regression")
+    options = {"loss": loss, "max_exact": max_exact, "n_rounds": 500, "random_state": 0, "tol": 1e-6}
+
+    def fit(y, **changed):
+        model = TwoStageMKMTRLRegressor(data.kernels, **options, **changed).fit(data.data, y, tasks=data.tasks)
+        return model.predict(data.data_test, data.tasks_test)
+
+    expected = fit(data.target)
+    np.testing.assert_allclose(fit(data.target + 1e6) - 1e6, expected, atol=1e-4)
+    # The squared loss grows as the square of the unit, as the norms do; the other one in proportion to it.
+    unit = 2.0**-300
+    changed = {"C": 1.0} if loss == "squared" else {"C": unit, "epsilon": 0.1 * unit}
+    np.testing.assert_allclose(fit(data.target * unit, **changed) / unit, expected, rtol=1e-9)
+
+
+def test_a_fitted_model_keeps_reservoirs_and_no_data():
+    rng = np.random.default_rng(0)
+    n = 20_000  # more than are taken in at one time
+    X, tasks = rng.normal(size=(n, 10)), np.arange(n) % 2
+    y = X[:, 0] + 0.1 * rng.normal(size=n)
+    model = TwoStageMKMTRLRegressor("linear", n_rounds=200, max_exact=50, reservoir=20, random_state=0)
+    model.fit(X, y, tasks=tasks)
+    kept = model.stream_.data()
+    assert [len(rows) for rows in kept.rows] == [20, 20] and model.stream_.reservoirs.X.shape == (40, 10)
+    # 100 landmarks, 40 rows of the reservoirs, and a dual variable a row; the data are ten times as much.
+    assert len(pickle.dumps(model)) < 8 * (140 * 10 + n) + 20_000
+
+
+def test_rows_of_wide_data_are_kept_once_for_all_tasks():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(50, 200)), rng.normal(size=(50, 30))
+    model = TwoStageMKMTRLRegressor("linear", n_rounds=200, random_state=0).fit(X, Y)
+    assert model.stream_.data().X.shape == (50, 200)
+    for _ in range(3):
+        model.partial_fit(X, Y)
+    kept = model.stream_.data()
+    assert all(len(rows) == 200 for rows in kept.rows) and len(kept.X) == 200
+
+
+def test_a_model_on_precomputed_kernels_keeps_no_gram():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(120, 3)), np.arange(120) % 2
+    grams = np.stack([X @ X.T, (X @ X.T) ** 2], axis=2)
+    model = TwoStageMKMTRLRegressor("precomputed", n_rounds=200, random_state=0).fit(grams, X[:, 0], tasks=tasks)
+    assert model.stream_ is None and len(pickle.dumps(model)) < grams.nbytes / 10
+    with pytest.raises(ValueError, match="a stream has no precomputed kernels"):
+        model.partial_fit(grams, X[:, 0], tasks)
+    centred = TwoStageMKMTRLRegressor("linear", normalize="center", n_rounds=200, random_state=0)
+    assert centred.fit(X, X[:, 0], tasks=tasks).stream_ is None
+    with pytest.raises(ValueError, match="allow no stream: fit it again"):
+        centred.set_params(normalize="trace").partial_fit(X, X[:, 0], tasks)
+
+
+def test_a_class_that_has_left_the_reservoir_is_still_known():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.where(X[:, 0] > 0, "b", "a")
+    y[0] = "c"
+    model = TwoStageMKMTRLClassifier("linear", reservoir=20, random_state=0).partial_fit(X, y)
+    assert model.decision_function(X).shape == (400, 3)
+    assert model.task_classes_[0].tolist() == ["a", "b"] and model.classes_.tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_cross_validation_equals_a_fit_on_every_fold(kind):
+    data = problem(kind, n_samples=20)
+    kernels = gaussian_kernels([1.0, 4.0], relative=False)
+    labels = np.random.default_rng(0).permutation(len(data.data)) % 2
+    folds = [(np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)) for fold in range(2)]
+    model = BOTH[kind](kernels, n_rounds=500, random_state=0)
+    search = MultiTaskCV(model, {"C": [0.1, 10.0]}, cv=folds, search_tol=1e-3)
+    search.fit(data.data, data.target, tasks=data.tasks)
+    for C, score in zip([0.1, 10.0], search.cv_results_["split0_test_score"], strict=True):
+        train, test = folds[0]
+        fitted = clone(model).set_params(C=C).fit(data.data[train], data.target[train], tasks=data.tasks[train])
+        assert score == pytest.approx(fitted.score(data.data[test], data.target[test], data.tasks[test]), rel=1e-8)
+    alone = clone(model).set_params(**search.best_params_).fit(data.data, data.target, tasks=data.tasks)
+    assert np.array_equal(search.predict(data.data, data.tasks), alone.predict(data.data, data.tasks))
+
+
+def test_unknown_tasks_are_predicted_by_the_common_part():
+    data = problem("regression")
+    model = TwoStageMKMTRLRegressor(
+        data.kernels, couplings="common", unknown_tasks="common", n_rounds=500, random_state=0
+    )
+    model.fit(data.data, data.target, tasks=data.tasks)
+    shared = model.predict(data.data, data.tasks, split=True).shared["common"].sum(axis=1)
+    unseen = model.predict(data.data, np.full(len(data.data), "new"))
+    np.testing.assert_allclose(unseen, shared + model.intercept_.mean(), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n_tasks", "n", "options"),
+    [
+        (40, 60, {}),
+        (3, 800, {}),
+        (1, 1500, {"kernels": "linear"}),
+        (1, 6000, {"kernels": "linear", "max_exact": 500}),
+    ],
+    ids=["many small tasks", "few large tasks", "a Gram above a block", "Nystroem"],
+)
+def test_the_memory_of_a_fit_is_bounded_and_not_by_far(n_tasks, n, options, monkeypatch):
+    if n == 1500:
+        for module in ("grams.rows", "fitting.second_stage"):
+            monkeypatch.setattr(f"kernelkin.{module}.BLOCK_BYTES", 2**20)
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(n_tasks * n, 5)), np.repeat(np.arange(n_tasks), n)
+    y = X[:, 0] + rng.normal(size=len(X))
+    model = TwoStageMKMTRLRegressor(n_rounds=2000, random_state=0, **options)
+    model.fit(X[:40], y[:40])  # compiles
+    estimate = model.estimate_memory(X, y, tasks)
+    tracemalloc.start()
+    model.fit(X, y, tasks=tasks)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < estimate < 4 * peak + 2**23

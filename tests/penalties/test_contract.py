@@ -5,11 +5,18 @@ import itertools
 import numpy as np
 import pytest
 
-from kernelkin.penalties import PENALTIES, LpPenalty, RelationPenalty, SharedLpPenalty
+from kernelkin.penalties import (
+    PENALTIES,
+    FixedWeights,
+    LpPenalty,
+    RelationPenalty,
+    SharedLpPenalty,
+    SimplexPenalty,
+)
 
 K, J = 4, 5
 PRIOR = np.full((J, J), 0.3) + np.diag(np.linspace(0.5, 2.0, J))
-CASES = {
+SMOOTH = {
     "relation": RelationPenalty(J),
     "relation, prior": RelationPenalty(J, prior=PRIOR, shrinkage=0.2, min_rank=1.5),
     "relation, min_rank": RelationPenalty(J, shrinkage=0.05, min_rank=2.5),
@@ -25,16 +32,32 @@ CASES = {
     "shared": SharedLpPenalty(J),
     "shared 4": SharedLpPenalty(J, p=4.0),
 }
+INDICATORS = {
+    "fixed": FixedWeights(np.random.default_rng(20).uniform(size=(K, J))),
+    "simplex": SimplexPenalty(J),
+}
+CASES = {**SMOOTH, **INDICATORS}
 
 
 def test_every_registered_penalty_is_tested():
     assert {type(penalty) for penalty in CASES.values()} == set(PENALTIES.values())
-    assert all(cls.name == name for name, cls in PENALTIES.items())
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(params=SMOOTH)
 def penalty(request):
-    return CASES[request.param]
+    return SMOOTH[request.param]
+
+
+@pytest.fixture(params=INDICATORS)
+def indicator(request):
+    return INDICATORS[request.param]
+
+
+def allowed_weights(seed, indicator):
+    """A B at which the indicator is zero."""
+    if isinstance(indicator, FixedWeights):
+        return indicator.B
+    return indicator.expand(np.random.default_rng(seed).dirichlet(np.ones(K))[:, np.newaxis])
 
 
 def weights(seed, penalty, sparse=False):
@@ -70,7 +93,21 @@ def test_scaling(penalty, scale):
     B = weights(2, penalty)
     np.testing.assert_allclose(penalty.value(scale * B), scale**2 * penalty.value(B), rtol=1e-10)
     np.testing.assert_allclose(penalty.gradient(scale * B), scale * penalty.gradient(B), rtol=1e-8)
-    np.testing.assert_allclose(penalty.relation(scale * B), penalty.relation(B), atol=1e-10)
+    np.testing.assert_allclose(penalty.relation(scale * B).matrix(), penalty.relation(B).matrix(), atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-110, 1e110, 1e200])
+def test_cost_and_bound_hold_where_squares_leave_the_range_of_floats(penalty, scale):
+    """In other units, with mu/s^2 for mu and s B for B, or mu s^2 and s Q, cost and bound are the same."""
+    B, Q, mu = weights(2, penalty), weights(3, penalty), 0.7
+    np.testing.assert_allclose(penalty.cost(B, mu), 0.5 * mu * penalty.value(B), rtol=1e-12)
+    if 1e-150 < scale < 1e150:
+        np.testing.assert_allclose(penalty.cost(scale * B, mu / scale**2), penalty.cost(B, mu), rtol=1e-9)
+        np.testing.assert_allclose(penalty.bound(scale * Q, B, mu * scale**2), penalty.bound(Q, B, mu), rtol=1e-9)
+    # Underflow to nothing, and no sooner than the number itself does.
+    small = min(scale, 1.0 / scale)
+    assert 0 < penalty.cost(small * B, 1e90 / small) < np.inf
+    assert -np.inf < penalty.bound(small * Q, small * B, 1e-90 * small) < 0
 
 
 def test_convex_along_segments(penalty):
@@ -122,10 +159,11 @@ def test_nothing_costs_nothing(penalty):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_relation_is_symmetric_and_positive(penalty, sparse):
-    Omega = penalty.relation(weights(5, penalty, sparse))
+    relation = penalty.relation(weights(5, penalty, sparse))
+    Omega = relation.matrix()
     np.testing.assert_array_equal(Omega, Omega.T)
     assert np.linalg.eigvalsh(Omega)[0] >= -1e-14
-    if getattr(penalty, "_roots", None) is None:
+    if relation.root is None:
         np.testing.assert_allclose(np.trace(Omega), 1.0, rtol=1e-12)
 
 
@@ -160,3 +198,47 @@ def test_arguments_are_left_alone(penalty):
     penalty.relation(B)
     np.testing.assert_array_equal(B, B_before)
     np.testing.assert_array_equal(Q, Q_before)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_factors_of_a_relation_are_those_of_its_matrix(name):
+    B = allowed_weights(5, CASES[name]) if name in INDICATORS else weights(5, CASES[name])
+    relation = CASES[name].relation(B)
+    Omega = relation.matrix()
+    assert relation.n_components == len(Omega) == J
+    np.testing.assert_allclose(relation.diagonal(), np.diag(Omega), rtol=1e-12)
+    np.testing.assert_allclose(relation.trace(), np.trace(Omega), rtol=1e-12)
+    first = relation.block(3)
+    assert first.n_components == 3
+    np.testing.assert_allclose(first.matrix(), Omega[:3, :3], rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(first.diagonal(), np.diag(Omega)[:3], rtol=1e-12)
+
+
+def test_indicators_are_zero_on_their_set_and_infinite_elsewhere(indicator):
+    B = allowed_weights(0, indicator)
+    assert indicator.value(B) == indicator.cost(B, 1e300) == 0.0
+    assert not indicator.gradient(B).any()
+    other = B.copy()
+    other[0, 1] += 1e-6
+    assert indicator.value(other) == indicator.cost(other, 1e-300) == np.inf
+    assert indicator.value(1.1 * B) == np.inf
+    np.testing.assert_array_equal(indicator.expand(indicator.free(B)), B)
+
+
+def test_bound_of_an_indicator_is_its_minimum_over_its_set(indicator):
+    rng = np.random.default_rng(3)
+    for seed in range(20):
+        Q = rng.exponential(size=(K, J)) ** 2
+        bound = indicator.bound(Q, allowed_weights(seed, indicator), 1.0)
+        rewards = [float(np.vdot(allowed_weights(seed + i, indicator), Q)) for i in range(20)]
+        assert -max(rewards) >= bound
+        if isinstance(indicator, FixedWeights):
+            assert bound == -rewards[0]
+        else:
+            corners = [indicator.expand(corner[:, np.newaxis]) for corner in np.eye(K)]
+            np.testing.assert_allclose(bound, -max(float(np.vdot(corner, Q)) for corner in corners), rtol=1e-8)
+
+
+def test_fixed_weights_must_be_weights():
+    with pytest.raises(ValueError, match="finite numbers that are not negative"):
+        FixedWeights(np.array([[1.0, -1.0]]))

@@ -22,7 +22,7 @@ def scaled_roots(prior):
 
 def psi_of(penalty, B, prior):
     inverse_root = np.eye(B.shape[1]) if prior is None else scaled_roots(prior)[1]
-    return inverse_root @ penalty.relation(B) @ inverse_root
+    return inverse_root @ penalty.relation(B).matrix() @ inverse_root
 
 
 def solve(objective, limits):
@@ -110,8 +110,8 @@ def test_relation_attains_the_value_within_its_limits(prior, shrinkage, min_rank
     np.testing.assert_allclose(np.trace(Psi), 1.0, rtol=1e-10)
     assert eigenvalues[0] >= shrinkage / J - 1e-12
     assert eigenvalues[-1] <= 1 / min_rank + 1e-12
-    # 1e-9: the pseudo-inverse has to tell the directions that Omega does not use.
-    attained = np.trace(B @ np.linalg.pinv(penalty.relation(B), rcond=1e-9, hermitian=True) @ B.T)
+    # 1e-9: the pseudo-inverse has to leave out the directions that Omega does not use.
+    attained = np.trace(B @ np.linalg.pinv(penalty.relation(B).matrix(), rcond=1e-9, hermitian=True) @ B.T)
     np.testing.assert_allclose(attained, penalty.value(B), rtol=1e-8)
 
 
@@ -166,7 +166,7 @@ def test_no_freedom_is_the_two_norm(shrinkage, min_rank, K):
     value, gradient = penalty.value_and_gradient(B)
     np.testing.assert_allclose(value, J * (B**2).sum(), rtol=1e-13)
     np.testing.assert_allclose(gradient, J * B, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(penalty.relation(B), np.eye(J) / J, atol=1e-16)
+    np.testing.assert_allclose(penalty.relation(B).matrix(), np.eye(J) / J, atol=1e-16)
     np.testing.assert_allclose(penalty.bound(Q, Q, mu), -(Q**2).sum() / (2 * mu * J), rtol=1e-13)
     assert penalty.ladder() == (penalty,)
 
@@ -176,7 +176,7 @@ def test_no_freedom_with_a_prior_is_that_relation():
     B = np.random.default_rng(0).exponential(size=(3, 4))
     penalty = RelationPenalty(4, prior, shrinkage=1.0)
     Omega = prior / np.trace(prior)
-    np.testing.assert_allclose(penalty.relation(B), Omega, rtol=1e-10)
+    np.testing.assert_allclose(penalty.relation(B).matrix(), Omega, rtol=1e-10)
     np.testing.assert_allclose(penalty.value(B), np.trace(B @ np.linalg.inv(Omega) @ B.T), rtol=1e-10)
     np.testing.assert_allclose(penalty.value(B), RelationPenalty(4, 10 * prior, shrinkage=1.0).value(B), rtol=1e-12)
 
@@ -190,7 +190,7 @@ def test_full_freedom_is_the_trace_norm_and_its_bound_the_spectral_norm(K):
     np.testing.assert_allclose(penalty.bound(Q, np.zeros_like(Q), mu), -(np.linalg.norm(Q, 2) ** 2) / (2 * mu))
     root = np.linalg.svd(B, full_matrices=False)
     expected = (root[2].T * root[1]) @ root[2] / root[1].sum()
-    np.testing.assert_allclose(penalty.relation(B), expected, atol=1e-12)
+    np.testing.assert_allclose(penalty.relation(B).matrix(), expected, atol=1e-12)
 
 
 def test_one_component():
@@ -199,7 +199,7 @@ def test_one_component():
         penalty = RelationPenalty(1, prior=np.array([[7.0]]), shrinkage=shrinkage)
         np.testing.assert_allclose(penalty.value(B), 25.0, rtol=1e-14)
         np.testing.assert_allclose(penalty.gradient(B), B, rtol=1e-14)
-        np.testing.assert_allclose(penalty.relation(B), [[1.0]], rtol=1e-14)
+        np.testing.assert_allclose(penalty.relation(B).matrix(), [[1.0]], rtol=1e-14)
         np.testing.assert_allclose(penalty.bound(B, B, 1.0), -12.5, rtol=1e-14)
 
 
@@ -207,13 +207,13 @@ def test_one_component():
 def test_relation_of_nothing_is_the_prior(shrinkage):
     prior = spread_prior(4)
     penalty = RelationPenalty(4, prior, shrinkage, min_rank=2.0)
-    np.testing.assert_allclose(penalty.relation(np.zeros((3, 4))), prior / np.trace(prior), rtol=1e-10)
+    np.testing.assert_allclose(penalty.relation(np.zeros((3, 4))).matrix(), prior / np.trace(prior), rtol=1e-10)
 
 
 def test_unused_directions_share_what_is_left():
     # Rank one under a cap of 1/2: the other half goes evenly to the three directions that B does not use.
     v = np.full(4, 0.5)
-    Omega = RelationPenalty(4, shrinkage=0.1, min_rank=2.0).relation(np.outer([1.0, 2.0, 3.0], v))
+    Omega = RelationPenalty(4, shrinkage=0.1, min_rank=2.0).relation(np.outer([1.0, 2.0, 3.0], v)).matrix()
     np.testing.assert_allclose(Omega, np.outer(v, v) / 2 + (np.eye(4) - np.outer(v, v)) / 6, atol=1e-14)
 
 
@@ -295,8 +295,8 @@ def test_bound_uses_the_weights_where_some_are_zero():
 def test_inverse_relation_inverts(prior, K):
     B = np.random.default_rng(6).exponential(size=(K, 5))
     penalty = RelationPenalty(5, prior, shrinkage=0.05, min_rank=1.5)
-    inverse = penalty.inverse_relation(B)
-    np.testing.assert_allclose(inverse @ penalty.relation(B), np.eye(5), atol=1e-10)
+    inverse = penalty.inverse_relation(B).matrix()
+    np.testing.assert_allclose(inverse @ penalty.relation(B).matrix(), np.eye(5), atol=1e-10)
     np.testing.assert_allclose(B @ inverse, penalty.gradient(B), rtol=1e-10, atol=1e-10)
 
 
@@ -304,7 +304,7 @@ def test_inverse_relation_inverts(prior, K):
 def test_inverse_of_a_singular_relation_is_that_of_a_feasible_one(min_rank):
     B = np.random.default_rng(7).exponential(size=(2, 5))
     penalty = RelationPenalty(5, shrinkage=0.0, min_rank=min_rank)
-    inverse = penalty.inverse_relation(B)
+    inverse = penalty.inverse_relation(B).matrix()
     np.testing.assert_allclose(np.trace(np.linalg.inv(inverse)), 1.0, rtol=1e-6)
     np.testing.assert_allclose(np.trace(B @ inverse @ B.T), penalty.value(B), rtol=1e-6)
     # Leaving the row space of B is dear where Omega is singular.
@@ -346,11 +346,11 @@ def test_effective_rank():
         ({"prior": np.zeros((3, 3))}, "not positive definite"),
         ({"prior": np.full((3, 3), np.nan)}, "not finite"),
         ({"shrinkage": -0.1}, r"shrinkage must be in \[0, 1\], got -0.1"),
-        ({"shrinkage": 1.1}, "shrinkage"),
-        ({"shrinkage": np.nan}, "shrinkage"),
+        ({"shrinkage": 1.1}, r"shrinkage must be in \[0, 1\], got 1.1"),
+        ({"shrinkage": np.nan}, r"shrinkage must be in \[0, 1\], got nan"),
         ({"min_rank": 0.5}, r"min_rank must be in \[1, 3\]"),
-        ({"min_rank": 3.5}, "min_rank"),
-        ({"n_components": 0}, "n_components"),
+        ({"min_rank": 3.5}, r"min_rank must be in \[1, 3\] \(the number of components\), got 3.5"),
+        ({"n_components": 0}, "n_components must be at least 1, got 0"),
     ],
 )
 def test_arguments_outside_their_range(arguments, message):

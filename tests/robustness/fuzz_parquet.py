@@ -1,4 +1,4 @@
-"""Parquet files with something changed, and what reading them may do: numbers that are numbers, or a ValueError."""
+"""Parquet files with random changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from robustness.fuzz_tables import HEADER
 
 ROWS = 12
 WHEN = datetime(2020, 1, 1)
-# One value of each type that a column can have and a table of ours cannot, or can only just.
+# One value of each type that a column can have; most are refused.
 ODD: list[tuple[Any, pa.DataType]] = [
     (True, pa.bool_()), (-(2**63), pa.int64()), (2**64 - 1, pa.uint64()), (7, pa.int8()), (1.5, pa.float32()),
     (float("inf"), pa.float64()), (float("nan"), pa.float64()), (1e308, pa.float64()), (5e-324, pa.float64()),
@@ -32,12 +32,12 @@ ODD: list[tuple[Any, pa.DataType]] = [
 ABOUT_PANDAS = [b"", b"{", b"null", b"[]", b'{"index_columns": ["shop"]}', b"\xff", b'{"columns": [{}]}', b"[" * 10_000]
 
 
-def mutate(rng: random.Random) -> bytes:
-    """A changed file."""
+def mutate(rng: random.Random) -> tuple[bytes, str]:
+    """A changed file, and the ending of its name."""
     content = rng.choice([_plain, _plain, _plain, _odd])(rng)
     for _ in range(rng.choice([0, 1, 1, 2, 8])):
         content = rng.choice([_flip, _flip, _flip, _set, _cut, _splice])(content, rng)
-    return content
+    return content, ".parquet"
 
 
 @cache

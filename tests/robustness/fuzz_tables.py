@@ -1,4 +1,4 @@
-"""Tables with something changed, and what reading them may do: numbers that are numbers, or a ValueError."""
+"""Tables with random changes. Reading them gives finite numbers or raises a ValueError."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelkin.commands.tables import read_pieces, read_table
-from kernelkin.commands.training import read_problem
+from kernelkin.app.commands.training import read_problem
+from kernelkin.tables.files import read_pieces, read_table
 
 HEADER = ["shop", "size", "day", "promo", "sales"]
 TOKENS = [
@@ -24,7 +24,14 @@ TOKENS = [
     b"\xf0\x9f\x98\x80", b"=1+1", b" ", b"x" * 70_000, b"2020-01-01", b"1+2j",
 ]  # fmt: skip
 CODINGS = ["utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1", "utf-7", "cp037"]
-ASKED = {"task": "shop", "target": "sales", "drop": [], "classification": False, "regression": False, "scoring": None}
+ARGUMENTS = {
+    "task": "shop",
+    "target": "sales",
+    "drop": [],
+    "classification": False,
+    "regression": False,
+    "scoring": None,
+}
 PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
@@ -74,7 +81,7 @@ def _rows(read) -> int | None:
 
 
 def _read_whole(path: str) -> int:
-    frame = read_table(path)
+    frame = read_table(path, "shop", "sales")
     try:
         _use(frame)
     except ValueError as error:
@@ -86,7 +93,7 @@ def _use(frame) -> None:
     """What a command does before it fits."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        problem = read_problem(frame, Namespace(**ASKED))
+        problem = read_problem(frame, Namespace(**ARGUMENTS))
         schema = problem.schema()
         X, y, tasks = (part(problem.frame) for part in (schema.encode, schema.targets, schema.tasks))
     assert X.shape == (len(problem.frame), len(schema.features)) and len(tasks) == len(y) == len(X)
@@ -94,7 +101,7 @@ def _use(frame) -> None:
 
 
 def _read_by_pieces(path: str) -> int:
-    return sum(map(len, read_pieces(path, 3)))
+    return sum(len(piece.frame) for piece in read_pieces(path, 3))
 
 
 def _field(rows, rng):

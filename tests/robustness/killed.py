@@ -1,161 +1,114 @@
-"""Runs work in processes of their own and kills them; a program, so that nothing is forked off a process with threads.
+"""A program that does work in processes of its own and kills them: nothing is forked from a process with threads.
 
-    python killed.py WORK FOLDER PLAN
+    python killed.py FOLDER
 
-WORK is a name of `WORKS`, FOLDER where it keeps what is finished, PLAN a list in JSON of how each run ends:
-
-    ["write", n]   by SIGKILL at its n-th step of writing a file: when the file is begun, synced, or renamed
-    ["line", n]    by SIGKILL from outside when it has told of its n-th piece of work
-    ["end"]        undisturbed
-    ["straight"]   undisturbed, in a folder of its own
-    ["together"]   undisturbed, two processes at once in another folder
-
-A line of JSON for each process: the signal that ended it (0: none), what it said, and which files it finished.
+A line of JSON for each process: the signal that ended it (0: none), the result of its work, and the files in its folder
+afterwards. The processes of `search` run a search that keeps its finished pieces in a folder, those of `save` replace a
+saved model. "begin", "sync" and "rename" kill a process when it begins to write its n-th file, when it syncs it, or
+when it renames it.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
 
-from kernelkin import MKMTRLRegressor, cli, linear_kernels
-from kernelkin.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
+from kernelkin import MKMTRLRegressor, linear_kernels, save_model
+from kernelkin.model_selection import MKMTRLRegressorCV
 
 KERNELS = linear_kernels(per_feature=True)
-GRID = {"mu": [0.1, 1.0, 10.0], "shrinkage": [0.1, 1.0], "min_rank": [1.0, 2.0]}
+GRID = {"mu": [0.1, 1.0], "shrinkage": [0.1, 1.0]}
+rng = np.random.default_rng(0)
+X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
+Y = X[:, 0] + 0.3 * rng.normal(size=24)
 
 
-def reproduce(folder: str) -> str:
-    import experiments
-    import toy_experiment as toy
-    from experiments.__main__ import main
-
-    experiments.find_protocol = lambda name: toy.PROTOCOL
-    return said(["stock", "--runs", "2", "--output", folder], main).replace(folder, "")
+def search(folder: Path) -> list:
+    """All that a search finds, to the bit, and how many pieces it found in the folder."""
+    model = MKMTRLRegressorCV(KERNELS, grid=GRID, cv=3, random_state=0, cache=folder).fit(X, Y, tasks=TASKS)
+    scores, weights = model.cv_results_["mean_test_score"], model.kernel_weights_
+    return [[value.hex() for value in [*scores.tolist(), *weights.ravel().tolist()]], model.n_cached_]
 
 
-def compare(folder: str) -> str:
-    table = Path(__file__).with_name("shops.csv")
-    argv = ["compare", str(table), "--task", "shop", "--target", "sales", "--folds", "3", "--cache", folder]
-    lines = said([*argv, "--cv", "--kernels", "linear", "--models", "AVG", "Lasso", "OLS"]).splitlines()
-    # The last column is how long it took.
-    return "\n".join(line.rpartition(" ")[0] for line in lines)
+def save(model: MKMTRLRegressor, folder: Path) -> None:
+    save_model(model, folder / "model.skops", about={"C": model.C})
 
 
-def classify(folder: str) -> str:
-    X, y, tasks = data()
-    return search(MKMTRLClassifierCV(KERNELS, grid=GRID, cache=folder, **HOW), X, y > 0, tasks)
-
-
-def regress(folder: str) -> str:
-    return search(MKMTRLRegressorCV(KERNELS, grid=GRID, cache=folder, **HOW), *data())
-
-
-def choose(folder: str) -> str:
-    return search(MultiTaskCV(MKMTRLRegressor(KERNELS), GRID, cache=folder, n_jobs=2, **HOW), *data())
-
-
-HOW = {"cv": 3, "random_state": 0, "verbose": 1}
-WORKS = {work.__name__: work for work in (reproduce, compare, classify, regress, choose)}
-
-
-def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(36, 3))
-    return X, X[:, 0] + 0.3 * rng.normal(size=36), np.repeat(["a", "b"], 18)
-
-
-def search(model, X: np.ndarray, y: np.ndarray, tasks: np.ndarray) -> str:
-    """All that a search finds, to the bit."""
-    with redirect_stdout(sys.stderr):
-        model.fit(X, y, tasks=tasks)
-    scores = [score.hex() for score in model.cv_results_["mean_test_score"].tolist()]
-    return json.dumps([model.best_params_, scores, [w.hex() for w in model.kernel_weights_.ravel().tolist()]])
-
-
-def said(argv: list[str], main=cli.main) -> str:
-    with redirect_stdout(io.StringIO()) as out:
-        assert main(argv) == 0
-    return out.getvalue()
-
-
-def start(work: str, folder: str, kill_at: int | None) -> tuple[int, int, int]:
-    """Fork -> the process, its standard error, and where it says which files it finished and what it found."""
-    lines, told = os.pipe(), os.pipe()
+def start(work: Callable[[Path], object], folder: Path, event: str = "", count: int = 0) -> tuple[int, int]:
+    """Fork a process that does the work, or dies at this event -> its number and a pipe with its result."""
+    reader, writer = os.pipe()
     process = os.fork()
     if process:
-        os.close(lines[1])
-        os.close(told[1])
-        return process, lines[0], told[0]
-    os.dup2(lines[1], 2)
-    watch(folder, kill_at, told[1])
+        os.close(writer)
+        return process, reader
+    kill_at(event, count, os.path.realpath(folder))
     try:
-        os.write(told[1], json.dumps({"said": WORKS[work](folder)}).encode() + b"\n")
+        os.write(writer, json.dumps(work(folder)).encode())
         os._exit(0)
     finally:
         os._exit(1)
 
 
-def watch(folder: str, kill_at: int | None, told: int) -> None:
-    """Count the steps of writing, and die at one of them."""
-    place, steps = os.path.realpath(folder), iter(range(1, 10**9))
+def kill_at(event: str, count: int, folder: str) -> None:
+    """Have this process killed at the count-th event of a kind that concerns files in the folder."""
+    seen: Counter[str] = Counter()
 
-    def step() -> None:
-        if next(steps) == kill_at:
+    def note(kind: str) -> None:
+        seen[kind] += 1
+        if kind == event and seen[kind] == count:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def audit(event: str, arguments: tuple) -> None:
-        if event == "open" and str(arguments[0]).endswith(".part") and str(arguments[0]).startswith(place):
-            step()
-        elif event == "os.rename" and str(arguments[1]).startswith(place):
-            step()
-            os.write(told, json.dumps({"file": str(arguments[1])[len(place) :]}).encode() + b"\n")
+    def audit(name: str, arguments: tuple) -> None:
+        # `open` with an opener is audited twice, by `os.open` without a mode.
+        if name == "open" and str(arguments[0]).startswith(folder) and "x" in (arguments[1] or ""):
+            note("begin")
+        elif name == "os.rename" and str(arguments[1]).startswith(folder):
+            note("rename")
 
     sync = os.fsync
-    os.fsync = lambda handle: (step(), sync(handle))[1]
+    os.fsync = lambda handle: (note("sync"), sync(handle))[1]
     sys.addaudithook(audit)
 
 
-def finish(process: int, lines: int, told: int, kill_at_line: int | None) -> dict:
-    """Wait for the end of a process, or bring it about."""
-    with open(lines, errors="replace") as file:
-        errors = []
-        for number, line in enumerate(file, 1):
-            errors.append(line)
-            if number == kill_at_line:
-                os.kill(process, signal.SIGKILL)
-    with open(told) as file:
-        facts = [json.loads(line) for line in file if line.endswith("\n")]
+def finish(process: int, reader: int, folder: Path) -> None:
+    with open(reader) as file:
+        result = file.read()
     _, status = os.waitpid(process, 0)
-    return {
-        "signal": status if os.WIFSIGNALED(status) else 0,
-        "code": os.waitstatus_to_exitcode(status),
-        "said": next((fact["said"] for fact in facts if "said" in fact), None),
-        "files": [fact["file"] for fact in facts if "file" in fact],
-        "errors": "".join(errors),
+    outcome = {
+        "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
+        "result": json.loads(result) if result else None,
+        "files": sorted(path.suffix for path in folder.iterdir()),
+        "model": (folder / "model.skops").read_bytes().hex() if (folder / "model.skops").exists() else None,
     }
+    print(json.dumps(outcome), flush=True)
 
 
-def run(work: str, folder: str, how: str, at: int | None = None) -> list[dict]:
-    folder += f"-{how}" if how in ("straight", "together") else ""
-    processes = [start(work, folder, at if how == "write" else None) for _ in range(2 if how == "together" else 1)]
-    return [finish(*process, at if how == "line" else None) for process in processes]
+def run(work: Callable[[Path], object], folder: Path, *event) -> None:
+    finish(*start(work, folder, *event), folder)
 
 
 if __name__ == "__main__":
-    # What is imported and compiled here, no process has to do again.
-    with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
-        WORKS[sys.argv[1]](f"{sys.argv[2]}-first")
-    for how in json.loads(sys.argv[3]):
-        for outcome in run(sys.argv[1], sys.argv[2], *how):
-            print(json.dumps(outcome), flush=True)
+    base = Path(sys.argv[1])
+    folders = [base / name for name in ("interrupted", "undisturbed", "together", "save")]
+    for folder in folders:
+        folder.mkdir()
+    # Import and compile here what the processes need.
+    search(base / "first")
+    old, new = (MKMTRLRegressor(KERNELS, C=C).fit(X, Y, tasks=TASKS) for C in (1.0, 2.0))
+    # At the second piece. The first file that is begun and synced is the one that checks that the folder is writable.
+    for event in (("begin", 3), ("sync", 3), ("rename", 2), ()):
+        run(search, folders[0], *event)
+    run(search, folders[1])
+    for process in [start(search, folders[2]) for _ in range(2)]:
+        finish(*process, folders[2])
+    run(partial(save, old), folders[3])
+    for event in (("begin", 1), ("sync", 1), ("rename", 1), ()):
+        run(partial(save, new), folders[3], *event)

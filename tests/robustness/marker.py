@@ -1,5 +1,5 @@
-"""What no saved model may bring about: the import of this module, let alone a call."""
+"""A module that no model file may have imported."""
 
 
 def run(*arguments):
-    raise AssertionError("a file was obeyed")
+    raise AssertionError("a model file had a function called")

@@ -1,4 +1,4 @@
-"""Outputs that cannot be written: one line, before any work where that can be known, and nothing half-written."""
+"""Outputs that cannot be written: one line, before any work if it can be known, and no partial files."""
 
 import os
 import resource
@@ -12,17 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import toy_experiment as toy
-from experiments import engine
-from experiments.store import Store
-from kernelkin import MKMTRLRegressor, cli, linear_kernels, save_model
+from kernelkin import MKMTRLRegressor, linear_kernels, save_model
+from kernelkin.app import cli
 from kernelkin.model_selection import MultiTaskCV
-from kernelkin.storage import Folder, check_writable, open_whole, write_whole
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
 Y = X[:, 0] + 0.1 * rng.normal(size=24)
-# Nobody can make files there, not even root.
+# Not even root can create files there.
 NOWHERE = "/proc"
 
 
@@ -73,13 +70,13 @@ def begun(*arguments, **more):
 
 @pytest.fixture
 def no_work(monkeypatch):
-    for place in (
-        "commands.training.Recipe.fit",
-        "report.render_report",
+    for name in (
+        "app.commands.training.Recipe.fit",
+        "app.report.render_report",
         "persistence.SavedModel.predict",
-        "demo.load_views",
+        "app.demo.load_views",
     ):
-        monkeypatch.setattr(f"kernelkin.{place}", begun)
+        monkeypatch.setattr(f"kernelkin.{name}", begun)
 
 
 def assert_one_line(capsys, *words):
@@ -95,7 +92,7 @@ def test_a_folder_that_cannot_be_written_to_is_known_before_any_work(no_work, ta
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_so_is_a_file_in_the_place_of_a_folder(no_work, table, tmp_path, capsys, name):
+def test_a_file_in_place_of_a_folder_is_known_before_any_work(no_work, table, tmp_path, capsys, name):
     (tmp_path / "file").write_text("here first")
     before = files(table)
     assert cli.main(COMMANDS[name](table, tmp_path / "file")) == 1
@@ -104,14 +101,14 @@ def test_so_is_a_file_in_the_place_of_a_folder(no_work, table, tmp_path, capsys,
 
 
 @pytest.mark.parametrize("name", ["fit", "predict", "report"])
-def test_so_is_a_folder_that_is_not_there(no_work, table, tmp_path, capsys, name):
+def test_a_missing_folder_is_known_before_any_work(no_work, table, tmp_path, capsys, name):
     assert cli.main(COMMANDS[name](table, tmp_path / "nowhere")) == 1
     assert_one_line(capsys, "there is no folder", str(tmp_path / "nowhere"))
     assert not (tmp_path / "nowhere").exists()
 
 
 @pytest.mark.parametrize("name", ["fit", "predict", "report"])
-def test_so_is_a_folder_in_the_place_of_a_file(no_work, table, tmp_path, capsys, name):
+def test_a_folder_in_place_of_a_file_is_known_before_any_work(no_work, table, tmp_path, capsys, name):
     *argv, out = COMMANDS[name](table, tmp_path)
     Path(out).mkdir()
     assert cli.main([*argv, out]) == 1
@@ -146,19 +143,7 @@ def test_a_long_prediction_that_does_not_fit_keeps_the_old_file(table, tmp_path,
     assert out.read_text() == "old" and files(tmp_path) == ["long.csv", "p.csv"]
 
 
-def test_an_experiment_on_a_disk_that_fills_up_keeps_what_was_finished(tmp_path, monkeypatch):
-    class Disk(Store):
-        def save(self, result):
-            with full_disk(after=200 if result.model == "ours" else 10**6):
-                super().save(result)
-
-    with pytest.raises(OSError, match=r"cannot write.*run00\.json"):
-        engine.run_protocol(toy.PROTOCOL, Disk(tmp_path), runs=1)
-    assert files(tmp_path) == ["run00.json", "run00.json"]
-    assert len(engine.run_protocol(toy.PROTOCOL, Store(tmp_path), runs=1)) == 9
-
-
-def test_a_search_says_at_once_that_its_cache_cannot_be_written_to(tmp_path):
+def test_a_search_refuses_a_cache_that_cannot_be_written(tmp_path):
     search = MultiTaskCV(MKMTRLRegressor(linear_kernels()), {"mu": [0.1, 1.0]}, cache=f"{NOWHERE}/cache")
     with pytest.raises(OSError, match=f"{NOWHERE}/cache"):
         search.fit(X, Y, tasks=TASKS)
@@ -168,7 +153,7 @@ def test_a_search_says_at_once_that_its_cache_cannot_be_written_to(tmp_path):
 
 
 def run(argv, **how):
-    argv = [sys.executable, "-m", "kernelkin.cli", *map(str, argv)]
+    argv = [sys.executable, "-m", "kernelkin.app.cli", *map(str, argv)]
     return subprocess.run(argv, stderr=subprocess.PIPE, text=True, check=False, **how)
 
 
@@ -179,7 +164,7 @@ def test_standard_output_on_a_full_disk(table):
     assert done.stderr == "kernelkin: error: [Errno 28] No space left on device (--debug shows where)\n"
 
 
-def test_a_reader_that_has_enough(table):
+def test_predictions_for_a_reader_that_is_gone(table):
     reader, writer = os.pipe()
     os.close(reader)
     done = run(["predict", table / "m.skops", table / "t.csv", "-o", "-"], stdout=writer)

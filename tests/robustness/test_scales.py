@@ -60,7 +60,7 @@ def test_targets_in_tiny_or_huge_units_give_the_same_fit_in_these_units(name, ex
     np.testing.assert_allclose(other.predict(X, tasks=TASKS) / scale, model.predict(X, tasks=TASKS), rtol=1e-9)
     shares, others = (fit.kernel_weights_ / fit.kernel_weights_.sum() for fit in (model, other))
     np.testing.assert_allclose(others, shares, rtol=1e-9)
-    assert 0 < other.objective_
+    assert other.objective_ > 0
     assert other.duality_gap_ / other.objective_ == pytest.approx(model.duality_gap_ / model.objective_, abs=1e-12)
 
 

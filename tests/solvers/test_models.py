@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 from kernelkin.penalties import RelationPenalty
-from kernelkin.solvers.models import Models
-from tasks import LOSSES, make_objective, random_problem
+from kernelkin.solvers.models import model_at, remember
+from tasks import LOSSES, make_problem, random_problem
 
 T, K = 3, 4
 
 
 def evaluations(loss, count=4):
-    """Evaluations along a short way, and the objective."""
-    objective = make_objective(*random_problem(0, loss, T, K), loss, RelationPenalty(T), 2.0, 0.5)
+    """Evaluations at a few points near each other, and the problem."""
+    problem = make_problem(*random_problem(0, loss, T, K), loss, RelationPenalty(T), 2.0, 0.5)
     rng = np.random.default_rng(0)
     B = rng.uniform(0.2, 1.0, size=(K, T))
     path = [B * rng.uniform(0.9, 1.1, size=B.shape) for _ in range(count)]
-    return [objective.evaluate(weights, tol=1e-13, curved=True) for weights in path], objective
+    return [problem.evaluate(weights, tol=1e-13, curved=True) for weights in path], problem
 
 
 def flattened(evaluation):
@@ -26,10 +26,7 @@ def flattened(evaluation):
 
 def models(loss):
     found, _ = evaluations(loss)
-    by_secants = Models()
-    for evaluation in found[:-1]:
-        by_secants.at(flattened(evaluation))
-    return {"own": Models().at(found[-1]), "secant": by_secants.at(flattened(found[-1]))}, found
+    return {"own": model_at(found[-1:]), "secant": model_at([flattened(evaluation) for evaluation in found])}, found
 
 
 @pytest.mark.parametrize("kind", ["own", "secant"])
@@ -68,34 +65,43 @@ def test_models_are_convex_on_all_weights(loss, kind):
 @pytest.mark.parametrize("scale", [1e-2, 1e-1])
 def test_the_error_of_the_model_is_of_third_order(scale):
     """Ridge machines are smooth: at a tenth of the distance the error is a thousandth."""
-    (found,), objective = evaluations("squared", 1)
-    model = Models().at(found)
+    (found,), problem = evaluations("squared", 1)
+    model = model_at([found])
     D = np.random.default_rng(2).normal(size=found.B.shape) * found.B
 
     def error(size):
         B = found.B + size * D
-        return abs(model.value_and_gradient(B)[0] - objective.evaluate(B).loss)
+        return abs(model.value_and_gradient(B)[0] - problem.evaluate(B).loss)
 
     assert error(0.1 * scale) <= 2e-3 * error(scale)
 
 
 def test_secants_are_those_of_the_last_step():
     found, _ = evaluations("squared")
-    models = Models()
-    for evaluation in found:
-        model = models.at(flattened(evaluation))
+    model = model_at([flattened(evaluation) for evaluation in found])
     step, change = found[-1].B - found[-2].B, found[-2].Q - found[-1].Q
     np.testing.assert_allclose(model.hessian(step), change, atol=1e-8 * np.abs(change).max())
 
 
 @pytest.mark.parametrize("kind", ["own", "secant"])
 def test_components_without_weight_are_no_trap(kind):
-    objective = make_objective(*random_problem(0, "hinge", T, K), "hinge", RelationPenalty(T), 2.0, 0.5)
+    problem = make_problem(*random_problem(0, "hinge", T, K), "hinge", RelationPenalty(T), 2.0, 0.5)
     B = np.zeros((K, T))
     B[:, 0] = 1.0
-    found = objective.evaluate(B, tol=1e-10, curved=True)
-    model = Models().at(found if kind == "own" else flattened(found))
+    found = problem.evaluate(B, tol=1e-10, curved=True)
+    model = model_at([found if kind == "own" else flattened(found)])
     for weights in (B, np.zeros_like(B), np.ones_like(B)):
         value, gradient = model.value_and_gradient(weights)
         assert np.isfinite(value)
         assert np.isfinite(gradient).all()
+
+
+def test_the_past_is_remembered_only_where_it_is_needed():
+    found, _ = evaluations("squared")
+    assert remember(found[:-1], found[-1]) == (found[-1],)
+    past = ()
+    for _ in range(10):
+        for evaluation in found:
+            past = remember(past, flattened(evaluation))
+    assert len(past) == 21
+    assert past[-1].B is found[-1].B

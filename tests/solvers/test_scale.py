@@ -5,16 +5,16 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from kernelkin.penalties import RelationPenalty
-from kernelkin.solvers.base import suitable_scale
-from tasks import make_objective, random_problem
+from kernelkin.solvers.scale import suitable_scale
+from tasks import make_problem, random_problem
 
 T, K = 3, 4
 
 
 def at(C, size, mu):
     """A hinge problem at even weights of this size, and its evaluation."""
-    objective = make_objective(*random_problem(0, "hinge", T, K), "hinge", RelationPenalty(T), C, mu)
-    return objective, objective.evaluate(np.full((K, T), size), tol=1e-12)
+    problem = make_problem(*random_problem(0, "hinge", T, K), "hinge", RelationPenalty(T), C, mu)
+    return problem, problem.evaluate(np.full((K, T), size), tol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,9 @@ def at(C, size, mu):
     ids=["at the bounds", "functions that do not change"],
 )
 def test_scale_is_where_the_objective_is_least(C, size, mu, decay):
-    objective, evaluation = at(C, size, mu)
+    problem, evaluation = at(C, size, mu)
     scale = suitable_scale(mu, evaluation, decay=decay)
-    best = minimize_scalar(lambda s: objective.evaluate(np.exp(s) * evaluation.B, tol=1e-12).primal, (-1.0, 1.0))
+    best = minimize_scalar(lambda s: problem.evaluate(np.exp(s) * evaluation.B, tol=1e-12).primal, (-1.0, 1.0))
     assert abs(np.log(scale)) > 0.3
     np.testing.assert_allclose(np.log(scale), best.x, atol=1e-4)
 

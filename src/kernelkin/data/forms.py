@@ -58,12 +58,17 @@ class TaskData:
         return replace(self, rows=rows, y=y, labels=self.labels[tasks], sample_weight=weight)
 
     def take(self, kept: Sequence[np.ndarray]) -> TaskData:
-        """Fewer rows: `kept` are positions within each task's rows. On wide data X loses the rows no task keeps."""
+        """Fewer rows: `kept` are positions within each task's rows.
+
+        On wide data X loses the rows that no task keeps; on long data they stay, with weight zero.
+        """
         rows = tuple(rows[part] for rows, part in zip(self.rows, kept, strict=True))
         y = tuple(y[part] for y, part in zip(self.y, kept, strict=True))
-        if self.form != "wide":
-            return replace(self, rows=rows, y=y)
         used = np.unique(np.concatenate(rows))
+        if self.form != "wide":
+            weight = np.zeros_like(self.sample_weight)
+            weight[used] = self.sample_weight[used]
+            return replace(self, rows=rows, y=y, sample_weight=weight)
         X = self.X[np.ix_(used, used)] if self.X.ndim == 3 else self.X[used]
         rows = tuple(np.searchsorted(used, part) for part in rows)
         return replace(self, X=X, rows=rows, y=y, sample_weight=self.sample_weight[used])

@@ -4,7 +4,9 @@ from .base import Fitted, Plan, RunOptions, Specification
 from .fit import Fit, FitPlan, Shape
 from .linear import LinearFit
 from .pooled import PooledFit
+from .second_stage import SecondStage
 from .targets import Classification, Regression, Targets
+from .two_stage import StreamMachinesPlan, TwoStageFit, TwoStagePlan, check_stream, start_stream, stream_fitted
 
 __all__ = [
     "Classification",
@@ -16,7 +18,14 @@ __all__ = [
     "PooledFit",
     "Regression",
     "RunOptions",
+    "SecondStage",
     "Shape",
     "Specification",
+    "StreamMachinesPlan",
     "Targets",
+    "TwoStageFit",
+    "TwoStagePlan",
+    "check_stream",
+    "start_stream",
+    "stream_fitted",
 ]

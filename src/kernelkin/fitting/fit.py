@@ -103,8 +103,7 @@ class Fit:
         `kernels` are fitted already where Gram matrices are reused.
         """
         couplings = read_couplings(self.couplings, data, self.sharing)
-        if self.unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
-            raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
+        check_unknown_tasks(self.unknown_tasks, couplings)
         if kernels is None:
             kernels = self.fit_kernels(data)
         n_kernels = data.X.shape[2] if kernels is None else len(kernels)
@@ -267,6 +266,12 @@ class FitPlan:
             "nothing about groups. Try min_rank=2 or more, or shrinkage=0.1."
         )
         return [(message, CollapseWarning)]
+
+
+def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling]) -> None:
+    """Refuse to predict unknown tasks by a common part that there is not."""
+    if unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
+        raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
 
 
 def is_homogeneous(penalty: Penalty | MixedNorm) -> bool:

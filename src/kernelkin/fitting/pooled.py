@@ -17,7 +17,7 @@ from ..learners import Learner, Machine
 from ..memory import Need, memory_limit, pooled_need
 from ..penalties import Relation, SpectralNorm, effective_rank
 from ..penalties.norms.spectral import unit_root
-from ..problems import SpectralForm, SpectralProblem, spectral_form, standardise
+from ..problems import SpectralForm, SpectralProblem, spectral_form
 from ..solvers import Solution, Solver, solve
 from .base import Fitted, RunOptions
 from .fit import convergence_warnings
@@ -101,7 +101,7 @@ class PooledPlan:
         """Solve, and keep the functions."""
         pool, features = self.make_pool() if self.pool is None else self.pool
         form = spectral_form(pool, features, self.data.rows, self.machines)
-        problem, units = standardise(SpectralProblem(form, self.learner, self.fit.norm))
+        problem, units = SpectralProblem(form, self.learner, self.fit.norm).in_standard_units()
         with Workers(options.n_jobs) as workers:
             solution = solve(
                 problem,

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 # From the images G_k a (K, n, m) of a machine's dual variables to the Hessian (K, K) of its value in kernel weights.
-Curvature = Callable[[np.ndarray], np.ndarray]
+HessianFunction = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,13 @@ class DualSolution:
 class Learner(Protocol):
     """A loss: it solves one kernel machine given the machine's Gram matrix.
 
-    `homogeneous`: whether the terms of the dual without the Gram matrix grow in proportion to `a`, so that smaller dual
-    variables on a larger Gram are the same function.
+    Attributes
+    ----------
+    name : str
+        Its key in `LEARNERS`.
+    homogeneous : bool
+        Whether the terms of the dual without the Gram matrix are proportional to `a`: then a Gram ``t G`` with dual
+        variables ``a / t`` is the same function.
     """
 
     name: ClassVar[str]
@@ -98,9 +103,10 @@ class Learner(Protocol):
 
     def linearise(
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
-    ) -> tuple[DualSolution, Curvature]:
-        """Solve, and tell how the value bends as the kernel weights change: its slope is known from a alone.
+    ) -> tuple[DualSolution, HessianFunction]:
+        """Solve and return the Hessian with respect to the kernel weights.
 
-        It is for Grams that are arrays, and holds on to the Gram or to a factor of it.
+        The Hessian is returned as a function of the images ``G_k a`` (K, n, m), to (K, K): they are needed for the
+        gradient too. `gram` must be an array; the function keeps it, or a factor of it, in memory.
         """
         ...

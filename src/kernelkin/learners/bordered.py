@@ -1,9 +1,9 @@
-"""The linear system of a machine with squared errors and intercepts, factorised once for solutions and curvature.
+"""The linear system of a machine with squared errors and intercepts, factorised once for solutions and Hessians.
 
     (G + diag(1/C)) a + Z c = r,   Z'a = 0
 
-With a = sqrt(C) x the sums say that x is orthogonal to sqrt(C) Z, so x solves the system projected to that complement.
-Unlike elimination through the inverse of G + diag(1/C), nothing of the size of C cancels.
+With a = sqrt(C) x the constraint says that x is orthogonal to sqrt(C) Z, so x solves the system projected to that
+complement. Unlike elimination through the inverse of G + diag(1/C), nothing of the size of C cancels.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.linalg.blas import dsyr2k, dtrsm
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg import LinAlgError
+from scipy.linalg.blas import dsyr2k
+
+from .factorisation import factorise
 
 
 def indicators(groups: np.ndarray, n_groups: int) -> np.ndarray:
@@ -24,7 +25,7 @@ def indicators(groups: np.ndarray, n_groups: int) -> np.ndarray:
 class Bordered:
     """The system of a Gram (n, n), costs C (n,) > 0 and groups Z (n, n_groups).
 
-    A Gram with structure solves faster than its entries would, and is asked to.
+    A Gram with structure has a solver of its own, which is faster than a factorisation of its entries.
     """
 
     def __init__(self, gram: Any, cost: np.ndarray, groups: np.ndarray) -> None:
@@ -32,8 +33,7 @@ class Bordered:
         self.present = groups[:, groups.any(axis=0)]
         basis = self.root * self.present
         basis /= np.linalg.norm(basis, axis=0)
-        system = _Structured if hasattr(gram, "solver") else _Dense
-        self._system = system(gram, self.root, basis)
+        self._system = _system(gram, self.root, basis)
 
     def solve(self, r: np.ndarray) -> np.ndarray:
         """a (n, m) for right-hand sides r (n, m)."""
@@ -48,13 +48,21 @@ class Bordered:
         return self._system.energy(self.root * R)
 
 
+def _system(gram: Any, root: np.ndarray, basis: np.ndarray) -> _Structured | _Dense:
+    if hasattr(gram, "solver"):
+        try:
+            return _Structured(gram, root, basis)
+        except LinAlgError:  # the structured solver has no robust factorisation
+            return _Dense(np.asarray(gram), root, basis)
+    return _Dense(gram, root, basis)
+
+
 class _Dense:
     """The system projected to the complement of `basis`, from the entries of the Gram."""
 
     def __init__(self, gram: np.ndarray, root: np.ndarray, basis: np.ndarray) -> None:
         self.basis = basis
-        factor = _cholesky(_projected(gram, root, basis))
-        self.factor = _Spectral(_projected(gram, root, basis)) if factor is None else factor
+        self.factor = factorise(lambda: _projected(gram, root, basis))
 
     def solve(self, target: np.ndarray) -> np.ndarray:
         return self.factor.solve(self._project(target))
@@ -86,7 +94,7 @@ class _Structured:
 
 
 def _projected(gram: np.ndarray, root: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """`root G root'`, projected to the complement of `basis` in its upper triangle; the lower one is not to be read."""
+    """`root G root'` projected to the complement of `basis`, in its upper triangle; the lower one is undefined."""
     scaled = root * gram
     scaled *= root.T
     if not basis.size:
@@ -95,39 +103,3 @@ def _projected(gram: np.ndarray, root: np.ndarray, basis: np.ndarray) -> np.ndar
     image -= 0.5 * basis @ (basis.T @ image)
     # In place and in one triangle alone: passes over the matrix take nearly as long as its factorisation.
     return dsyr2k(-1.0, basis, image, beta=1.0, c=scaled.T, lower=1, overwrite_c=1).T
-
-
-def _cholesky(scaled: np.ndarray) -> _Cholesky | None:
-    """The factor of I + S for positive semi-definite S (n, n), in the memory of its upper triangle.
-
-    The eigenvalues are at least one, so it exists unless C is so large that the rounding of G shows; then those of S
-    that should be zero have to be set to zero.
-    """
-    scaled[np.diag_indices_from(scaled)] += 1.0
-    factor, failed = dpotrf(scaled.T, lower=1, clean=0, overwrite_a=1)
-    return None if failed else _Cholesky(factor)
-
-
-class _Cholesky:
-    def __init__(self, factor: np.ndarray) -> None:
-        self.factor = factor
-
-    def solve(self, r: np.ndarray) -> np.ndarray:
-        return dpotrs(self.factor, r, lower=1)[0]
-
-    def half(self, r: np.ndarray) -> np.ndarray:
-        """h with h'h = r' solve(r)."""
-        return dtrsm(1.0, self.factor, r, lower=1)
-
-
-class _Spectral:
-    def __init__(self, scaled: np.ndarray) -> None:
-        values, self.vectors = eigh(scaled, lower=False)
-        self.roots = np.sqrt(1.0 + np.maximum(values, 0.0))[:, None]
-
-    def solve(self, r: np.ndarray) -> np.ndarray:
-        return self.vectors @ (self.half(r) / self.roots)
-
-    def half(self, r: np.ndarray) -> np.ndarray:
-        """h with h'h = r' solve(r)."""
-        return (self.vectors.T @ r) / self.roots

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .base import Curvature, DualSolution, Machine
+from .base import DualSolution, HessianFunction, Machine
 from .bordered import Bordered, indicators
 
 
@@ -31,8 +31,8 @@ class Ridge:
 
     def linearise(
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
-    ) -> tuple[DualSolution, Curvature]:
-        """Solve, and keep the factorisations: the curvature takes no others."""
+    ) -> tuple[DualSolution, HessianFunction]:
+        """Solve and return the Hessian with respect to the kernel weights, which uses the same factorisations."""
         n, m = machine.y.shape
         a, intercept = np.zeros((n, m)), np.zeros((machine.n_groups, m))
         lin = quad = primal = 0.0
@@ -50,11 +50,11 @@ class Ridge:
             a[np.ix_(rows, columns)] = solution
             intercept[:, columns], values = _evaluate(part, y, cost[rows], groups, solution)
             lin, quad, primal = lin + values[0], quad + values[1], primal + values[2]
-        return DualSolution(a, intercept, lin, quad, primal), partial(_curvature, systems)
+        return DualSolution(a, intercept, lin, quad, primal), partial(_hessian, systems)
 
 
-def _curvature(systems: Sequence[tuple[Bordered, np.ndarray, np.ndarray]], images: np.ndarray) -> np.ndarray:
-    """Sum over outputs of V'PV: P takes a change of the right-hand side to that of a."""
+def _hessian(systems: Sequence[tuple[Bordered, np.ndarray, np.ndarray]], images: np.ndarray) -> np.ndarray:
+    """The sum over outputs of V'PV, where P maps a change of the right-hand side to the change of a."""
     H = np.zeros((len(images), len(images)))
     for system, rows, columns in systems:
         for column in columns:

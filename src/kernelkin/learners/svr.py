@@ -8,7 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from .base import Curvature, DualSolution, Machine
+from .base import DualSolution, HessianFunction, Machine
+from .hessian import box_hessian
+from .smo import solve_box
 
 
 @dataclass(frozen=True)
@@ -29,15 +31,11 @@ class SVR:
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
     ) -> DualSolution:
         """Maximise ``y'a - epsilon |a|_1 - 1/2 a'Ga`` over ``|a_i| <= C_i`` with zero sums; see `Learner`."""
-        from .smo import solve_box
-
         return solve_box(gram, machine, -machine.C, machine.C, float(self.epsilon), a0, tol)
 
     def linearise(
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
-    ) -> tuple[DualSolution, Curvature]:
-        """Solve, and bend where a is inside its box; see `free_curvature`."""
-        from .free import free_curvature
-
+    ) -> tuple[DualSolution, HessianFunction]:
+        """Solve and return the Hessian with respect to the kernel weights; see `box_hessian`."""
         solution = self.solve(gram, machine, a0, tol)
-        return solution, partial(free_curvature, gram, machine, solution.a)
+        return solution, partial(box_hessian, gram, machine, solution.a)

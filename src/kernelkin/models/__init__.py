@@ -13,6 +13,7 @@ from .mrce import MRCERegressor
 from .mtfl import MTFLClassifier, MTFLRegressor
 from .mtrl import MTRLClassifier, MTRLRegressor
 from .stl import STLClassifier, STLRegressor
+from .two_stage import TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor
 
 __all__ = [
     "AverageClassifier",
@@ -38,4 +39,6 @@ __all__ = [
     "OLSRegressor",
     "STLClassifier",
     "STLRegressor",
+    "TwoStageMKMTRLClassifier",
+    "TwoStageMKMTRLRegressor",
 ]

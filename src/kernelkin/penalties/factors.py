@@ -59,6 +59,23 @@ class Relation:
         spread = 1.0 if self.root is None else np.square(self.root).sum(axis=1)
         return self.rest * spread + np.square(self._directions()) @ (self.values - self.rest)
 
+    def row(self, j: int) -> Array:
+        """Row j (J,) of Omega, in O(J r)."""
+        directions = self._directions()
+        row = directions @ ((self.values - self.rest) * directions[j])
+        if self.root is None:
+            row[j] += self.rest
+            return row
+        return row + self.rest * (self.root @ self.root[j])
+
+    def nearest(self, j: int, n: int) -> tuple[NDArray[np.intp], Array]:
+        """The n components most strongly correlated with component j, strongest first, and their correlations."""
+        diagonal = np.maximum(self.diagonal(), np.finfo(np.float64).tiny)
+        correlation = self.row(j) / np.sqrt(diagonal * diagonal[j])
+        order = np.argsort(-correlation, kind="stable")
+        order = order[order != j][:n]
+        return order, correlation[order]
+
     def trace(self) -> float:
         """Sum of the diagonal."""
         return float(self.diagonal().sum())

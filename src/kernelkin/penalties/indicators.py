@@ -1,4 +1,4 @@
-"""Penalties that only say which kernel weights are allowed: given ones, or one mix on the simplex for all components."""
+"""Indicators of the kernel weights that are allowed: given ones, or one mix on the simplex for all components."""
 
 from __future__ import annotations
 

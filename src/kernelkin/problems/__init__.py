@@ -7,7 +7,6 @@ from .mixed_norm import MixedNormProblem
 from .penalised import Problem
 from .spectral import SpectralProblem
 from .spectral_forms import FeatureForm, GramForm, SpectralForm, spectral_form
-from .standard import standardise
 from .units import Units
 from .worst_task import WorstTaskProblem
 
@@ -31,5 +30,4 @@ __all__ = [
     "solve_batch",
     "solve_machines",
     "spectral_form",
-    "standardise",
 ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
+from ..engines import Each, serially
 from ..penalties import Relation
 from .evaluation import Evaluation
+from .units import Units
 
 # Whether an evaluation settles everything, so that its curvature need not be computed.
 Enough = Callable[[Evaluation], bool]
@@ -24,8 +26,27 @@ class AnyProblem(Protocol):
 
     name: ClassVar[str]
 
-    def evaluate(self, B: np.ndarray, **options: Any) -> Evaluation:
-        """Solve the machines at B, and bound the optimum from both sides."""
+    def evaluate(
+        self,
+        B: np.ndarray,
+        *,
+        warm: Sequence[np.ndarray] | None = None,
+        tol: float = 1e-3,
+        each: Each = serially,
+        curved: bool = False,
+        enough: Enough | None = None,
+    ) -> Evaluation:
+        """Solve the machines at B, to relative gap `tol`, from the dual variables `warm`; bound the optimum.
+
+        `curved` requests the curvature, where the problem has one; it is left out where all else is `enough`.
+        """
+        ...
+
+    def in_standard_units(self) -> tuple[Self, Units]:
+        """The problem rescaled to order one, and the units that lead back.
+
+        Raises ValueError where strengths, costs and the spread of the targets are out of all proportion.
+        """
         ...
 
     def relation(self, B: np.ndarray) -> Relation:

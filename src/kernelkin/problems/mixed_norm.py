@@ -14,8 +14,8 @@ primal value at any w bounds it from above. With p = 2, lambda is one: a shared 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ..penalties import MixedNorm, Relation
 from .base import AnyProblem, Enough
 from .evaluation import Evaluation
 from .machines import solve_machines
+from .units import Units
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,12 @@ class MixedNormProblem(AnyProblem):
         norms = self.norm.kernel_norms(function_sizes(B, Q))
         upper = evaluation.upper - quad + 0.5 * float((norms[used] ** 2 / gamma[used]).sum())
         return evaluation.loss + quad - float(gamma @ self.norm.dual_terms(Q)), upper
+
+    def in_standard_units(self) -> tuple[Self, Units]:
+        """The problem with targets of order one, and the units that lead back."""
+        units = Units.of(self.machines, self.learner, weights=False)
+        machines, learner = units.machines(self.machines), units.learner(self.learner)
+        return replace(self, machines=machines, learner=learner), units
 
     def relation(self, B: np.ndarray) -> Relation:
         """11'/T: all tasks share one selection of kernels."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from ..penalties import Penalty, Relation
 from .base import AnyProblem, Enough
 from .evaluation import Evaluation
 from .machines import SolvedMachines, solve_machines
+from .units import Units
+
+# Penalties outside this range may have underflowed or overflowed in part.
+_SMALL, _LARGE = 1e-250, 1e250
 
 
 @dataclass(frozen=True)
@@ -71,18 +75,28 @@ class Problem(AnyProblem):
         B = s * evaluation.B
         return self._judge(B, SolvedMachines.of(B, duals, evaluation.Q / s**2))
 
+    def in_standard_units(self) -> tuple[Self, Units]:
+        """The problem rescaled to order one, and the units that lead back; an indicator's weights are left alone."""
+        free = not self.penalty.is_indicator
+        units = Units.of(self.machines, self.learner, weights=free)
+        machines, learner = units.machines(self.machines), units.learner(self.learner)
+        return replace(self, machines=machines, learner=learner, mu=units.mu(self.mu) if free else self.mu), units
+
     def relation(self, B: np.ndarray) -> Relation:
         """The penalty's relationship of the components at B (K, J)."""
         return self.penalty.relation(B)
 
     def _judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
+        R = self.penalty.value(B)
+        # The value is at hand, unless it has lost digits on the way.
+        cost = 0.5 * self.mu * R if _SMALL < R < _LARGE else self.penalty.cost(B, self.mu)
         return Evaluation(
             B=B,
             duals=solved.duals,
             Q=solved.Q,
-            R=self.penalty.value(B),
+            R=R,
             loss=solved.loss,
             upper=solved.upper,
-            primal=solved.upper + self.penalty.cost(B, self.mu),
+            primal=solved.upper + cost,
             bound=solved.lin + self.penalty.bound(solved.Q, B, self.mu) - solved.rounding,
         )

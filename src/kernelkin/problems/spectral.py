@@ -13,8 +13,8 @@ rows i of task t of a_i phi(x_i))_t, W = A V (or V A), and Q is half of VV' (or 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from .base import AnyProblem, Enough
 from .evaluation import Evaluation
 from .machines import solve_machines
 from .spectral_forms import SpectralForm
+from .units import Units
 
 # All outputs are one machine, and solvers take many steps to the best D. What is left open of a machine would grow with
 # every one of them, and a row of weight two would come out as another fit than the row twice. So machines of so many
@@ -75,6 +76,12 @@ class SpectralProblem(AnyProblem):
     def metric(self, B: np.ndarray) -> np.ndarray:
         """The metric A (r, r) of the covariance B = D, which the forms' functions are made with."""
         return self.norm.metric(B)
+
+    def in_standard_units(self) -> tuple[Self, Units]:
+        """The problem with targets of order one, and the units that lead back: units of the form's own machines."""
+        units = Units.of(self.form.machines, self.learner, weights=False)
+        form = self.form.with_machines(units.machines(self.form.machines))
+        return replace(self, form=form, learner=units.learner(self.learner)), units
 
     def relation(self, B: np.ndarray) -> Relation:
         """D itself."""

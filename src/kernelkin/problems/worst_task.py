@@ -2,16 +2,16 @@
 
     min over gamma on the simplex, max over lambda on the simplex:   sum_t lambda_t L_t(gamma)
 
-with L_t the value of task t's machine on `sum_k gamma_k G_tk`. For any lambda and feasible a, `sum_t lambda_t lin_t(a_t)
-- max_k sum_t lambda_t Q_tk` bounds the saddle value from below; the largest primal value of a task, at any gamma, bounds
-it from above.
+with L_t the value of task t's machine on `sum_k gamma_k G_tk`. For any lambda and feasible a,
+`sum_t lambda_t lin_t(a_t) - max_k sum_t lambda_t Q_tk` bounds the saddle value from below; the largest primal value of
+a task, at any gamma, bounds it from above.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ..penalties import Relation, SimplexPenalty
 from .base import AnyProblem, Enough
 from .evaluation import Evaluation
 from .machines import solve_machines
+from .units import Units
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,12 @@ class WorstTaskProblem(AnyProblem):
         B = self.penalty.expand(gamma[:, np.newaxis])
         dual = self.learner.solve(self.grams.combine(B, one)[0], self.machines[t], warm, tol)
         return self.grams.quadratic_forms([dual.a], one)[:, t], dual
+
+    def in_standard_units(self) -> tuple[Self, Units]:
+        """The problem with targets of order one, and the units that lead back."""
+        units = Units.of(self.machines, self.learner, weights=False)
+        machines, learner = units.machines(self.machines), units.learner(self.learner)
+        return replace(self, machines=machines, learner=learner), units
 
     def relation(self, B: np.ndarray) -> Relation:
         """11'/T: all tasks share one mix."""

@@ -158,15 +158,21 @@ def _stage_value(problem: Problem, state: JointState, evaluation: Evaluation) ->
     return value, bound, value - bound <= 0.3 * state.progress.relative_gap * abs(evaluation.primal)
 
 
+def _point(state: JointState) -> Evaluation:
+    """The evaluation at the stage's point."""
+    assert state.here is not None
+    return state.here
+
+
 def _propose(problem: Problem, state: JointState) -> JointState:
     """Minimise the model at the stage's point, and try its minimiser; the next stage where it promises nothing."""
-    assert state.here is not None
-    past = remember(state.past, state.here)
+    here = _point(state)
+    past = remember(state.past, here)
     state = replace(state, past=past)
     target, gain = _minimise_model(problem, state, model_at(past))
     floor = 1e-3 * state.progress.tol * abs(state.value) if isinstance(state.variables, RankOne) else 0.0
     if gain <= floor:
-        return _enter(problem, state, state.stage + 1, state.here)
+        return _enter(problem, state, state.stage + 1, here)
     progress = state.progress.expecting(gain / max(abs(state.value), TINY))
     return _try(problem, replace(state, target=target, gain=gain, length=1.0, progress=progress))
 
@@ -193,10 +199,9 @@ def _judge_trial(problem: Problem, state: JointState, evaluation: Evaluation, va
 
 def _sharpen(problem: Problem, state: JointState) -> JointState:
     """Solve the machines more accurately at the same point; the next stage where that is of no use."""
-    assert state.here is not None
     state = replace(state, progress=state.progress.sharpened())
     if state.progress.is_exhausted:
-        return _enter(problem, state, state.stage + 1, state.here)
+        return _enter(problem, state, state.stage + 1, _point(state))
     return _measure(problem, state)
 
 

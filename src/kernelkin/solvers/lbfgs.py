@@ -1,25 +1,25 @@
 """L-BFGS in ask-and-tell form, for functions whose evaluation belongs to somebody else.
 
-Variables may be bounded by zero from below: those at zero that would go below it are held there, the others follow the
-quasi-Newton direction of the steps made so far, each step cut off at zero (Bertsekas, 1982). A step has to fall by a
-share of what its slope promises; a pair of points is remembered where the function is curved upwards between them.
+A direction minimises the quadratic model of the steps made so far; where variables must not be negative it does so
+among the steps that keep them so, which costs little beside an evaluation of kernel machines. A step has to fall by a
+share of what its slope promises.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, replace
 
 import numpy as np
+
+from .bounded import minimise_bounded
+from .secants import curved_pairs, secant_hessian, secant_inverse
 
 # Share of the fall that the slope promises which must come true.
 _ENOUGH = 1e-4
 # A step shorter than this share of the first trial will not help.
 _SHORTEST = 1e-16
-# Pairs whose curvature is below this are not remembered.
-_FLAT = 1e-10
-# Bounded variables as near to zero as this, and pushed towards it, go there.
-_NEAR = 1e-6
+# The projected gradient of a bounded model is made this much smaller.
+_FORCING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,23 @@ class LBFGS:
         """Begin at x (n,)."""
         return Descent(trial=x, options=self)
 
+    def direction(self, x: np.ndarray, gradient: np.ndarray, S: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """The step (n,) to the minimiser of the model at x (n,), from steps S (m, n) and changes Y of the gradient."""
+        S, Y = curved_pairs(S, Y)
+        if not len(S):
+            step = -gradient * (self.first_step / max(float(np.abs(gradient).max()), np.finfo(float).tiny))
+            return np.maximum(x + step, 0.0) - x if self.bounded else step
+        if not self.bounded:
+            return -secant_inverse(S, Y)(gradient)
+        hessian = secant_hessian(S, Y)
+
+        def model(end: np.ndarray) -> tuple[float, np.ndarray]:
+            step = end - x
+            image = hessian(step)
+            return float(gradient @ step) + 0.5 * float(step @ image), gradient + image
+
+        return minimise_bounded(model, x, _FORCING)[0] - x
+
 
 @dataclass(frozen=True)
 class Descent:
@@ -64,7 +81,7 @@ class Descent:
     x: np.ndarray | None = None
     value: float = np.inf
     gradient: np.ndarray | None = None
-    direction: np.ndarray | None = None
+    step: np.ndarray | None = None
     length: float = 1.0
     trials: int = 0
     pairs: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
@@ -72,7 +89,7 @@ class Descent:
 
     def tell(self, value: float, gradient: np.ndarray) -> Descent:
         """After an evaluation at `trial`."""
-        if self.x is None or self.gradient is None:
+        if self.x is None or self.gradient is None or self.step is None:
             return self._moved(value, gradient, ())
         promised = float(self.gradient @ (self.trial - self.x))
         if promised < 0 and value <= self.value + _ENOUGH * promised:
@@ -81,69 +98,25 @@ class Descent:
         # Where the parabola through both values is least.
         shorter = float(np.clip(0.5 * promised / (promised - value + self.value), 1e-3, 0.5)) if promised < 0 else 0.5
         length, trials = self.length * shorter, self.trials + 1
-        if length < _SHORTEST or promised == 0 or trials >= self.options.max_trials:
+        if length < _SHORTEST or promised >= 0 or trials >= self.options.max_trials:
             return replace(self, is_done=True)
-        assert self.direction is not None
-        return replace(self, trial=self._point(self.x, self.direction, length), length=length, trials=trials)
-
-    def violation(self) -> float:
-        """The largest entry of the (projected) gradient at the best point."""
-        assert self.x is not None and self.gradient is not None
-        bounded = np.minimum(self.gradient, self.x) if self.options.bounded else self.gradient
-        return float(np.abs(bounded).max())
+        return replace(self, trial=self.x + length * self.step, length=length, trials=trials)
 
     def _moved(self, value: float, gradient: np.ndarray, pairs: tuple) -> Descent:
         x = self.trial
-        direction = self._direction(x, gradient, pairs)
-        trial = self._point(x, direction, 1.0)
+        S, Y = (np.array([pair[i] for pair in pairs]).reshape(len(pairs), len(x)) for i in (0, 1))
+        step = self.options.direction(x, gradient, S, Y)
+        # Adding the step may leave a variable that goes to its bound below it, by rounding.
+        trial = np.maximum(x + step, 0.0) if self.options.bounded else x + step
         return replace(
             self,
             trial=trial,
             x=x,
             value=value,
             gradient=gradient,
-            direction=direction,
+            step=step,
             length=1.0,
             trials=0,
             pairs=pairs,
             is_done=bool((trial == x).all()),
         )
-
-    def _point(self, x: np.ndarray, direction: np.ndarray, length: float) -> np.ndarray:
-        end = x + length * direction
-        return np.maximum(end, 0.0) if self.options.bounded else end
-
-    def _direction(self, x: np.ndarray, gradient: np.ndarray, pairs: tuple) -> np.ndarray:
-        """Quasi-Newton direction (n,) among the variables that are not held at zero."""
-        free = (x > _NEAR) | (gradient <= 0.0) if self.options.bounded else np.ones(len(x), dtype=bool)
-        d = np.where(free, -gradient, 0.0)
-        scale = self.options.first_step / max(float(np.abs(d).max()), 1e-300)
-        used: deque[tuple[np.ndarray, np.ndarray, float, float]] = deque()
-        for s, y in reversed(pairs):
-            s, y = np.where(free, s, 0.0), np.where(free, y, 0.0)
-            sy, yy = float(s @ y), float(y @ y)
-            if sy > _FLAT * float(np.sqrt((s @ s) * yy)):
-                scale = sy / yy if not used else scale
-                share = float(s @ d) / sy
-                d = d - share * y
-                used.append((s, y, sy, share))
-        d = scale * d
-        for s, y, sy, share in reversed(used):
-            d = d + (share - float(y @ d) / sy) * s
-        return np.where(free, d, -x)
-
-
-def minimise(function, x: np.ndarray, options: LBFGS, forcing: float, limit: int = 10**4) -> tuple[np.ndarray, float]:
-    """From x (n,) to where the (projected) gradient is `forcing` times that at x: that point, and the fall to it.
-
-    `function` returns value and gradient (n,) at x (n,). At most `limit` evaluations are made; where rounding forbids
-    further progress it ends earlier.
-    """
-    descent = options.init(x).tell(*function(x))
-    first, goal = descent.value, forcing * descent.violation()
-    for _ in range(limit):
-        if descent.is_done or descent.violation() <= goal:
-            break
-        descent = descent.tell(*function(descent.trial))
-    assert descent.x is not None
-    return descent.x, first - descent.value

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..decompositions import pseudo_inverse
 from ..problems import Evaluation
+from .secants import curved_pairs, secant_hessian
 
 # How far the denominator may fall as weights go to zero.
 _FALL = 0.9
@@ -55,7 +55,7 @@ class Model:
 
 
 def model_at(past: Sequence[Evaluation]) -> Model:
-    """The model of the last evaluation: by the machines' own Hessians, or by secants of the past where there are none."""
+    """The model of the last evaluation: by the machines' own Hessians, or by secants where there are none."""
     evaluation = past[-1]
     if evaluation.curvature is not None:
         H = evaluation.curvature
@@ -71,20 +71,14 @@ def remember(past: Sequence[Evaluation], evaluation: Evaluation) -> tuple[Evalua
 
 
 def _secant_hessian(past: Sequence[Evaluation]) -> Callable[[np.ndarray], np.ndarray]:
-    """The BFGS matrix of the gradients -Q at the weights passed (Byrd, Nocedal and Schnabel, 1994)."""
+    """The BFGS matrix of the gradients -Q at the weights passed."""
     S = np.array([(b.B - a.B).ravel() for a, b in pairwise(past)])
     Y = np.array([(a.Q - b.Q).ravel() for a, b in pairwise(past)])
     if len(S):
-        kept = np.einsum("ij,ij->i", S, Y) > 1e-10 * np.einsum("ij,ij->i", S, S)
-        S, Y = S[kept], Y[kept]
+        S, Y = curved_pairs(S, Y)
     if not len(S):
         last = past[-1]
         scale = 2.0 * float(np.vdot(last.Q, last.B)) / max(float(np.vdot(last.B, last.B)), TINY)
         return lambda D: scale * D
-    SY = S @ Y.T
-    scale = float(Y[-1] @ Y[-1]) / SY[-1, -1]
-    W = np.vstack([scale * S, Y])
-    lower = np.tril(SY, -1)
-    middle = np.block([[scale * (S @ S.T), lower], [lower.T, -np.diag(np.diag(SY))]])
-    inverse = pseudo_inverse(middle)
-    return lambda D: scale * D - (W.T @ (inverse @ (W @ D.ravel()))).reshape(D.shape)
+    product = secant_hessian(S, Y)
+    return lambda D: product(D.ravel()).reshape(D.shape)

@@ -65,8 +65,15 @@ class Path:
         solution = self._certify(problem) if decay > _SAME_FUNCTIONS else None
         if solution is None:
             start, warm = self._start(problem, start, decay)
-            options = {"tol": self.tol, "max_iter": self.max_iter, "each": self.each}
-            solution = solve(problem, self.solver, start=start, warm=warm, **options)
+            solution = solve(
+                problem,
+                self.solver,
+                start=start,
+                warm=warm,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                each=self.each,
+            )
         self._past = [*self._past[-1:], (mu, solution.evaluation)]
         return solution if self.units is None else self.units.restore(solution)
 

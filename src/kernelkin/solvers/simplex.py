@@ -133,8 +133,8 @@ class SimplexDescent(Solver):
         assert state.place is not None
         N = np.maximum(state.place.N, np.finfo(float).tiny)
         gamma = mirror_step(np.maximum(state.place.gamma, _LEAST), _PUBLISHED * np.log(N))
-        state = replace(state, descent=None, mirror_steps=self.mirror_steps, length=_PUBLISHED)
-        return _at(state, gamma, state.place.shares)
+        shares = state.place.shares
+        return _at(replace(state, descent=None, mirror_steps=self.mirror_steps, length=_PUBLISHED), gamma, shares)
 
 
 def _at(state: SimplexState, gamma: np.ndarray, shares: np.ndarray) -> SimplexState:

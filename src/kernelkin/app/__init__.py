@@ -1,0 +1,1 @@
+"""The application: command line, demo and report. Nothing else imports it."""

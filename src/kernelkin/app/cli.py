@@ -1,0 +1,172 @@
+"""The command line: one parser, one function for each command, errors in one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from errno import EPIPE
+from typing import Any
+
+from .. import __version__
+from .commands import compare, fit, inspect, list_models, make_report, predict
+from .terminal import Terminal, complain
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+SESSION = f"""\
+a session:
+  kernelkin fit shops.csv --task shop --target sales --cv -o sales.skops
+  kernelkin report sales.skops -o report.html
+  kernelkin predict sales.skops new.csv -o predictions.csv
+
+`kernelkin COMMAND --help` has examples of each.
+exit codes: 0 success, {FAILED} failure, {USAGE} wrong usage, {INTERRUPTED} interrupted"""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand: its help, its arguments, and the function that runs it.
+
+    `writes_files` says that its result is a file, so that it goes on when nobody reads its output any more.
+    """
+
+    name: str
+    help: str
+    examples: str
+    arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace, Terminal], None]
+    writes_files: bool = False
+
+
+def _demo_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("-o", "--out", default="demo", metavar="DIR", help="folder for the figures (default: demo)")
+    parser.add_argument("--rows", type=int, default=200, help="training images (default: 200)")
+    parser.add_argument("--splits", type=int, default=3, help="random splits into training and test (default: 3)")
+
+
+def _demo(arguments: Namespace, terminal: Terminal) -> None:
+    from .demo import run_demo
+
+    run_demo(terminal, arguments.out, n_rows=arguments.rows, n_splits=arguments.splits)
+
+
+COMMANDS = (
+    Command(
+        "demo",
+        "recognise ten digits, each a task, from few images; compare models and draw figures",
+        "  kernelkin demo\n  kernelkin demo --rows 100 --splits 5 -o figures",
+        _demo_arguments,
+        _demo,
+        writes_files=True,
+    ),
+    Command("fit", fit.HELP, fit.EXAMPLES, fit.add_arguments, fit.run, writes_files=True),
+    Command("predict", predict.HELP, predict.EXAMPLES, predict.add_arguments, predict.run, writes_files=True),
+    Command("inspect", inspect.HELP, inspect.EXAMPLES, inspect.add_arguments, inspect.run),
+    Command("compare", compare.HELP, compare.EXAMPLES, compare.add_arguments, compare.run),
+    Command(
+        "report", make_report.HELP, make_report.EXAMPLES, make_report.add_arguments, make_report.run, writes_files=True
+    ),
+    Command("models", list_models.HELP, list_models.EXAMPLES, list_models.add_arguments, list_models.run),
+)
+
+
+def build_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="kernelkin",
+        description="Multi-task multiple kernel learning: which kernels each task should use, and how tasks relate.",
+        epilog=SESSION,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"kernelkin {__version__}")
+    # The same option before and after the command; suppressed, so that the second does not undo the first.
+    debug = ArgumentParser(add_help=False)
+    debug.add_argument("--debug", action="store_true", default=SUPPRESS, help="show a traceback when something fails")
+    parser.add_argument("--debug", action="store_true", help="show a traceback when something fails")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        sub = subparsers.add_parser(
+            command.name,
+            help=command.help,
+            description=command.help,
+            epilog=f"examples:\n{command.examples}",
+            formatter_class=RawDescriptionHelpFormatter,
+            parents=[debug],
+        )
+        command.arguments(sub)
+        sub.set_defaults(command=command)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
+    _fill_closed_streams()
+    debug = False
+    try:
+        arguments = build_parser().parse_args(argv)
+        debug = arguments.debug
+        return _run(arguments)
+    except KeyboardInterrupt as error:
+        complain(f"interrupted; {error}" if str(error) else "interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        if _is_broken_pipe(error):  # the reader, such as `head`, has all it wants
+            return FAILED
+        if debug:
+            raise
+        complain(f"error: {_describe(error)} (--debug shows where)")
+        return FAILED
+    finally:
+        _release_stdout()
+
+
+def _run(arguments: Namespace) -> int:
+    terminal = Terminal(keep_going=arguments.command.writes_files)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        arguments.command.run(arguments, terminal)
+    if sys.stdout is not None and terminal.lost is None:
+        sys.stdout.flush()
+    if terminal.lost is not None and not _is_broken_pipe(terminal.lost):
+        complain(f"error: the result is complete, but standard output failed: {_describe(terminal.lost)}")
+        return FAILED
+    return 0
+
+
+def _fill_closed_streams() -> None:
+    """Standard streams that are closed point to nothing, so that no file that is opened later takes their number."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def _release_stdout() -> None:
+    """When standard output cannot be written any more, Python would try again at exit and print a traceback."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _is_broken_pipe(error: BaseException) -> bool:
+    # An error on a file that the user named is about that file.
+    return isinstance(error, OSError) and error.errno == EPIPE and error.filename is None
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.strerror}: {str(error.filename)!r}"
+    return str(error) if str(error).strip() else type(error).__name__
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    complain(f"warning: {message}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""`kernelkin fit`: learn a model from a table, measure it on held-out rows, save it."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+import numpy as np
+
+from ...data import listing
+from ...io.storage import check_writable
+from ...progress import Progress
+from ...tables import TableSchema
+from ...tables.files import read_table
+from ...tables.text import STDIN
+from ..terminal import Terminal
+from .baseline_scores import BASELINES, show_scores
+from .evaluation import HeldOut, holdout, metric_of, score_name, values_for
+from .inspect import changed_parameters, relative_gap
+from .kernel_spec import HELP as KERNELS
+from .search_folder import search_folder
+from .training import (
+    Problem,
+    Recipe,
+    add_data_arguments,
+    add_model_arguments,
+    check_cache,
+    check_parameters,
+    read_problem,
+)
+
+HELP = "learn a model of many tasks from a table, measure it on held-out rows, save it"
+EXAMPLES = (
+    "  kernelkin fit shops.csv --task shop --target sales -o sales.skops\n"
+    "  kernelkin fit shops.csv --task shop --target sales --drop id date --cv -o sales.skops\n"
+    "  kernelkin fit shops.csv --task shop --target sales --set C=10 min_rank=2 -o sales.skops\n"
+    "  kernelkin fit exams.parquet --task school --target grade --couplings common --kernels gaussian@each -o m.skops\n"
+    "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.skops\n\n"
+    "a search (--cv) that is interrupted continues with the same command; until it is finished, its parts are kept in\n"
+    "the folder MODEL.search, or in the one given by --cache\n\n" + KERNELS
+)
+_SWITCHES = ("classification", "regression", "cv", "balanced", "keep_test")
+_DEFAULTS = {"model": "MK-MTRL", "seed": 0, "test_size": 0.25}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_data_arguments(parser)
+    parser.add_argument("-o", "--out", required=True, metavar="MODEL", help="the file to save the model to")
+    parser.add_argument("--model", default="MK-MTRL", metavar="NAME", help="see `kernelkin models` (default: MK-MTRL)")
+    add_model_arguments(parser)
+    parser.add_argument(
+        "--test-size",
+        type=float,
+        default=0.25,
+        metavar="SHARE",
+        help="share of every task to hold out; 0: no test (default: 0.25)",
+    )
+    parser.add_argument(
+        "--keep-test", action="store_true", help="save the model that was tested; by default it is refitted to all rows"
+    )
+
+
+def run(arguments: Namespace, terminal: Terminal) -> None:
+    _check(arguments)
+    problem = read_problem(read_table(arguments.data, arguments.task, arguments.target), arguments)
+    recipe = Recipe.of(arguments.model, problem, arguments)
+    check_parameters([recipe], arguments)
+    _show_data(terminal, arguments, problem, problem.schema())
+    with search_folder(arguments.cache, arguments.out if arguments.cv else None) as folder:
+        recipe = recipe.with_cache(folder)
+        # Saved before anything is printed about it: a terminal that fails does not cost the model.
+        model, about = _fit_and_save(problem, recipe, arguments, terminal)
+    if "evaluation" in about:
+        show_scores(terminal, about["evaluation"])
+    _show_model(terminal, model)
+    rows = "the training rows; the test rows were kept out" if arguments.keep_test else "all rows"
+    out = shlex.quote(arguments.out)
+    terminal.say(
+        "",
+        f"Saved {arguments.out}, fitted to {rows}. Next:",
+        f"  kernelkin report {out} -o report.html",
+        f"  kernelkin predict {out} NEW.csv -o predictions.csv",
+    )
+
+
+def _check(arguments: Namespace) -> None:
+    if not 0 <= arguments.test_size < 1:
+        raise ValueError(f"--test-size must be at least 0 and below 1, not {arguments.test_size:g}")
+    if arguments.keep_test and not arguments.test_size:
+        raise ValueError("--keep-test needs a test: --test-size above 0")
+    if arguments.cache and not arguments.cv:
+        raise ValueError("--cache keeps the parts of a cross-validation: it needs --cv")
+    check_writable(arguments.out)
+    check_cache(arguments)
+
+
+def _fit_and_save(
+    problem: Problem, recipe: Recipe, arguments: Namespace, terminal: Terminal
+) -> tuple[Any, dict[str, Any]]:
+    from ...io import save_model
+
+    recipes = {recipe.name: recipe, **{name: recipe.other(name) for name in BASELINES if name != recipe.name}}
+    refit = not arguments.keep_test
+    about: dict[str, Any] = {}
+    with terminal.progress((len(recipes) if arguments.test_size else 0) + refit) as progress:
+        if arguments.test_size:
+            about["evaluation"], schema, model = _evaluate(problem, recipes, arguments, progress)
+        if refit:
+            progress.begin(f"{recipe.name} on all {len(problem.frame)} rows")
+            schema = problem.schema()
+            model = recipe.fit(schema, problem.frame, progress)
+    about["task_rows"] = _task_rows(schema, problem)
+    about["data"] = "standard input" if arguments.data == STDIN else arguments.data
+    about["command"] = command_line(arguments)
+    save_model(model, arguments.out, schema=schema, about=about)
+    return model, about
+
+
+def _evaluate(
+    problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, progress: Progress
+) -> tuple[dict[str, Any], TableSchema, Any]:
+    """Fit every model to a part of the rows and score it on the others -> scores, schema, and the first model."""
+    classification = not problem.regression
+    metric = metric_of(problem.scoring, classification=classification)
+    whole = problem.schema()
+    tasks, y = whole.tasks(problem.frame), whole.targets(problem.frame)
+    held = holdout(tasks, y, arguments.test_size, arguments.seed, classification=classification)
+    if not held.any():
+        raise ValueError("the tasks have too few rows to hold any out: use --test-size 0")
+    train, test = np.flatnonzero(~held), np.flatnonzero(held)
+    schema = problem.schema(train)
+    X_test = schema.encode(problem.frame.iloc[test])
+    scores, models = {}, []
+    for name, recipe in recipes.items():
+        progress.begin(f"{name} on {len(train)} rows, tested on {len(test)}")
+        models.append(recipe.fit(schema, problem.frame.iloc[train], progress))
+        found = HeldOut.empty(tasks, y, metric)
+        found.record(values_for(models[-1], X_test, tasks[test], metric), test)
+        scores[name] = list(found.scores(metric).values())
+    evaluation = {
+        "score": score_name(problem.scoring),
+        "tasks": np.unique(tasks).tolist(),
+        "scores": scores,
+        "test_rows": len(test),
+        "train_rows": len(train),
+        "tuned": bool(arguments.cv),
+    }
+    return evaluation, schema, models[0]
+
+
+def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem, schema: TableSchema) -> None:
+    counts = problem.frame[problem.task].value_counts()
+    each = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    terminal.say(f"{len(problem.frame)} rows, {len(counts)} tasks ({problem.task!r}) of {each} rows.", *problem.notes)
+    kinds = {kind: [c.name for c in schema.columns if c.kind == kind] for kind in ("number", "boolean", "text")}
+    words = {"number": "numbers, standardised", "boolean": "yes or no", "text": "text, one feature for each value"}
+    found = [f"{len(names)} {words[kind]} ({listing(names, 5)})" for kind, names in kinds.items() if names]
+    terminal.say(f"Features: {'; '.join(found)}.")
+    for name, reason in schema.left_out.items():
+        if name not in arguments.drop:
+            terminal.say(f"Left out column {name!r}: {reason}.")
+    missing = problem.frame.isna().any()
+    incomplete = [c.name for c in schema.columns if missing[c.name]]
+    if incomplete:
+        terminal.say(
+            f"Missing values in {listing(incomplete, 5)}: numbers are taken as the mean, texts as none of the known "
+            "ones."
+        )
+    terminal.say()
+
+
+def _show_model(terminal: Terminal, model: Any) -> None:
+    parameters = ", ".join(f"{name}={value}" for name, value in changed_parameters(model).items())
+    terminal.say("", f"Parameters: {parameters or 'the defaults'}.")
+    if hasattr(model, "kernel_weights_"):
+        weights = model.kernel_weights_.mean(axis=0)
+        top = [k for k in np.argsort(-weights, kind="stable")[:3] if weights[k] > 0]
+        named = ", ".join(f"{model.kernel_names_[k]} {weights[k] / weights.sum():.0%}" for k in top)
+        terminal.say(f"Kernels with the largest weights over all tasks: {named}.")
+    if getattr(model, "couplings_", ()) and hasattr(model, "part_shares_"):
+        shared = 1 - model.part_shares_[:, 0]
+        low, high = model.tasks_[shared.argmin()], model.tasks_[shared.argmax()]
+        terminal.say(
+            f"The part that tasks share is {shared.mean():.0%} of their functions on average, from {shared.min():.0%} "
+            f"({low}) to {shared.max():.0%} ({high})."
+        )
+    gap = relative_gap(model)
+    if gap is not None:
+        terminal.say(f"Certified: the objective is within {gap:.1e} of the optimum of this model's problem.")
+
+
+def _task_rows(schema: TableSchema, problem: Problem) -> list[list[Any]]:
+    labels, counts = np.unique(schema.tasks(problem.frame), return_counts=True)
+    return [list(pair) for pair in zip(labels.tolist(), counts.tolist(), strict=True)]
+
+
+def command_line(arguments: Namespace) -> str:
+    """The command that fits the same model, quoted for a shell."""
+    parts = ["kernelkin", "fit", arguments.data]
+    for name in ("task", "target", "model", "couplings", "scoring", "jobs", "seed", "test_size", "out"):
+        value = getattr(arguments, name)
+        if value is not None and value != _DEFAULTS.get(name):
+            option, text = f"--{name.replace('_', '-')}", str(value)
+            # A value with a dash would be taken for an option.
+            parts += [f"{option}={text}"] if text.startswith("-") else [option, text]
+    for name in ("drop", "kernels", "set"):
+        parts += [f"--{name}", *getattr(arguments, name)] if getattr(arguments, name) else []
+    parts += [f"--{name.replace('_', '-')}" for name in _SWITCHES if getattr(arguments, name)]
+    return shlex.join(parts)

@@ -1,0 +1,119 @@
+"""`kernelkin predict`: predictions for a table of any length, a piece at a time."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ...data import listing
+from ...tables.files import read_pieces
+from ...tables.text import STDOUT, check_output, open_output
+from ..terminal import Terminal, complain
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+HELP = "add a column of predictions to a table of any length"
+EXAMPLES = (
+    "  kernelkin predict sales.skops new.csv -o predictions.csv\n"
+    "  cat new.csv | kernelkin predict sales.skops - -o - | head\n"
+    "  kernelkin predict sales.skops new_shops.csv --unknown-tasks common -o predictions.csv\n\n"
+    "the cells of a CSV or TSV file are repeated as they are, and a column of predictions is added"
+)
+# What a spreadsheet takes for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="a file saved by `kernelkin fit`")
+    parser.add_argument("data", metavar="DATA", help="a CSV, TSV or Parquet file, or - for CSV on stdin")
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="OUT", help="a CSV or TSV file, also packed as .gz, or - for stdout"
+    )
+    parser.add_argument("--column", default="prediction", metavar="NAME", help="its name (default: prediction)")
+    parser.add_argument(
+        "--unknown-tasks",
+        choices=["error", "common"],
+        default="error",
+        help="common: predict tasks that training did not have by what all tasks share (default: error)",
+    )
+    parser.add_argument(
+        "--safe-csv",
+        action="store_true",
+        help="put ' before texts that a spreadsheet would run as a formula (those that begin with = + - @)",
+    )
+    parser.add_argument("--rows", type=int, default=20_000, metavar="N", help="rows at a time (default: 20000)")
+
+
+def run(arguments: Namespace, terminal: Terminal) -> None:
+    from ...io import load_model
+
+    if arguments.rows < 1:
+        raise ValueError(f"--rows must be at least 1, not {arguments.rows}")
+    separator = check_output(arguments.out)
+    saved = load_model(arguments.model)
+    if saved.schema is None:
+        raise ValueError(f"{arguments.model} was saved without the schema of a table: predict with it from Python")
+    with open_output(arguments.out) as file:
+        count, unseen = _predict_all(saved, arguments, file, separator)
+    for name, values in unseen.items():
+        complain(
+            f"warning: column {name!r} has values that training did not have: {listing(sorted(values), 5)}; they are "
+            "taken as none of the known ones"
+        )
+    if arguments.out != STDOUT:
+        terminal.say(f"Wrote {count} rows with the column {arguments.column!r} to {arguments.out}.")
+
+
+def _predict_all(saved: Any, arguments: Namespace, file: TextIO, separator: str) -> tuple[int, dict[str, set[str]]]:
+    """Write every piece with its predictions -> the number of rows, and texts that training did not have."""
+    columns = [column.name for column in saved.schema.columns]
+    count, unseen = 0, dict[str, set[str]]()
+    for piece in read_pieces(arguments.data, arguments.rows):
+        if arguments.column in piece.header:
+            raise ValueError(f"the data already has a column {arguments.column!r}: choose another with --column")
+        values = piece.values(columns, saved.schema.task)
+        out = piece.frame.assign(**{arguments.column: _predict(saved, values, count, arguments.unknown_tasks)})
+        header = [*piece.header, arguments.column]
+        if arguments.safe_csv:
+            out, header = neutralise(out), [_neutral(name) for name in header]
+        out.to_csv(file, index=False, header=False if count else header, sep=separator, lineterminator="\n")
+        for name, texts in saved.schema.unseen(values).items():
+            unseen.setdefault(name, set()).update(texts)
+        count += len(out)
+        if sys.stderr is not None and sys.stderr.isatty():
+            print(f"{count} rows", end="\r", file=sys.stderr, flush=True)
+    if not count:
+        raise ValueError("the data has no rows")
+    return count, unseen
+
+
+def _predict(saved: Any, values: DataFrame, before: int, unknown_tasks: str) -> Any:
+    """The predictions of a piece; errors give its position in the file."""
+    try:
+        return saved.predict(values, **({} if unknown_tasks == "error" else {"unknown_tasks": unknown_tasks}))
+    except ValueError as error:
+        if not before:
+            raise
+        raise ValueError(f"in the rows after {before}: {error}") from error
+
+
+def neutralise(frame: DataFrame) -> DataFrame:
+    """A table whose texts no spreadsheet takes for formulas."""
+    texts = [str(name) for name, dtype in frame.dtypes.items() if dtype.kind not in "biufc"]
+    return frame.assign(**{name: [_neutral(cell) for cell in frame[name]] for name in texts})
+
+
+def _neutral(cell: Any) -> Any:
+    """
+    >>> [_neutral(cell) for cell in ("=1+1", "-1.5", "@x", "a=b", None)]
+    ["'=1+1", '-1.5', "'@x", 'a=b', None]
+    """
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell

@@ -1,0 +1,221 @@
+"""The machines of all tasks at kernel weights that are known, one task at a time: no Gram stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..couplings import read_couplings, width
+from ..data import TaskData, task_fault
+from ..engines import Workers
+from ..functions import task_functions
+from ..grams import BLOCK_BYTES, GramStack, KernelBank, RowKernels, TaskGrams, plan_grams
+from ..kernels import Scaling
+from ..kernels.distances import mirror
+from ..learners import Learner, Machine
+from ..memory import Need, fit_need, machines_need
+from ..penalties import FixedWeights
+from ..problems import Problem
+from ..solvers import solve
+from .base import Fitted, RunOptions
+from .fit import Fit, Shape, check_unknown_tasks
+from .nystroem import N_LANDMARKS, fit_nystroem
+from .targets import Classification, Targets, stack_intercepts
+
+# What the coupled machines of `Fit` have to say, beside kernel weights and relationship, which are those of stage 1.
+_OF_COUPLED_MACHINES = (
+    "objective_",
+    "duality_gap_",
+    "dual_coef_",
+    "intercept_",
+    "functions_",
+    "couplings_",
+    "coupling_weights_",
+    "part_shares_",
+)
+
+
+@dataclass(frozen=True)
+class TaskMachine:
+    """The machine of one task: how its kernels are scaled, coefficients (n, m), intercepts (m,), objective and gap."""
+
+    scaling: Scaling
+    a: np.ndarray
+    intercept: np.ndarray
+    objective: float = 0.0
+    gap: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondStage:
+    """Specification of one kernel machine for each task at given kernel weights.
+
+    Coupled tasks are fitted as one exact machine, by a `Fit` with `FixedWeights`. A coupling's kernel weights are the
+    mean of its tasks' own, and it is as strong as the tasks' own parts; together they have a mean diagonal of one.
+
+    Parameters
+    ----------
+    targets, C, couplings, unknown_tasks, normalize : as in `Fit`
+    max_exact : int
+        Tasks of more rows use Nystroem features and one of scikit-learn's linear machines.
+    tol : float
+        The relative duality gap of exact machines, and the tolerance of the linear ones.
+    """
+
+    targets: Targets
+    C: float = 1.0
+    couplings: Any = None
+    unknown_tasks: str = "error"
+    normalize: str | None = "trace"
+    max_exact: int = 2000
+    tol: float = 1e-3
+
+    def memory(self, data: TaskData, values: RowKernels, n_jobs: int) -> Need:
+        """Return an upper bound on the memory that `run` takes."""
+        linked = width(read_couplings(self.couplings, data))
+        plan = plan_grams(data, values.kernels, self.normalize, linked)
+        if linked:
+            return fit_need(plan, self.targets.learner().name, n_jobs)
+        columns = [n if n <= self.max_exact else min(N_LANDMARKS, self.max_exact) for n in plan.machines]
+        return machines_need(plan, columns, BLOCK_BYTES, n_jobs)
+
+    def run(self, data: TaskData, values: RowKernels, weights: np.ndarray, seed: int, options: RunOptions) -> Fitted:
+        """Fit the machines at weights (T, K); `seed` places the landmarks of Nystroem features."""
+        faults = self._faults(data)
+        couplings = read_couplings(self.couplings, data)
+        check_unknown_tasks(self.unknown_tasks, couplings)
+        if couplings:
+            for fault in faults.values():
+                raise ValueError(fault)
+            return self._run_coupled(data, values, weights, options)
+        if len(faults) == data.n_tasks:
+            raise ValueError(next(iter(faults.values())))
+        machines = self._solve_tasks(data, values, weights, faults, seed, options)
+        return Fitted(self._attributes(data, values, weights, faults, machines))
+
+    def _faults(self, data: TaskData) -> dict[int, str]:
+        """Return why tasks cannot have a machine, by position; in a stream some may have a single row or class."""
+        classification = isinstance(self.targets, Classification)
+        faults = {}
+        for t, (label, y) in enumerate(zip(data.labels.tolist(), data.y, strict=True)):
+            name = "the data" if data.form == "single" else f"task {label!r}"
+            fault = task_fault(name, y, classification=classification)
+            if fault is not None:
+                faults[t] = fault
+        return faults
+
+    def _solve_tasks(
+        self,
+        data: TaskData,
+        values: RowKernels,
+        weights: np.ndarray,
+        faults: dict[int, str],
+        seed: int,
+        options: RunOptions,
+    ) -> list[TaskMachine]:
+        """Return the machine of each task; one that is zero for tasks that cannot have one."""
+        sound = [t for t in range(data.n_tasks) if t not in faults]
+        machines = dict(zip(sound, self.targets.machines(data.select(np.array(sound)), self.C), strict=True))
+        learner, every = self.targets.learner(), np.arange(len(data.X))
+        shared = values.scaling(every, data.sample_weight, self.normalize) if data.form == "wide" else None
+
+        def one(t: int) -> TaskMachine:
+            rows = data.rows[t]
+            if t not in machines:
+                zero = Scaling(np.ones(values.n_kernels)) if shared is None else shared
+                return TaskMachine(zero, np.zeros((len(rows), 1)), np.zeros(1))
+            values.check(rows)
+            if shared is not None:
+                return self._solve(values, shared, every, rows, weights[t], learner, machines[t], seed)
+            scaling = values.scaling(rows, data.sample_weight[rows], self.normalize)
+            own = np.arange(len(rows))
+            return self._solve(values, scaling, rows, own, weights[t], learner, machines[t], seed)
+
+        with Workers(options.n_jobs) as workers:
+            return workers.map(one, range(data.n_tasks))
+
+    def _solve(
+        self,
+        values: RowKernels,
+        scaling: Scaling,
+        base: np.ndarray,
+        at: np.ndarray,
+        b: np.ndarray,
+        learner: Learner,
+        machine: Machine,
+        seed: int,
+    ) -> TaskMachine:
+        """Solve one machine at kernel weights b (K,), on the rows base[at] of those its scaling was fitted on."""
+        if len(at) > self.max_exact:
+            rng = np.random.default_rng(seed)
+            landmarks = np.sort(rng.choice(len(at), min(N_LANDMARKS, self.max_exact), replace=False))
+            cross = values.combined(b, scaling, base, at, at[landmarks])
+            a, intercept = fit_nystroem(cross, landmarks, learner, machine, self.tol, seed)
+            return TaskMachine(scaling, a, intercept, np.nan, np.nan)
+        gram = values.combined(b, scaling, base, at, at)
+        mirror(gram)
+        # The combined kernel as the one kernel of a problem: rescaled, solved and certified as all others are.
+        grams = TaskGrams([GramStack(gram[np.newaxis])])
+        problem, units = Problem(grams, [machine], learner, FixedWeights(np.ones((1, 1))), 1.0).in_standard_units()
+        solution = solve(problem, tol=self.tol, units=units)
+        dual = solution.duals[0]
+        return TaskMachine(scaling, dual.a, dual.intercept.sum(axis=0), solution.primal, solution.gap)
+
+    def _attributes(
+        self,
+        data: TaskData,
+        values: RowKernels,
+        weights: np.ndarray,
+        faults: dict[int, str],
+        machines: Sequence[TaskMachine],
+    ) -> dict[str, Any]:
+        scalings = tuple(machine.scaling for machine in machines)
+        bank = KernelBank(values.names, values.kernels, scalings[:1] if data.form == "wide" else scalings)
+        a, intercepts = [machine.a for machine in machines], [machine.intercept for machine in machines]
+        attributes = {
+            "objective_": float(sum(machine.objective for machine in machines)),
+            "duality_gap_": float(sum(machine.gap for machine in machines)),
+            "dual_coef_": a,
+            "intercept_": stack_intercepts(intercepts),
+            "functions_": task_functions(data, bank, weights.T, a, intercepts),
+            "couplings_": (),
+            "coupling_weights_": np.zeros((0, values.n_kernels)),
+            "nystroem_tasks_": data.labels[[len(rows) > self.max_exact for rows in data.rows]],
+            "unfitted_tasks_": {data.labels[t].item(): fault for t, fault in faults.items()},
+        }
+        return attributes | self._classes(data, faults)
+
+    def _classes(self, data: TaskData, faults: dict[int, str]) -> dict[str, Any]:
+        """Return what is known about the targets; a task without a machine has all classes."""
+        known = self.targets.attributes(data)
+        if "task_classes_" in known:
+            classes = known["classes_"]
+            known["task_classes_"] = [classes if t in faults else own for t, own in enumerate(known["task_classes_"])]
+        return known
+
+    def _run_coupled(self, data: TaskData, values: RowKernels, weights: np.ndarray, options: RunOptions) -> Fitted:
+        fit = Fit(
+            targets=self.targets,
+            penalty=lambda shape: _mean_weights(weights, data, self.couplings, shape),
+            kernels=None if values.kernels is not None else "precomputed",
+            C=self.C,
+            couplings=self.couplings,
+            unknown_tasks=self.unknown_tasks,
+            normalize=self.normalize,
+            tol=self.tol,
+        )
+        fitted = fit.plan(data, values.kernels).run(replace(options, verbose=0, callback=None))
+        kept = {name: fitted.attributes[name] for name in _OF_COUPLED_MACHINES}
+        kept |= {"nystroem_tasks_": data.labels[:0], "unfitted_tasks_": {}} | self.targets.attributes(data)
+        return Fitted(kept, fitted.warnings)
+
+
+def _mean_weights(weights: np.ndarray, data: TaskData, couplings: Any, shape: Shape) -> FixedWeights:
+    """Return the weights (K, J) of tasks and couplings, from those (T, K) of the tasks."""
+    own = weights.T
+    touched = [np.square(coupling.factor).sum(axis=1) for coupling in read_couplings(couplings, data)]
+    shared = [own @ weight / weight.sum() for weight in touched]
+    return FixedWeights(np.column_stack([own, *shared]) / (1 + shape.n_couplings))

@@ -1,0 +1,208 @@
+"""Saved models: a skops file with the version of kernelkin and the schema of the table, checked before it is loaded."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..data import listing
+from ..exceptions import ModelFileError
+from ..tables import TableSchema
+from .model_files import expands_too_much, pack, unpack
+from .model_tree import check_tree
+from .storable import storable
+from .storage import write_whole
+from .tree_nodes import TreeError
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model from a file.
+
+    Attributes
+    ----------
+    model : the fitted estimator.
+    schema : the table it was fitted on; None where it was saved without.
+    version : the version of kernelkin that saved it.
+    about : whatever else was saved with it, such as the scores that `kernelkin fit` measured.
+
+    Examples
+    --------
+    What `load_model` returns. With the schema of a table it predicts tables:
+
+    >>> import pandas as pd
+    >>> from kernelkin import AverageRegressor, SavedModel, TableSchema
+    >>> table = pd.DataFrame({"shop": list("aaabbb"), "size": [1.0, 2, 3, 1, 2, 3], "sales": [1.0, 2, 3, 3, 2, 1]})
+    >>> schema = TableSchema.fit(table, task="shop", target="sales", regression=True)
+    >>> model = AverageRegressor(C=1e3).fit(schema.encode(table), schema.targets(table), tasks=schema.tasks(table))
+    >>> SavedModel(model, schema).predict(table[["size", "shop"]]).round(1)
+    array([1., 2., 3., 3., 2., 1.])
+    """
+
+    model: Any
+    schema: TableSchema | None = None
+    version: str = ""
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def predict(self, X: Any, **options: Any) -> np.ndarray:
+        """Predict as the model was fitted: rows of a table if it has a schema, else whatever the estimator takes.
+
+        Parameters
+        ----------
+        X : DataFrame, or array-like of shape (n, d)
+            With a schema, a table with the columns of the training data in any order: it is encoded as for training,
+            the tasks are read from its column, and predictions are in the units of the target. A text that training
+            did not have counts as none of the known ones; a missing column is an error that names it. Without a
+            schema, what `model.predict` takes: an array, or a table with the features that the model was fitted on.
+        **options
+            Those of the estimator's `predict`; `tasks`, the task of each row, only without a schema.
+
+        Returns
+        -------
+        array of shape (n,), or (n, T) where the tasks share their rows
+        """
+        if self.schema is None:
+            return self.model.predict(X, **options)
+        if not (hasattr(X, "columns") and hasattr(X, "iloc")):
+            columns = [self.schema.task, *(column.name for column in self.schema.columns)]
+            raise TypeError(
+                f"this model was fitted on a table with the columns {listing(columns)}: predict a pandas "
+                f"DataFrame with these, got {type(X).__name__}; `.model.predict` takes arrays of encoded features"
+            )
+        if "tasks" in options:
+            raise ValueError(f"this model reads the tasks from the column {self.schema.task!r}: leave out `tasks`")
+        tasks = self.schema.tasks(X)
+        return self.schema.restore(self.model.predict(self.schema.encode(X), tasks=tasks, **options))
+
+
+def save_model(
+    model: Any, path: str | os.PathLike[str], *, schema: TableSchema | None = None, about: dict[str, Any] | None = None
+) -> None:
+    """Save a fitted model; the file is written whole or not at all.
+
+    Parameters
+    ----------
+    model : fitted estimator of this library
+    path : where to; ".skops" is a good ending.
+    schema : TableSchema, optional
+        The table it was fitted on, so that it can predict other tables.
+    about : dict, optional
+        What else to keep with it, as far as JSON can.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, os
+    >>> from kernelkin import MKMTRLRegressor, load_model, save_model
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(40, 2)), np.repeat(["a", "b"], 20)
+    >>> model = MKMTRLRegressor().fit(X, np.sin(X[:, 0]), tasks=tasks)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(model, os.path.join(folder, "model.skops"))
+    ...     saved = load_model(os.path.join(folder, "model.skops"))
+    >>> bool((saved.model.predict(X, tasks=tasks) == model.predict(X, tasks=tasks)).all())
+    True
+    """
+    from .. import __version__
+
+    check_is_fitted(model)
+    metadata = {
+        "kernelkin": __version__,
+        "schema": None if schema is None else schema.to_json(),
+        "about": about or {},
+    }
+    write_whole(path, pack(_dump(model), metadata))
+
+
+def load_model(path: str | os.PathLike[str]) -> SavedModel:
+    """Load a model that `save_model` wrote.
+
+    Before anything is created, every part of the file is compared with a fixed list: estimators of this library and
+    the objects that they hold, NumPy arrays and numbers, Python's containers, random generators, and scikit-learn's
+    kernel functions where a kernel belongs. Anything else is refused with an error that names it, so that a file cannot
+    have code of its own executed; nor can it claim arrays larger than it holds, or expand to more than 200 times its
+    size (64 MiB for small files). Files that were cut short, changed, or saved in another format are refused too.
+
+    This does not make the model itself trustworthy: whoever wrote the file decides what it predicts.
+
+    Raises
+    ------
+    ModelFileError
+        For a file that is not a saved model or cannot be loaded.
+
+    Examples
+    --------
+    >>> from kernelkin import load_model
+    >>> load_model("no such file")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: [Errno 2] No such file or directory: 'no such file'
+    """
+    content, metadata = unpack(path)
+    model = _read_model(path, content, metadata)
+    schema = _read_schema(path, metadata.get("schema"), model)
+    about = metadata.get("about", {})
+    if not isinstance(about, dict):
+        raise ModelFileError(f"{path} was changed or damaged: its notes about the model are not a JSON object")
+    return SavedModel(model=model, schema=schema, version=metadata["kernelkin"], about=about)
+
+
+def _dump(model: Any) -> bytes:
+    """The skops archive of a model that `unpack` accepts; a ValueError where the model holds what a file cannot."""
+    sio = _skops()
+    try:
+        content = sio.dumps(model, compression=zipfile.ZIP_DEFLATED)
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            check_tree(archive)
+            # Such as an array of zeros, which would be taken for an attack.
+            return sio.dumps(model) if expands_too_much(archive, len(content)) else content
+    except TreeError as error:
+        raise ValueError(
+            f"this model cannot be saved: {error}. A file holds kernels of this library and those that scikit-learn "
+            "has a name for, but no functions or classes of your own"
+        ) from error
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError("saved models need skops: install kernelkin[cli]") from error
+    return skops.io
+
+
+def _read_model(path: Any, content: bytes, metadata: dict[str, Any]) -> Any:
+    from .. import __version__
+
+    try:
+        # Its tree has been checked; these are the names that the check allows.
+        named = [*storable().parts, *storable().functions]
+        model = _skops().loads(content, trusted=[f"{module}.{name}" for module, name in named])
+        check_is_fitted(model)
+    except Exception as error:
+        raise ModelFileError(
+            f"{path} was saved by kernelkin {metadata['kernelkin']:.40} and cannot be read by kernelkin {__version__}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return model
+
+
+def _read_schema(path: Any, fields: Any, model: Any) -> TableSchema | None:
+    if fields is None:
+        return None
+    try:
+        schema = TableSchema.from_json(fields)
+    except ValueError as error:
+        raise ModelFileError(f"{path} was changed or damaged: {error}") from error
+    fitted_to = getattr(model, "n_features_in_", None)
+    if len(schema.features) != fitted_to:
+        raise ModelFileError(
+            f"{path} was changed or damaged: its table has {len(schema.features)} features, and its model was fitted "
+            f"to {fitted_to!r:.80}"
+        )
+    return schema

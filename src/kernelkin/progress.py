@@ -1,0 +1,119 @@
+"""The one progress display: lines in a log, a bar on a terminal or in a notebook, with the time left."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+import unicodedata
+from collections.abc import Callable
+from threading import Lock
+from typing import TextIO
+
+INTERVAL = 5.0  # seconds between two lines about the same step in a log
+_BAR = 20
+
+
+class Progress:
+    """Counts the steps of some work and estimates the time left from the durations measured so far.
+
+    Either `begin` each step (which finishes the one before it) or `finish` each step, from any thread. A display that
+    cannot be written, such as a closed pipe, is given up; the work goes on.
+
+    Parameters
+    ----------
+    total : int
+        Number of steps.
+    stream : text stream, optional
+        Where to write; standard error by default.
+    clock : callable, in seconds
+
+    Examples
+    --------
+    >>> with Progress(2, stream=sys.stdout) as progress:
+    ...     progress.begin("average kernel")
+    ...     progress.begin("MK-MTRL")
+    [1/2] average kernel
+    [2/2] MK-MTRL
+    """
+
+    def __init__(self, total: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.total, self.finished, self.cached = total, 0, 0
+        self._stream, self._clock = sys.stderr if stream is None else stream, clock
+        notebook = type(self._stream).__module__.startswith("ipykernel.")
+        self._bar = notebook or (self._stream is not None and self._stream.isatty())
+        self._start, self._last, self._shown = clock(), -INTERVAL, 0
+        self._begun, self._share, self._text = False, 0.0, ""
+        self._lock = Lock()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar:
+            self._write("\r\x1b[K")
+
+    def begin(self, text: str) -> None:
+        """The next step begins; the one before it is finished."""
+        with self._lock:
+            self.finished += self._begun
+            self._begun, self._share, self._text = True, 0.0, text
+            self._show(text)
+
+    def part(self, done: int, of: int, text: str = "part") -> None:
+        """A number of equal parts of the present step are done."""
+        with self._lock:
+            self._share = done / of
+            self._show(f"{self._text}: {text} {done} of {of}")
+
+    def finish(self, text: str = "", *, cached: bool = False) -> None:
+        """A step is finished; a cached one took no time and does not count in the estimate."""
+        with self._lock:
+            self.finished += 1
+            self.cached += cached
+            self._begun, self._share = False, 0.0
+            self._show(text)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate; None before anything was measured."""
+        done = self.finished + self._share
+        measured = done - self.cached
+        return (self._clock() - self._start) * (self.total - done) / measured if measured else None
+
+    def _show(self, text: str) -> None:
+        number, left, now = self.finished + self._begun, self.seconds_left, self._clock()
+        line = f"[{number:{len(str(self.total))}d}/{self.total}] {printable(text)}".rstrip()
+        line += f", about {duration(left)} left" if left is not None and left >= 1 else ""
+        if self._bar:
+            filled = round(_BAR * min((self.finished + self._share) / max(self.total, 1), 1.0))
+            width = shutil.get_terminal_size().columns - _BAR - 2
+            self._write(f"\r\x1b[K{'#' * filled}{'.' * (_BAR - filled)} {line[:width]}")
+        elif number != self._shown or now - self._last >= INTERVAL:
+            self._shown, self._last = number, now
+            self._write(line + "\n")
+
+    def _write(self, text: str) -> None:
+        try:
+            if self._stream is not None:
+                self._stream.write(text)
+                self._stream.flush()
+        except (OSError, ValueError):  # closed, full, or unable to encode the text
+            self._stream, self._bar = None, False
+
+
+def printable(text: str) -> str:
+    """Text with its control, direction and line separator characters escaped, so that it cannot steer a terminal."""
+    hidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return "".join(c.encode("unicode_escape").decode() if unicodedata.category(c) in hidden else c for c in text)
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> [duration(seconds) for seconds in (3.2, 61, 600, 7300)]
+    ['4 s', '2 min', '10 min', '2 h 2 min']
+    """
+    if seconds <= 60:
+        return f"{-int(-seconds // 1)} s"
+    minutes = -int(-seconds // 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

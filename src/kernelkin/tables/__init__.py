@@ -1,0 +1,5 @@
+"""Tables of mixed columns: what becomes a feature, a task or a target, and the files they are read from."""
+
+from .schema import TableSchema
+
+__all__ = ["TableSchema"]

@@ -1,0 +1,211 @@
+import io
+import shlex
+import sys
+
+import numpy as np
+import pytest
+
+from kernelkin import load_model
+from kernelkin.app.cli import build_parser
+from kernelkin.app.commands.baseline_scores import verdict
+from kernelkin.app.commands.fit import command_line
+
+FLAGS = ["--task", "shop", "--target"]
+
+
+def test_says_what_it_found_guessed_and_measured(run, folder, tmp_path):
+    out = run("fit", folder / "sales.csv", *FLAGS, "sales", "--drop", "busy", "-o", tmp_path / "m.skops")
+    for text in (
+        "120 rows, 3 tasks ('shop') of 40 rows.",
+        "Regression: 'sales' is a number with",
+        "1 numbers, standardised ('size'); 1 yes or no ('promo'); 1 text, one feature for each value ('day')",
+        "Left out column 'id': 120 distinct texts in 120 rows",
+        "Missing values in 'size'",
+        "R² on 30 test rows of all tasks",
+        "MK-MTRL against average kernel: ",
+        "MK-MTRL against single-task: ",
+        "Certified: the objective is within",
+        "fitted to all rows",
+    ):
+        assert text in out
+    rows = [line.split() for line in out.splitlines() if line.startswith(("north", "south", "west", "mean"))]
+    values = np.array([[float(cell) for cell in row[1:]] for row in rows])
+    assert values.shape == (4, 3)
+    np.testing.assert_allclose(values[:3].mean(axis=0), values[3], atol=1e-3)
+
+
+def test_what_is_saved_is_fitted_to_all_rows_and_says_how_it_was_measured(folder):
+    saved = load_model(folder / "number.skops")
+    assert saved.schema.n_rows == 120
+    assert saved.about["evaluation"]["train_rows"] == 90
+    assert list(saved.about["evaluation"]["scores"]) == ["MK-MTRL", "AVG", "STL"]
+    assert saved.about["task_rows"] == [["north", 40], ["south", 40], ["west", 40]]
+    assert saved.model.couplings == "common"
+
+
+def test_the_command_that_is_saved_makes_the_same_model(run, folder, tmp_path, sales):
+    saved = load_model(folder / "number.skops")
+    program, *command = shlex.split(saved.about["command"])
+    command[command.index("--out") + 1] = str(tmp_path / "again.skops")
+    assert program == "kernelkin"
+    run(*command)
+    np.testing.assert_array_equal(load_model(tmp_path / "again.skops").predict(sales), saved.predict(sales))
+
+
+def test_keep_test_saves_the_model_that_was_tested(run, folder, tmp_path):
+    out = run("fit", folder / "sales.csv", *FLAGS, "busy", "--keep-test", "-o", tmp_path / "m.skops", "--drop", "sales")
+    assert "Classification: 'busy' is text with 2 distinct values." in out
+    assert "the test rows were kept out" in out
+    assert load_model(tmp_path / "m.skops").schema.n_rows == 90
+
+
+def test_cross_validation_kernels_and_parameters(run, folder, tmp_path):
+    argv = ["--drop", "busy", "--cv", "--kernels", "gaussian:1", "linear@each", "--set", "mu=0.1", "min_rank=1"]
+    out = run("fit", folder / "sales.csv", *FLAGS, "sales", *argv, "--test-size", "0", "-o", tmp_path / "m.skops")
+    saved = load_model(tmp_path / "m.skops")
+    assert saved.model.kernel_names_.tolist() == ["rbf(1 x median)", "size: linear", "day: linear", "promo: linear"]
+    assert saved.model.mu == 0.1
+    assert "test rows" not in out
+    assert "evaluation" not in saved.about
+
+
+def test_from_standard_input(run, sales, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(sales.to_csv(index=False)))
+    out = run("fit", "-", *FLAGS, "sales", "--test-size", "0", "--model", "AVG", "-o", tmp_path / "m.skops")
+    assert "120 rows" in out
+
+
+def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
+    frame = sales.drop(columns="sales")
+    frame.loc[frame.shop == "west", "busy"] = "no"
+    frame.loc[0, "busy"] = None
+    frame.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
+    out = run("fit", tmp_path / "t.tsv", *FLAGS, "busy", "-o", tmp_path / "m.skops")
+    assert "Left out 1 of 120 rows, without 'shop' or 'busy'." in out
+    assert "Left out 1 task with only one class: 'west'." in out
+
+
+def test_rare_classes_are_judged_by_rank(run, sales, tmp_path):
+    frame = sales.drop(columns="busy").assign(rare=(sales.sales > sales.sales.quantile(0.9)).astype(int))
+    frame.drop(columns="sales").to_csv(tmp_path / "t.csv", index=False)
+    out = run("fit", tmp_path / "t.csv", *FLAGS, "rare", "-o", tmp_path / "m.skops")
+    assert "'rare' has 2 distinct values, whole numbers (--regression to predict a number)" in out
+    assert "Score: AUC, because the rarer class has only 10% of the rows." in out
+    assert "\nAUC on " in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "error"),
+    [
+        (["--target", "profit"], "column is missing: 'profit'; the data has 'id', 'shop'"),
+        (["--target", "shop"], "--task and --target are the same column"),
+        (["--target", "busy", "--regression"], "--regression: 'busy' holds text"),
+        (["--target", "sales", "--model", "magic"], "no model is named 'magic'"),
+        (["--target", "sales", "--model", "MRCE"], "needs every target of every row"),
+        (["--target", "busy", "--model", "OLS"], "OLS is not for classification"),
+        (["--target", "sales", "--kernels", "magic"], "no kernel is named 'magic'"),
+        (["--target", "sales", "--set", "D=3"], "--set D: MK-MTRL has 'C'"),
+        (["--target", "sales", "--set", "C"], "--set 'C' is not of the form NAME=VALUE"),
+        (
+            ["--target", "sales", "--model", "AVG", "--couplings", "common"],
+            "--couplings: AVG has no part that tasks share",
+        ),
+        (["--target", "sales", "--test-size", "2"], "--test-size must be at least 0 and below 1, not 2"),
+        (["--target", "sales", "--scoring", "magic"], "--scoring magic"),
+    ],
+)
+def test_errors_are_one_line_and_nothing_is_saved(run, folder, tmp_path, argv, error):
+    out = run("fit", folder / "sales.csv", "--task", "shop", *argv, "-o", tmp_path / "m.skops", fails=True)
+    last = out.splitlines()[-1]
+    assert last.startswith("kernelkin: error: ")
+    assert error in last
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_that_cannot_be_read_or_written(run, folder, tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "head.csv").write_text("shop,sales\n")
+    (tmp_path / "semi.csv").write_text("shop;sales\na;1\n")
+    for name, error in (
+        ("semi.csv", "has one column, 'shop;sales': columns are separated by commas"),
+        ("no.csv", "No such file"),
+        ("empty.csv", "is empty"),
+        ("head.csv", "has no rows"),
+    ):
+        assert error in run("fit", tmp_path / name, *FLAGS, "sales", "-o", tmp_path / "m", fails=True)
+    assert "the ending must be one of" in run("fit", "data.xls", *FLAGS, "sales", "-o", tmp_path / "m", fails=True)
+    error = run("fit", folder / "sales.csv", *FLAGS, "sales", "-o", tmp_path / "none" / "m", fails=True)
+    assert "there is no folder" in error
+
+
+@pytest.mark.parametrize(
+    ("ours", "average", "tuned", "advice"),
+    [
+        (
+            [0.5, 0.6],
+            [0.6, 0.8],
+            False,
+            "MK-MTRL is behind the average kernel. Its parameters were not tuned for this table: --cv tunes them.",
+        ),
+        (
+            [0.5, 0.6],
+            [0.6, 0.8],
+            True,
+            "behind the average kernel, with parameters tuned by cross-validation: prefer --model AVG.",
+        ),
+        (
+            [0.5, 0.6],
+            [0.4, 0.8],
+            True,
+            "MK-MTRL is behind the average kernel, within one standard error: `kernelkin compare`",
+        ),
+        (
+            [0.5, 0.9],
+            [0.6, 0.7],
+            True,
+            "MK-MTRL is ahead of the average kernel, within one standard error: `kernelkin compare`",
+        ),
+        ([0.5, 0.9, float("nan")], [0.3, 0.6, 1.0], False, ""),
+        ([float("nan")], [0.3], False, ""),
+    ],
+)
+def test_what_to_make_of_the_scores(ours, average, tuned, advice):
+    scores = {"MK-MTRL": ours, "AVG": average, "STL": [0.0] * len(ours)}
+    found = verdict({"scores": scores, "tuned": tuned})
+    assert advice in found
+    assert bool(advice) == bool(found)
+
+
+def test_a_model_that_loses_says_so_and_what_to_do(run, folder, tmp_path):
+    argv = ["fit", folder / "sales.csv", *FLAGS, "sales", "--drop", "busy", "-o", tmp_path / "m.skops"]
+    out = run(*argv, "--set", "C=0.001")
+    assert "MK-MTRL is behind" in out
+    assert "--cv tunes them" in out
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--task", "my shop", "--target", "$(touch x); 'sales'", "-o", "a b.skops"],
+        ["--task=-x", "--target=--y", "--drop", "a b", "c", "--out=-m", "--cv", "--test-size", "0", "--seed=-1"],
+        [
+            "--task",
+            "t",
+            "--target",
+            "y",
+            "--set",
+            "C=1e-3",
+            "mu=-1",
+            "--kernels",
+            "linear@a b",
+            "-o",
+            "m",
+            "--balanced",
+        ],
+    ],
+)
+def test_the_command_that_is_saved_can_be_pasted_into_a_shell(more):
+    arguments = build_parser().parse_args(["fit", "my data.csv", *more])
+    program, *words = shlex.split(command_line(arguments))
+    assert program == "kernelkin"
+    assert build_parser().parse_args(words) == arguments

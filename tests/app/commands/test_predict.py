@@ -1,0 +1,123 @@
+import csv
+import gzip
+import io
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernelkin import load_model
+from kernelkin.app import cli
+
+
+def test_the_table_comes_back_with_a_column_more_whatever_the_pieces(run, folder, tmp_path, sales):
+    for rows in (7, 1000):
+        run("predict", folder / "number.skops", folder / "sales.csv", "-o", tmp_path / f"{rows}.csv", "--rows", rows)
+    out = pd.read_csv(tmp_path / "7.csv")
+    assert out.columns.tolist() == [*sales.columns, "prediction"]
+    np.testing.assert_allclose(out.prediction, load_model(folder / "number.skops").predict(sales))
+    assert np.corrcoef(out.prediction, sales.sales)[0, 1] > 0.9
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "1000.csv").prediction, out.prediction)
+    before = (folder / "sales.csv").read_text().splitlines()
+    after = (tmp_path / "7.csv").read_text().splitlines()
+    assert all(new.startswith(old + ",") for old, new in zip(before, after, strict=True))
+
+
+def test_columns_in_another_order_and_without_the_target(run, folder, tmp_path, sales):
+    sales[["promo", "day", "shop", "size"]].to_csv(tmp_path / "in.tsv", index=False, sep="\t")
+    run("predict", folder / "class.skops", tmp_path / "in.tsv", "-o", tmp_path / "out.tsv", "--column", "guess")
+    out = pd.read_csv(tmp_path / "out.tsv", sep="\t")
+    assert (out.guess == sales.busy).mean() > 0.8
+
+
+def test_a_stream(run, folder, sales, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(sales.head(3).to_csv(index=False)))
+    lines = run("predict", folder / "class.skops", "-", "-o", "-").splitlines()
+    assert lines[0].endswith(",prediction")
+    assert len(lines) == 4
+
+
+def test_parquet(run, folder, tmp_path, sales):
+    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    sales.to_parquet(tmp_path / "in.parquet")
+    run("predict", folder / "number.skops", tmp_path / "in.parquet", "-o", tmp_path / "out.csv", "--rows", "50")
+    np.testing.assert_allclose(
+        pd.read_csv(tmp_path / "out.csv").prediction, load_model(folder / "number.skops").predict(sales)
+    )
+    flags = ["--task", "shop", "--target", "sales", "--model", "AVG", "--test-size", "0"]
+    assert "120 rows" in run("fit", tmp_path / "in.parquet", *flags, "-o", tmp_path / "m.skops")
+
+
+def test_unseen_categories_are_named_once(folder, tmp_path, sales, capsys, run):
+    sales.assign(day="Fri").to_csv(tmp_path / "in.csv", index=False)
+    argv = ["predict", folder / "number.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--rows", 50]
+    assert cli.main([str(argument) for argument in argv]) == 0
+    err = capsys.readouterr().err
+    assert err.count("column 'day' has values that training did not have: 'Fri'") == 1
+
+
+def test_unknown_tasks(run, folder, tmp_path, sales):
+    sales.assign(shop="east").to_csv(tmp_path / "in.csv", index=False)
+    argv = ["predict", folder / "number.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv"]
+    assert "unknown task 'east'" in run(*argv, fails=True)
+    run(*argv, "--unknown-tasks", "common")
+    assert np.corrcoef(pd.read_csv(tmp_path / "out.csv").prediction, sales.sales)[0, 1] > 0.5
+
+
+def test_an_error_in_a_later_piece_says_where_and_leaves_no_file(run, folder, tmp_path, sales):
+    bad = sales.astype(object)
+    bad.loc[60, "size"] = "huge"
+    bad.to_csv(tmp_path / "in.csv", index=False)
+    argv = ["predict", folder / "number.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--rows", "50"]
+    assert "in the rows after 50: column 'size' has 'huge' in row 11, not a number" in run(*argv, fails=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+def test_errors(run, folder, tmp_path, sales):
+    sales.drop(columns=["day", "size"]).to_csv(tmp_path / "in.csv", index=False)
+    out = ["-o", tmp_path / "out.csv"]
+    missing = run("predict", folder / "number.skops", tmp_path / "in.csv", *out, fails=True)
+    assert "columns are missing: 'size', 'day'" in missing
+    assert "is not a saved model" in run("predict", folder / "sales.csv", tmp_path / "in.csv", *out, fails=True)
+    named = run("predict", folder / "number.skops", folder / "sales.csv", *out, "--column", "id", fails=True)
+    assert "the data already has a column 'id'" in named
+
+
+CELLS = """id,shop,size,day,promo,note
+"007",north,N/A,Sat,True,N/A
+1.50,south,1e2,NA,false,"a, ""b""
+c"
+,west,5,Mon,TRUE,=1+1
+"""
+
+
+def test_cells_are_repeated_as_they_are(run, folder, tmp_path):
+    (tmp_path / "in.csv").write_text(CELLS)
+    run("predict", folder / "number.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv.gz")
+    with gzip.open(tmp_path / "out.csv.gz", "rt", newline="") as file:
+        rows = list(csv.reader(file))
+    assert [row[:-1] for row in rows] == list(csv.reader(io.StringIO(CELLS)))
+    assert rows[0][-1] == "prediction" and all(np.isfinite(float(row[-1])) for row in rows[1:])
+
+
+def test_standard_output_is_utf_8_whatever_the_terminal_is(run, folder, tmp_path, monkeypatch):
+    (tmp_path / "in.csv").write_text("shop,size,day,promo,n\u00f6te\nnorth,1,Sat,True,\u6771\n")
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", ascii_only)
+    assert cli.main(["predict", str(folder / "number.skops"), str(tmp_path / "in.csv"), "-o", "-"]) == 0
+    header, row = ascii_only.buffer.getvalue().decode().splitlines()
+    assert header == "shop,size,day,promo,n\u00f6te,prediction" and row.startswith("north,1,Sat,True,\u6771,")
+
+
+def test_formulas_are_neutralised_on_request(run, folder, tmp_path):
+    lines = ["shop,size,day,promo,=note", "north,-1.5,Sat,True,=1+1", "south,2,Mon,False,+a", "west,3,Sat,True,@b"]
+    (tmp_path / "in.csv").write_text("\n".join(lines))
+    argv = ["predict", folder / "number.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv"]
+    run(*argv)
+    assert [line.split(",")[4] for line in (tmp_path / "out.csv").read_text().splitlines()][1:] == ["=1+1", "+a", "@b"]
+    run(*argv, "--safe-csv")
+    rows = [line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()]
+    assert [row[4] for row in rows] == ["'=note", "'=1+1", "'+a", "'@b"]
+    assert [row[1] for row in rows] == ["size", "-1.5", "2", "3"]
+    assert all(float(row[5]) for row in rows[1:])

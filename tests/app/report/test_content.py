@@ -1,0 +1,127 @@
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+
+import kernelkin
+from kernelkin import AverageRegressor, LassoRegressor, MKMTRLRegressor, MKMTRLRegressorCV, MultiTaskCV, SavedModel
+from kernelkin.app.report import render_report, write_report
+from kernelkin.app.report.content import MOST_PAIRS, report_content
+
+rng = np.random.default_rng(0)
+X, TASKS = rng.normal(size=(40, 2)), np.repeat(["a", "b"], 20)
+Y = X[:, 0]
+
+
+def test_says_what_the_model_says(few):
+    content, model = report_content(few), few.model
+    assert content["title"] == "mark by school"
+    assert content["tasks"] == ["school 1", "school 2", "school 3"]
+    shares = model.kernel_weights_ / model.kernel_weights_.sum(axis=1, keepdims=True)
+    assert_allclose(content["kernels"]["shares"], shares, atol=5e-4)
+    assert_allclose(content["relation"]["matrix"], model.task_correlation_, atol=5e-4)
+    assert content["parts"]["names"] == ["common", "own"]
+    assert_allclose(content["parts"]["shares"], model.part_shares_[:, ::-1], atol=5e-4)
+    assert_allclose(content["certificate"]["relative"], model.duality_gap_ / model.objective_, rtol=1e-5)
+    assert len(content["certificate"]["history"]) == model.n_iter_ and content["certificate"]["weights"]
+    assert content["model"]["parameters"] == {"couplings": "common", "min_rank": "2", "tol": "0.01"}
+    assert content["data"]["columns"][1]["values"] == ["boy", "girl"]
+
+
+def test_the_closest_tasks_are_those_of_the_largest_correlation(many):
+    content, R = report_content(many), many.model.task_correlation_
+    assert len(content["relation"]["nearest"]) == 139
+    for t, nearest in enumerate(content["relation"]["nearest"]):
+        values = np.delete(R[t], t)
+        assert_allclose([value for _, value in nearest], np.sort(values)[::-1][:10], atol=5e-6)
+        assert t not in [s for s, _ in nearest]
+
+
+def test_pairs_of_very_many_tasks_are_left_out_but_not_the_closest(crowd):
+    R, relation = crowd.model.task_correlation_, report_content(crowd)["relation"]
+    assert relation["matrix"] is relation["order"] is None
+    assert len(relation["nearest"]) == len(R) == MOST_PAIRS + 1
+    nearest = [row[0] for row in relation["nearest"]]
+    best = (R - 2 * np.eye(len(R))).max(axis=1)
+    assert_allclose([R[i, j] for i, (j, _) in enumerate(nearest)], best)
+    assert_allclose([value for _, value in nearest], best, atol=5e-6)
+    assert len(render_report(crowd)) < 1_000_000
+
+
+def test_scores_are_those_of_the_model_s_tasks_in_its_order(many):
+    content = report_content(many)
+    ours, average, single = content["scores"]["columns"]
+    assert [column["name"] for column in content["scores"]["columns"]] == ["MK-MTRL", "average kernel", "single-task"]
+    numbers = [int(name.split()[1]) for name in content["tasks"]]
+    assert_allclose(ours["values"], [0.5 + (n - 1) / 1000 for n in numbers])
+    assert_allclose(average["values"], [0.5 - (n - 1) / 1000 for n in numbers])
+    assert single["values"][content["tasks"].index("school 1")] is None
+
+
+def test_a_model_that_is_behind_says_so(few):
+    evaluation = {**few.about["evaluation"], "scores": {"MK-MTRL": [0.1, 0.2, 0.3], "AVG": [0.5, 0.5, 0.6]}}
+    behind = report_content(replace(few, about={"evaluation": evaluation}))["scores"]["verdict"]
+    assert behind.startswith("MK-MTRL is behind the average kernel. Its parameters were not tuned")
+    assert report_content(few)["scores"]["verdict"] == ""
+
+
+def test_what_a_model_has_not_is_left_out():
+    average = report_content(SavedModel(AverageRegressor().fit(X, Y, tasks=TASKS)))
+    assert average["scores"] is average["parts"] is average["data"] is average["rows"] is None
+    assert average["relation"]["trivial"] and not average["certificate"]["weights"]
+    linear = report_content(SavedModel(LassoRegressor().fit(X, Y, tasks=TASKS)))
+    assert linear["kernels"] is linear["relation"] is linear["certificate"] is None
+    one = report_content(SavedModel(MKMTRLRegressor().fit(X, Y)))
+    assert one["relation"] is None
+    assert one["tasks"] == ["0"]
+
+
+def test_many_kernels_are_grouped():
+    kernels = [f"view{v}" for v in range(9)]
+    model = MKMTRLRegressor().fit(X, Y, tasks=TASKS)
+    model.kernel_names_ = np.array([f"{view}: rbf({b} x median)" for view in kernels for b in range(5)])
+    model.kernel_weights_ = rng.uniform(size=(2, 45))
+    content = report_content(SavedModel(model))["kernels"]
+    assert content["names"] == kernels
+    assert content["count"] == 45
+    assert_allclose(np.sum(content["shares"], axis=1), 1, atol=5e-3)
+
+
+def test_the_page_holds_everything_and_asks_for_nothing(few, tmp_path):
+    write_report(few, tmp_path / "r.html", title="</script><b>x</b>")
+    page = (tmp_path / "r.html").read_text()
+    assert "default-src 'none'" in page
+    fetched = re.findall(r"""(?:src|href)\s*=|url\(|@import|https?://(?!www\.w3\.org/2000/svg)""", page)
+    assert not fetched
+    (text,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page, re.DOTALL)
+    assert json.loads(text) == report_content(few, title="</script><b>x</b>")
+    assert page.count("<b>x</b>") == 0
+    assert render_report(few, title="</script><b>x</b>") == page
+
+
+def test_a_fitted_model_needs_no_file_and_no_schema(tmp_path):
+    search = MKMTRLRegressorCV(grid={"mu": [0.1, 1.0]}, cv=2).fit(X, Y, tasks=TASKS)
+    for model in (MKMTRLRegressor().fit(X, Y, tasks=TASKS), search, MultiTaskCV(MKMTRLRegressor(), {"mu": [1.0]})):
+        fitted = model if hasattr(model, "tasks_") else model.fit(X, Y, tasks=TASKS)
+        write_report(fitted, tmp_path / "r.html")
+        page = (tmp_path / "r.html").read_text()
+        assert f"<title>{type(model).__name__}: 2 tasks</title>" in page
+        assert f'"version":"{kernelkin.__version__}"' in page
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        ("m.skops", TypeError, "a report needs a fitted model or what load_model gives, not str"),
+        (Ridge().fit(X, Y), TypeError, "a report needs a model of kernelkin, not Ridge"),
+        (MKMTRLRegressor(), NotFittedError, "This MKMTRLRegressor instance is not fitted yet"),
+    ],
+)
+def test_anything_else_is_refused_in_plain_words(model, error, message):
+    with pytest.raises(error, match=message):
+        render_report(model)

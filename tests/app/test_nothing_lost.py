@@ -1,0 +1,155 @@
+"""Whatever happens to the terminal, a finished model is saved, and an interrupted search can be continued."""
+
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernelkin import load_model
+from kernelkin.app import cli
+from kernelkin.progress import Progress
+
+rng = np.random.default_rng(0)
+X, TASKS = rng.normal(size=(24, 2)), np.repeat(["[/red]\x1b[31m", "[link=http://evil]x"], 12)
+TABLE = pd.DataFrame({"task": TASKS, "x": X[:, 0], "z": X[:, 1], "y": X[:, 0] + 0.1 * rng.normal(size=24)})
+
+
+@pytest.fixture
+def argv(tmp_path):
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    given = ["--task", "task", "--target", "y", "--kernels", "linear", "-o", str(tmp_path / "m.skops")]
+    return ["fit", str(tmp_path / "t.csv"), *given]
+
+
+@pytest.fixture
+def gone():
+    """A pipe that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as stream:
+        yield stream
+
+
+def run(arguments, shell="", **how):
+    """The program in a process of its own, with the redirections of a shell."""
+    command = ["sh", "-c", f'exec "$0" -m kernelkin.app.cli "$@" {shell}', sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **how)
+
+
+def test_a_model_is_saved_when_nobody_reads_what_is_printed(argv, gone, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", gone)
+    assert cli.main(argv) == 0
+    assert "error" not in capsys.readouterr().err
+    assert load_model(argv[-1]).schema.n_rows == 24
+
+
+def test_a_model_is_saved_when_standard_output_is_full(argv, monkeypatch, capsys):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert cli.main(argv) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("kernelkin: error: the result is complete, but standard output failed: ")
+    assert load_model(argv[-1]).schema.n_rows == 24
+
+
+def test_a_model_is_saved_where_the_terminal_has_only_ascii(argv, monkeypatch):
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", ascii_only)
+    assert cli.main(argv) == 0
+    assert load_model(argv[-1]).schema.n_rows == 24
+    assert b"R2 on 6 test rows" in ascii_only.buffer.getvalue()
+
+
+def test_a_model_is_saved_with_all_streams_closed(argv):
+    done = run([*argv, "--test-size", "0"], "<&- >&- 2>&-")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert load_model(argv[-1]).schema.n_rows == 24
+
+
+def test_no_file_takes_the_number_of_a_closed_stream():
+    code = (
+        "import os, sys\nfrom kernelkin.app import cli\ncli.main(['models'])\n"
+        "null = os.stat(os.devnull)\nos._exit(sum(os.path.samestat(os.fstat(number), null) for number in range(3)))"
+    )
+    command = ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, code]
+    assert subprocess.run(command, check=False).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shell", "error"),
+    [
+        (["fit", "-", "--task", "a", "--target", "b", "-o", "m"], "<&-", "standard input is closed"),
+        (["models"], ">&-", "standard output is closed"),
+    ],
+)
+def test_a_closed_stream_that_is_needed_is_an_error(arguments, shell, error, tmp_path):
+    done = run(arguments, shell, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, f"kernelkin: error: {error} (--debug shows where)\n")
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["models"], 1), (["--help"], 0)])
+def test_a_reader_that_stops_reading_is_no_reason_to_complain(arguments, code, gone):
+    command = [sys.executable, "-m", "kernelkin.app.cli", *arguments]
+    done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_an_interrupt_anywhere_is_one_line(argv, monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "build_parser", interrupted)
+    assert cli.main(argv) == 130
+    assert capsys.readouterr().err == "kernelkin: interrupted\n"
+
+
+def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, monkeypatch, capsys):
+    argv = [*argv, "--cv", "--model", "AVG", "--test-size", "0"]
+    real, calls = Progress.part, []
+
+    def interrupt_at_ten(self, *arguments):
+        calls.append(arguments)
+        if len(calls) == 10:
+            raise KeyboardInterrupt
+        real(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "part", interrupt_at_ten)
+        assert cli.main(argv) == 130
+    folder = tmp_path / "m.skops.search"
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == (
+        f"kernelkin: interrupted; the finished parts are in {folder}, and the same command continues from there"
+    )
+    kept = len(list(folder.iterdir()))
+    assert 0 < kept < 10
+    assert cli.main(argv) == 0
+    assert f"AVG: {kept} parts of the cross-validation were found in the cache" in capsys.readouterr().err
+    assert not folder.exists()
+    again = tmp_path / "again.skops"
+    assert cli.main([str(again) if argument == str(tmp_path / "m.skops") else argument for argument in argv]) == 0
+    np.testing.assert_array_equal(load_model(again).predict(TABLE), load_model(tmp_path / "m.skops").predict(TABLE))
+
+
+def test_files_of_the_user_are_not_removed_with_a_search(argv, tmp_path):
+    (tmp_path / "m.skops.search").mkdir()
+    (tmp_path / "m.skops.search" / "notes.txt").write_text("mine")
+    assert cli.main([*argv, "--cv", "--model", "AVG", "--test-size", "0"]) == 0
+    assert [path.name for path in (tmp_path / "m.skops.search").iterdir()] == ["notes.txt"]
+
+
+def test_a_search_that_fails_at_once_leaves_no_folder(argv, tmp_path, capsys):
+    assert cli.main([*argv, "--cv", "--set", "mu=-1"]) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv"]
+
+
+def test_names_of_the_user_are_printed_as_text(argv, capsys):
+    assert cli.main(argv) == 0
+    assert cli.main(["inspect", argv[-1]]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "[/red]\\x1b[31m" in out and "[link=http://evil]x" in out

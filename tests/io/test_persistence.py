@@ -1,0 +1,299 @@
+import pickle
+import subprocess
+import sys
+import zipfile
+import zlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import rbf_kernel
+
+import kernelkin
+from kernelkin import (
+    FESRegressor,
+    MKMTRLClassifier,
+    MKMTRLRegressor,
+    MRCERegressor,
+    TableSchema,
+    TwoStageMKMTRLRegressor,
+    gaussian_kernels,
+    linear_kernels,
+    load_model,
+    save_model,
+)
+from kernelkin.exceptions import ModelFileError
+from kernelkin.io.model_files import FORMAT
+from kernelkin.io.storable import storable
+from kernelkin.model_selection import MKMTRLRegressorCV, MultiTaskCV
+
+rng = np.random.default_rng(0)
+X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
+Y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=24)
+WIDE = np.column_stack([Y, X[:, 1]])
+FRAME = pd.DataFrame(X, columns=["p", "q"])
+MULTIVARIATE = (MRCERegressor, FESRegressor)
+GRID = {"mu": [0.1, 1.0]}
+QUICK = {"n_rounds": 50, "random_state": 0}
+# Besides every estimator with its default parameters: all kinds of kernels, couplings, searches, random states.
+MODELS = {
+    **{
+        estimator.__name__: estimator(**(QUICK if "TwoStage" in estimator.__name__ else {}))
+        for model in kernelkin.all_models()
+        for estimator in model.estimators
+    },
+    "couplings": MKMTRLRegressor(couplings={"region": ["n", "s"]}, prior=np.eye(2)),
+    "kernels by name": MKMTRLRegressor(
+        ["laplacian", rbf_kernel, *linear_kernels(per_feature=True)], normalize="center"
+    ),
+    "columns": MKMTRLRegressor(gaussian_kernels(1, columns=slice(0, 2)), normalize="cosine"),
+    "epsilon-insensitive": MKMTRLRegressor(loss="epsilon_insensitive"),
+    "ready search": MKMTRLRegressorCV(grid=GRID, cv=2, random_state=np.random.RandomState(0)),
+    "search": MultiTaskCV(MKMTRLRegressor(), {**GRID, "kernels": ["linear", [rbf_kernel]]}, cv=2, random_state=0),
+    "stream": TwoStageMKMTRLRegressor(n_rounds=50, random_state=np.random.RandomState(1), normalize="cosine"),
+    "class weights": MKMTRLClassifier(class_weight={"no": 1.0, "yes": 2.0}),
+}
+LOAD_ALL = """
+import sys, warnings, numpy as np
+from pathlib import Path
+from kernelkin import load_model
+folder = Path(sys.argv[1])
+given = np.load(folder / "queries.npz")
+np.savez(folder / "predictions.npz", **{
+    path.stem: load_model(path).predict(given["X"], **({} if path.stem in given["wide"] else {"tasks": given["tasks"]}))
+    for path in folder.glob("*.skops")
+})
+"""
+
+
+def fit(name, model):
+    if isinstance(model, MULTIVARIATE):
+        return model.fit(X, WIDE)
+    return model.fit(X, np.where(Y > 0, "yes", "no") if "class" in name.lower() else Y, tasks=TASKS)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """Predictions of all models here, and after loading them in another process."""
+    folder, here, wide = tmp_path_factory.mktemp("models"), {}, []
+    for number, (name, model) in enumerate(MODELS.items()):
+        fit(name, model)
+        wide += [str(number)] if isinstance(model, MULTIVARIATE) else []
+        here[name] = model.predict(X, **({} if isinstance(model, MULTIVARIATE) else {"tasks": TASKS}))
+        save_model(model, folder / f"{number}.skops")
+    np.savez(folder / "queries.npz", X=X, tasks=TASKS, wide=wide)
+    subprocess.run([sys.executable, "-c", LOAD_ALL, str(folder)], check=True)
+    with np.load(folder / "predictions.npz") as found:
+        return {name: (here[name], found[str(number)]) for number, name in enumerate(MODELS)}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_predicts_the_same_bits_in_another_process(elsewhere, name):
+    here, there = elsewhere[name]
+    assert_array_equal(here, there)
+    assert len(np.unique(here)) > 1 or name == "MeanRegressor"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return MKMTRLRegressor().fit(X, Y, tasks=TASKS)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.skops"
+
+
+def test_only_classes_and_functions_of_known_libraries_are_storable():
+    parts, functions = storable().parts, storable().functions
+    assert {(e.__module__, e.__name__) for m in kernelkin.all_models() for e in m.estimators} <= set(storable().estimators)
+    assert {module.partition(".")[0] for module, _ in parts} == {"kernelkin", "sklearn"}
+    assert {module for module, _ in functions} == {"sklearn.metrics.pairwise"}
+
+
+def test_a_two_stage_model_goes_on_with_its_stream(path):
+    fitted = TwoStageMKMTRLRegressor(n_rounds=50, random_state=0).fit(X, Y, tasks=TASKS)
+    save_model(fitted, path)
+    loaded = load_model(path).model
+    for one in (fitted, loaded):
+        one.partial_fit(X[:6], Y[:6], tasks=TASKS[:6])
+    assert_array_equal(loaded.predict(X, tasks=TASKS), fitted.predict(X, tasks=TASKS))
+
+
+def table():
+    return FRAME.assign(unit=TASKS, y=1000 + 50 * Y, colour=np.tile(["red", "blue"], 12))
+
+
+def test_version_schema_and_notes_are_kept(path):
+    frame = table()
+    schema = TableSchema.fit(frame, "unit", "y", regression=True)
+    fitted = MKMTRLRegressor().fit(schema.encode(frame), schema.targets(frame), tasks=schema.tasks(frame))
+    save_model(fitted, path, schema=schema, about={"rows": np.int64(60), "scores": np.array([0.5])})
+    saved = load_model(path)
+    assert (saved.version, saved.schema) == (kernelkin.__version__, schema)
+    assert saved.about == {"rows": 60, "scores": [0.5]}
+    expected = schema.restore(fitted.predict(schema.encode(frame), tasks=TASKS))
+    assert_array_equal(saved.predict(frame[["colour", "q", "unit", "p"]]), expected)
+
+
+class TestPredictWithoutSchema:
+    """A model that was saved from Python predicts what the estimator predicts."""
+
+    def test_arrays_and_frames_with_tasks(self, path):
+        fitted = MKMTRLRegressor().fit(FRAME, Y, tasks=TASKS)
+        save_model(fitted, path)
+        expected = fitted.predict(FRAME, tasks=TASKS)
+        assert_array_equal(load_model(path).predict(FRAME, tasks=TASKS), expected)
+        with pytest.warns(UserWarning, match="does not have valid feature names"):
+            assert_array_equal(load_model(path).predict(X, tasks=TASKS), expected)
+
+    def test_frame_with_task_column(self, path):
+        frame = FRAME.assign(unit=TASKS)
+        fitted = MKMTRLRegressor(task_column="unit").fit(frame, Y)
+        save_model(fitted, path)
+        assert_array_equal(load_model(path).predict(frame), fitted.predict(frame))
+
+    def test_wide_targets(self, path):
+        fitted = MKMTRLRegressor().fit(FRAME, pd.DataFrame(WIDE, columns=["first", "second"]))
+        save_model(fitted, path)
+        saved = load_model(path)
+        assert saved.model.tasks_.tolist() == ["first", "second"]
+        assert_array_equal(saved.predict(FRAME), fitted.predict(FRAME))
+
+    @pytest.mark.parametrize("frame", [FRAME, FRAME.assign(unit=TASKS)])
+    def test_errors_are_those_of_the_estimator(self, path, frame):
+        fitted = MKMTRLRegressor().fit(FRAME, Y, tasks=TASKS)
+        save_model(fitted, path)
+        with pytest.raises(ValueError) as expected:
+            fitted.predict(frame)
+        with pytest.raises(ValueError) as found:
+            load_model(path).predict(frame)
+        assert str(found.value) == str(expected.value)
+
+
+def test_with_a_schema_only_tables_are_predicted(archive, queries):
+    archive.write()
+    saved = archive.load()
+    with pytest.raises(TypeError, match=r"fitted on a table with the columns 't', 'a', 'b': .* got ndarray"):
+        saved.predict(X)
+    with pytest.raises(ValueError, match="reads the tasks from the column 't': leave out `tasks`"):
+        saved.predict(queries, tasks=["u", "v"])
+    with pytest.raises(ValueError, match="column is missing: 'b'"):
+        saved.predict(queries[["a", "t"]])
+
+
+def own_kernel(A, B):
+    return A @ B.T
+
+
+class OwnKernel:
+    def __call__(self, A, B):
+        return A @ B.T
+
+
+@pytest.mark.parametrize("kernel", [own_kernel, lambda A, B: A @ B.T, OwnKernel()])
+def test_code_of_the_user_is_refused_when_saving(path, kernel):
+    fitted = MKMTRLRegressor([kernel]).fit(X, Y, tasks=TASKS)
+    with pytest.raises(ValueError, match=r"model\.kernels\[0\] is .*no functions or classes of your own"):
+        save_model(fitted, path)
+    assert not path.exists()
+
+
+def test_an_unfitted_model_is_refused(path):
+    with pytest.raises(NotFittedError, match="This MKMTRLRegressor instance is not fitted yet"):
+        save_model(MKMTRLRegressor(), path)
+
+
+def test_a_model_of_zeros_is_saved_so_that_it_can_be_loaded(path):
+    """Compressed, it would look like an archive that expands to exhaust memory."""
+    fitted = MKMTRLRegressor(linear_kernels()).fit(X, Y, tasks=TASKS)
+    fitted.zeros_ = np.zeros(10**7)
+    save_model(fitted, path)
+    assert load_model(path).model.zeros_.shape == (10**7,)
+
+
+@pytest.mark.parametrize("found", [FORMAT + 1, FORMAT - 1])
+def test_another_format_says_which_version_to_use(archive, found):
+    archive.write(metadata={**archive.metadata, "format": found, "kernelkin": "9.1"})
+    message = (
+        rf"saved by kernelkin 9\.1 in format {found}; .* reads format {FORMAT}: load it with kernelkin 9\.1, or fit"
+    )
+    with pytest.raises(ModelFileError, match=message):
+        archive.load()
+
+
+def test_a_changed_score_is_noticed(archive):
+    archive.write(metadata={**archive.metadata, "about": {"scores": [0.99]}}, checksums=False)
+    with pytest.raises(ModelFileError, match="its checksums do not match its contents"):
+        archive.load()
+
+
+def test_a_model_without_one_of_its_parameters_is_refused(archive):
+    tree = archive.tree
+    tree["content"]["content"].pop("min_rank")
+    tree["content"]["key_types"]["content"].pop()
+    archive.write(tree=tree)
+    with pytest.raises(ModelFileError, match="model lacks its attribute 'min_rank'"):
+        archive.load()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"schema": [1]}, "not the fields of a schema"),
+        ({"schema.n_rows": -1}, "n_rows of a schema cannot be -1"),
+        ({"schema.target_mean": 10**400}, "target_mean of a schema cannot be 1000"),
+        ({"schema.target_scale": float("nan")}, "target_scale of a schema cannot be nan"),
+        ({"schema.columns": []}, "columns of a schema cannot be"),
+        ({"about": 3}, "notes about the model are not a JSON object"),
+        ({"format": True}, "does not say which version"),
+        ({"kernelkin": None}, "does not say which version"),
+    ],
+)
+def test_metadata_of_the_wrong_type(archive, changes, message):
+    metadata = archive.metadata
+    for name, value in changes.items():
+        *parents, last = name.split(".")
+        (metadata[parents[0]] if parents else metadata)[last] = value
+    archive.write(metadata=metadata)
+    with pytest.raises(ModelFileError, match=message):
+        archive.load()
+
+
+def test_the_schema_of_another_model(archive):
+    metadata = archive.metadata
+    metadata["schema"]["columns"].pop()
+    archive.write(metadata=metadata)
+    with pytest.raises(ModelFileError, match="its table has 1 features, and its model was fitted to 3"):
+        archive.load()
+
+
+FOREIGN = {
+    "a pickle": pickle.dumps([1]),
+    "nothing": b"",
+    "a table": b"a,b\n1,2\n",
+    "compressed": zlib.compress(b"model"),
+    "the beginning of an archive": b"PK\x03\x04",
+    "an empty archive": b"PK\x05\x06" + bytes(18),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_foreign_files(path, name):
+    path.write_bytes(FOREIGN[name])
+    with pytest.raises(ModelFileError, match=r"model\.skops is not a saved model"):
+        load_model(path)
+
+
+def test_skops_files_and_archives_of_others(model, path):
+    import skops.io
+
+    skops.io.dump(model, path)
+    with pytest.raises(ModelFileError, match="is a skops file, but not one that kernelkin saved"):
+        load_model(path)
+    with zipfile.ZipFile(path, "w") as other:
+        other.writestr("readme.txt", "hello")
+    with pytest.raises(ModelFileError, match=r"model\.skops is not a saved model"):
+        load_model(path)

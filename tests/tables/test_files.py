@@ -1,0 +1,141 @@
+import csv
+import gzip
+import io
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelkin.tables.files import MOST_COLUMNS, read_pieces, read_table
+from kernelkin.tables.text import check_output, open_output
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "tasks"),
+    [
+        (["01", "1", "001"], ["01", "1", "001"]),
+        (["true", "TRUE", "True"], ["true", "TRUE", "True"]),
+        (["NA", "nan", "None"], ["NA", "nan", "None"]),
+        (["1.0", "1", "1e0"], ["1.0", "1", "1e0"]),
+        (["9007199254740992", "9007199254740993", "1"], ["9007199254740992", "9007199254740993", "1"]),
+        (["-3", "0", "12"], [-3, 0, 12]),
+        (["9" * 5000, "1", "2"], ["9" * 5000, "1", "2"]),
+    ],
+)
+def test_tasks_are_names(tmp_path, cells, tasks):
+    rows = "".join(f"{cell},{i}.5,{i}\n" for i, cell in enumerate(cells))
+    frame = read_table(write(tmp_path / "t.csv", "task,x,y\n" + rows), "task", "y")
+    assert frame.task.tolist() == tasks
+    pieces = pd.concat([piece.values(["x"], "task") for piece in read_pieces(str(tmp_path / "t.csv"), 2)])
+    assert pieces.task.tolist() == cells
+
+
+def test_an_empty_task_is_missing(tmp_path):
+    for labels in ("a,1\n,2\n", "1,1\n,2\n"):
+        frame = read_table(write(tmp_path / "t.csv", "task,y\n" + labels), "task", "y")
+        assert frame.task.isna().tolist() == [False, True]
+    (piece,) = read_pieces(str(tmp_path / "t.csv"), 5)
+    assert piece.values([], "task").task.isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("cells", "targets"),
+    [
+        (["1", "2.5", "-3e2"], [1.0, 2.5, -300.0]),
+        (["1", "01", "2"], ["1", "01", "2"]),
+        (["true", "TRUE", "false"], ["true", "TRUE", "false"]),
+        (["yes", "1", "no"], ["yes", "1", "no"]),
+    ],
+)
+def test_targets_are_numbers_or_names_of_classes(tmp_path, cells, targets):
+    rows = "".join(f"a,{cell}\n" for cell in [*cells, "N/A"])
+    frame = read_table(write(tmp_path / "t.csv", "task,y\n" + rows), "task", "y")
+    assert frame.y.tolist()[:-1] == targets
+    assert frame.y.isna().tolist() == [False, False, False, True]
+
+
+CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
+CELLS |= st.sampled_from(["N/A", "NA", "", "01", "1.50", "TRUE", " x ", '"', 'a"b', "\r\n", "1e5", "=1+1", "'"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows=st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=8), size=st.integers(1, 9))
+def test_pieces_have_the_cells_of_the_file_whatever_they_are(tmp_path_factory, rows, size):
+    buffer = io.StringIO()
+    csv.writer(buffer, quoting=csv.QUOTE_ALL).writerows([["a", "b", ""], *rows])
+    path = write(tmp_path_factory.mktemp("cells") / "t.csv", buffer.getvalue())
+    pieces = list(read_pieces(path, size))
+    assert [row for piece in pieces for row in piece.frame.to_numpy().tolist()] == rows
+    assert all(piece.header == ["a", "b", ""] for piece in pieces)
+
+
+def test_a_table_with_too_many_columns_is_refused_by_its_header(tmp_path):
+    header = ",".join(f"g{i}" for i in range(MOST_COLUMNS + 1))
+    path = write(tmp_path / "t.csv", header + "\n")
+    for read in (read_table, lambda path: next(read_pieces(path, 5))):
+        with pytest.raises(ValueError, match=r"t\.csv has 100001 columns; at most 100000 can be read"):
+            read(path)
+
+
+def test_wide_tables_come_in_pieces_of_fewer_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr("kernelkin.tables.files.MOST_CELLS", 30)
+    path = write(tmp_path / "t.csv", "a,b,c\n" + "1,2,3\n" * 21)
+    pd.read_csv(path).to_parquet(tmp_path / "t.parquet", index=False)
+    for name in (path, str(tmp_path / "t.parquet")):
+        assert [len(piece.frame) for piece in read_pieces(name, 20_000)] == [10, 10, 1]
+
+
+@pytest.mark.parametrize("content", [b"a,b\0\n1,2\n", b"a,b\n1,2\n3,4\0\n"])
+def test_nul_is_refused(tmp_path, content):
+    path = write(tmp_path / "t.csv", content)
+    for read in (read_table, lambda path: list(read_pieces(path, 1))):
+        with pytest.raises(ValueError, match=r"t\.csv is not a table: it contains the character NUL"):
+            read(path)
+
+
+def test_a_file_without_end_is_not_read_to_it(tmp_path):
+    (tmp_path / "t.csv").symlink_to("/dev/zero")
+    with pytest.raises(ValueError, match="it contains the character NUL"):
+        read_table(str(tmp_path / "t.csv"))
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.CSV.GZ", "T.Csv.bz2", "t.TSV.xz", "t.csv", "t.v2.txt"])
+def test_what_is_written_under_a_name_is_read_under_it(tmp_path, name):
+    path = str(tmp_path / name)
+    separator = check_output(path)
+    with open_output(path) as file:
+        file.write(separator.join("ab") + "\n" + separator.join(["é", "2"]) + "\n")
+    assert read_table(path).to_numpy().tolist() == [["é", 2]]
+    start = (tmp_path / name).read_bytes()[:6]
+    assert start.startswith(
+        {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ"}.get(name.lower().split(".")[-1], b"a")
+    )
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.csv.zip", "x", "x.gz", "x.xls"])
+def test_an_output_that_cannot_be_written_is_told_which_can(tmp_path, name):
+    with pytest.raises(ValueError) as caught:
+        check_output(str(tmp_path / name))
+    offered = str(caught.value).partition("must be one of ")[2]
+    assert offered == ".csv, .tsv, .tab, .txt, each also with .gz, .bz2, .xz; or - for stdout"
+
+
+def test_packed_files_are_the_same_every_time(tmp_path):
+    for path in (tmp_path / "a.csv.gz", tmp_path / "b.csv.gz"):
+        with open_output(str(path)) as file:
+            file.write("a,b\n")
+    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == b"a,b\n"
+
+
+def test_a_failure_leaves_no_output(tmp_path):
+    with pytest.raises(KeyError), open_output(str(tmp_path / "t.csv.xz")) as file:
+        file.write("a,b\n")
+        raise KeyError
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,126 @@
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from kernelkin.tables.columns import MOST_CATEGORIES
+from kernelkin.tables.schema import TableSchema
+
+FRAME = pd.DataFrame(
+    {
+        "unit": [1, 1, 2, 2],
+        "size": [1.0, 3.0, np.nan, 5.0],
+        "open": [True, False, True, True],
+        "town": ["York", "Bath", None, "York"],
+        "y": [10.0, 20.0, 30.0, 40.0],
+    }
+)
+
+
+@pytest.fixture
+def schema():
+    return TableSchema.fit(FRAME, "unit", "y", regression=True)
+
+
+def test_numbers_are_standardised_truths_are_numbers_and_text_is_one_hot(schema):
+    assert schema.features == ["size", "open", "town=Bath", "town=York"]
+    assert schema.positions == {"size": [0], "open": [1], "town": [2, 3]}
+    X = schema.encode(FRAME)
+    assert_allclose(X[:, 0], np.array([-2, 0, 0, 2]) / np.sqrt(8 / 3))
+    assert_allclose(X[:, 1].mean(), 0, atol=1e-15)
+    assert_allclose(X[:, 1].std(), 1)
+    assert_array_equal(X[:, 2:], [[0, 1], [1, 0], [0, 0], [0, 1]])
+
+
+def test_targets_are_standardised_and_restored(schema):
+    y = schema.targets(FRAME)
+    assert_allclose([y.mean(), y.std()], [0, 1], atol=1e-15)
+    assert_allclose(schema.restore(y), FRAME.y)
+
+
+def test_a_table_of_text_is_encoded_as_the_typed_one(schema):
+    text = FRAME.astype(object).where(FRAME.notna(), None).map(lambda v: None if v is None else str(v))
+    assert_array_equal(schema.encode(text), schema.encode(FRAME))
+    assert_array_equal(schema.tasks(text), [1, 1, 2, 2])
+    lower = text.assign(open=["true", "false", "TRUE", "True"])
+    assert_array_equal(schema.encode(lower), schema.encode(FRAME))
+
+
+def test_order_and_other_columns_do_not_matter(schema):
+    other = FRAME[["y", "town", "open", "size", "unit"]].assign(more="text")
+    assert_array_equal(schema.encode(other), schema.encode(FRAME))
+
+
+def test_missing_columns_are_all_named(schema):
+    with pytest.raises(ValueError, match="columns are missing: 'size', 'town'; the data has 'unit', 'open', 'y'"):
+        schema.encode(FRAME.drop(columns=["size", "town"]))
+
+
+def test_unseen_texts_are_none_of_the_known_ones_and_are_reported(schema):
+    other = FRAME.assign(town=["Oslo", "York", None, "Rome"])
+    assert_array_equal(schema.encode(other)[:, 2:], [[0, 0], [0, 1], [0, 0], [0, 0]])
+    assert schema.unseen(other) == {"town": ["Oslo", "Rome"]}
+    assert schema.unseen(FRAME) == {}
+
+
+@pytest.mark.parametrize(("column", "value"), [("size", "large"), ("open", "perhaps"), ("size", np.inf)])
+def test_what_is_no_number_is_named_with_its_row(schema, column, value):
+    other = FRAME.astype(object)
+    other.loc[2, column] = value
+    with pytest.raises(ValueError, match=f"column '{column}' has '{value}' in row 3, not a number"):
+        schema.encode(other)
+
+
+def test_a_missing_task_is_named_with_its_row(schema):
+    with pytest.raises(ValueError, match="column 'unit' has no task in row 2"):
+        schema.tasks(FRAME.assign(unit=[1, None, 2, 2]))
+
+
+def test_columns_that_cannot_help_are_left_out_with_the_reason():
+    n = 2 * MOST_CATEGORIES + 10
+    frame = pd.DataFrame({"t": ["a"] * n, "y": range(n), "x": range(n), "same": 7, "none": np.nan})
+    frame["id"] = [f"row{i}" for i in range(n)]
+    schema = TableSchema.fit(frame, "t", "y", regression=True)
+    assert [column.name for column in schema.columns] == ["x"]
+    assert schema.left_out["same"] == "the same in every row"
+    assert schema.left_out["none"] == "empty"
+    assert "110 distinct texts in 110 rows" in schema.left_out["id"]
+    with pytest.raises(ValueError, match="no column is left"):
+        TableSchema.fit(frame, "t", "y", ["x"], regression=True)
+
+
+def test_classes_keep_their_type():
+    for values in (["no", "yes", "no", "yes"], [0, 1, 0, 1], [True, False, True, False]):
+        frame = FRAME.assign(y=values)
+        schema = TableSchema.fit(frame, "unit", "y", regression=False)
+        assert_array_equal(schema.targets(frame), values)
+        assert schema.restore(schema.targets(frame)).tolist() == values
+
+
+def test_json_and_back(schema):
+    assert TableSchema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
+
+
+def test_a_column_that_is_there_twice_is_refused(schema):
+    with pytest.raises(ValueError, match="column 'size' occurs twice"):
+        schema.encode(pd.concat([FRAME, FRAME[["size"]]], axis=1))
+
+
+@pytest.mark.parametrize("labels", [[2**53, 2**53 + 1], [2**64 - 1, 2**64 - 2], [-(2**62), 1 - 2**62]])
+def test_tasks_of_many_digits_stay_apart(labels):
+    """A float stands for several of them."""
+    frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "t": labels * 2, "y": [1.0, 2, 3, 5]})
+    schema = TableSchema.fit(frame, "t", "y", regression=True)
+    assert schema.tasks(frame).tolist() == [str(label) for label in labels * 2]
+    assert schema.tasks(frame.astype(str)).tolist() == schema.tasks(frame).tolist()
+
+
+@pytest.mark.parametrize("label", ["1.5", "1e100", "9007199254740993", "01", "+1", "1.0", " 1"])
+def test_a_text_that_is_not_an_integer_is_not_rounded_to_a_task(label):
+    frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "t": [1, 2, 1, 2], "y": [1.0, 2, 3, 5]})
+    schema = TableSchema.fit(frame, "t", "y", regression=True)
+    with pytest.raises(ValueError, match=re.escape(f"column 't' has '{label}' in row 3; tasks are whole numbers")):
+        schema.tasks(pd.DataFrame({"t": ["1", "2", label]}))

@@ -1,0 +1,65 @@
+"""Decompositions whose fast routine fails fall back to slower ones with the same result."""
+
+import numpy as np
+import pytest
+
+from kernelkin import decompositions
+
+
+def fail(*arguments, **options):
+    raise np.linalg.LinAlgError("did not converge")
+
+
+@pytest.fixture
+def fast_routines_fail(monkeypatch):
+    for name in ("svd", "eigh", "eigvalsh"):
+        monkeypatch.setattr(np.linalg, name, fail)
+
+
+def random_matrices():
+    rng = np.random.default_rng(0)
+    F = rng.normal(size=(5, 7))
+    return F, F @ F.T
+
+
+def test_results_are_those_of_the_fast_routines(fast_routines_fail):
+    A, S = random_matrices()
+    U, s, Vt = decompositions.svd(A)
+    np.testing.assert_allclose((U * s) @ Vt, A, atol=1e-13)
+    assert U.shape == (5, 5) and Vt.shape == (5, 7) and (np.diff(s) <= 0).all()
+    np.testing.assert_allclose(decompositions.singular_values(A), s, rtol=1e-13)
+    values, vectors = decompositions.eigh(S)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, S, atol=1e-13)
+    np.testing.assert_allclose(decompositions.eigvalsh(S), values, rtol=1e-12)
+    assert (np.diff(values) >= 0).all()
+    np.testing.assert_allclose(decompositions.pseudo_inverse(A), A.T @ np.linalg.inv(S), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["svd", "eigh"])
+def test_where_both_routines_fail_once_the_matrix_is_moved_by_its_rounding(monkeypatch, name):
+    _, S = random_matrices()
+    fast, calls = getattr(np.linalg, name), []
+
+    def fails_once(X, **options):
+        calls.append(X)
+        return fail() if len(calls) == 1 else fast(X, **options)
+
+    monkeypatch.setattr(np.linalg, name, fails_once)
+    monkeypatch.setattr(f"scipy.linalg.{name}", fail)
+    found = getattr(decompositions, name)(S)
+    left, values = (found[0], found[1]) if name == "svd" else (found[1], found[0])
+    right = found[2] if name == "svd" else left.T
+    np.testing.assert_allclose((left * values) @ right, S, atol=1e-13)
+    assert np.array_equal(calls[1], calls[1].T) and not np.array_equal(calls[1], S)
+
+
+@pytest.mark.parametrize("name", ["svd", "eigh"])
+def test_entries_that_are_not_finite_are_refused_by_name(name):
+    with pytest.raises(ValueError, match="a matrix to decompose has entries that are not finite"):
+        getattr(decompositions, name)(np.full((2, 2), np.nan))
+
+
+def test_singular_systems_have_least_squares_solutions():
+    A = np.stack([np.eye(2), np.ones((2, 2))])
+    b = np.array([[1.0, 2.0], [2.0, 2.0]])
+    np.testing.assert_allclose(decompositions.solve_stack(A, b), [[1.0, 2.0], [1.0, 1.0]], atol=1e-14)

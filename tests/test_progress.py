@@ -1,0 +1,87 @@
+import io
+import sys
+
+import pytest
+
+from kernelkin.progress import INTERVAL, Progress, printable
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def test_lines_have_the_step_its_parts_and_the_time_left(clock):
+    log = io.StringIO()
+    with Progress(2, log, clock) as progress:
+        progress.begin("MK-MTRL")
+        clock.now += INTERVAL
+        progress.part(5, 20, "candidate")
+        progress.part(6, 20, "candidate")  # too soon for another line
+        clock.now += 3 * INTERVAL
+        progress.part(20, 20, "candidate")
+        progress.begin("AVG")
+    assert log.getvalue().splitlines() == [
+        "[1/2] MK-MTRL",
+        "[1/2] MK-MTRL: candidate 5 of 20, about 35 s left",
+        "[1/2] MK-MTRL: candidate 20 of 20, about 20 s left",
+        "[2/2] AVG, about 20 s left",
+    ]
+
+
+def test_cached_steps_do_not_count_in_the_estimate(clock):
+    progress = Progress(10, io.StringIO(), clock)
+    for _ in range(4):
+        progress.finish(cached=True)
+    assert progress.seconds_left is None
+    clock.now += 3.0
+    progress.finish()
+    assert progress.seconds_left == pytest.approx(3.0 * 5)
+
+
+def test_a_terminal_gets_one_line_that_is_cleared_at_the_end(clock, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    screen = Screen()
+    with Progress(4, screen, clock) as progress:
+        progress.finish("a step with a name that is far too long for the width of this terminal")
+    first, last = screen.getvalue().split("\r\x1b[K")[1:]
+    assert first.startswith("#####............... [1/4] a step") and len(first) < 60
+    assert last == "" and "\n" not in screen.getvalue()
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), UnicodeEncodeError("ascii", "é", 0, 1, "not ASCII")])
+def test_a_display_that_fails_does_not_stop_the_work(clock, error):
+    class Broken(io.StringIO):
+        def write(self, text):
+            raise error
+
+    progress = Progress(2, Broken(), clock)
+    progress.begin("one")
+    progress.begin("two")
+    assert progress.finished == 1
+
+
+def test_without_standard_error_nothing_is_shown(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    with Progress(1) as progress:
+        progress.begin("one")
+
+
+def test_texts_cannot_steer_the_terminal(clock):
+    log = io.StringIO()
+    Progress(1, log, clock).begin("\x1b[2Jgone\n[9/9] forged")
+    assert log.getvalue() == "[1/1] \\x1b[2Jgone\\n[9/9] forged\n"
+    assert printable("café 東京 [/red]") == "café 東京 [/red]"
+    assert printable("\x9b\u202e\u2028\x7f\ud800") == "\\x9b\\u202e\\u2028\\x7f\\ud800"

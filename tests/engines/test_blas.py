@@ -18,8 +18,9 @@ BEFORE = 2
 
 
 def blas_threads():
-    """The set of numbers of threads of all BLAS libraries of this process."""
-    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+    """The set of numbers of threads of all BLAS libraries of this process that are built with threads."""
+    found = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return {pool["num_threads"] for pool in found if pool.get("threading_layer") != "disabled"}
 
 
 def in_thread(function):

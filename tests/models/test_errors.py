@@ -180,9 +180,9 @@ def test_a_kernel_may_be_zero_on_the_rows_of_one_task():
 # Memory
 
 
-def test_memory_is_asked_for_before_any_kernel_is_evaluated(monkeypatch):
-    monkeypatch.setattr("kernelkin.memory.available_memory", lambda: 0)
-    with pytest.raises(GramMemoryError):
+def test_memory_is_checked_before_any_kernel_is_evaluated(monkeypatch):
+    monkeypatch.setenv("KERNELKIN_MEMORY_GIB", "1e-7")
+    with pytest.raises(GramMemoryError, match=r"this fit may need .* GiB of memory, .* are allowed \(KERNELKIN_MEMORY"):
         fit(kernels=never)
 
 

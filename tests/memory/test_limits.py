@@ -157,7 +157,7 @@ except GramMemoryError as error:
 
 
 def test_a_fit_is_refused_just_below_its_estimate_and_goes_through_at_it(monkeypatch):
-    X, y, tasks = long(4, 300)
+    X, y, tasks = long(2, 600)
     needed = MKMTRLRegressor().estimate_memory(X, y, tasks)
     monkeypatch.setattr("kernelkin.memory.available_memory", lambda: needed - 1)
     message = (

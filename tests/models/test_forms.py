@@ -142,9 +142,7 @@ def test_precomputed_grams_are_scaled_like_kernels(normalize):
 
 def test_precomputed_grams_cannot_have_their_diagonal_scaled():
     X, y, _, tasks = long_data(11)
-    with pytest.raises(
-        ValueError, match=r"normalize='cosine' needs k\(x, x\) of the rows to predict, which"
-    ):
+    with pytest.raises(ValueError, match=r"normalize='cosine' needs k\(x, x\) of the rows to predict, which"):
         MKMTRLRegressor("precomputed", normalize="cosine").fit(precomputed(X)[0], y, tasks=tasks)
 
 

@@ -130,9 +130,9 @@ def pooled_need(
 
 
 def linear_need(n_rows: int, n_columns: int, n_tasks: int, work: int, advice: str) -> Need:
-    """Bound a linear model: copies of rows and targets, coefficients, and what its solver needs (`work` bytes)."""
-    table = 8 * (4 * n_rows * (n_columns + 6) + 8 * n_columns * n_tasks) + n_tasks * _TASK_OBJECTS
-    return Need(_FIXED + table + work, "copies of the rows", 8 * n_rows * n_columns, advice)
+    """Bound a linear model: targets, coefficients, and what its method takes (`work` bytes, copies of rows too)."""
+    held = 8 * (24 * n_rows + 8 * n_columns * n_tasks) + n_tasks * _TASK_OBJECTS
+    return Need(_FIXED + held + work, "copies of the rows", work, advice)
 
 
 def machines_need(plan: GramPlan, columns: Sequence[int], block_bytes: int, n_jobs: int) -> Need:

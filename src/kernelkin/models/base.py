@@ -135,8 +135,8 @@ class MultiTaskEstimator(BaseEstimator):
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
         """Return the score of each task: accuracy for a classifier, R^2 for a regressor.
 
-        Tasks without rows in X are left out; R^2 of a single row is NaN. With ``unknown_tasks="common"`` tasks that were
-        not in training are scored too.
+        Tasks without rows in X are left out; R^2 of a single row is NaN. With ``unknown_tasks="common"``, tasks that
+        were not in training are scored too.
 
         Parameters
         ----------

@@ -16,6 +16,7 @@ from ..kernels import (
     JoinedKernels,
     ListedKernels,
     RelevanceKernels,
+    RememberedKernels,
     default_kernels,
     gaussian_kernels,
     linear_kernels,
@@ -87,7 +88,9 @@ def _dictionaries(data: TaskData, kernels: Any) -> dict[str, Any]:
     found: dict[str, Any] = {ALL: ListedKernels(tuple(default_kernels()))}
     if data.X.shape[1] > 1:
         found[GROUPS] = AutoKernels()
-        found[RELEVANCE] = JoinedKernels((RelevanceKernels(), ListedKernels(tuple(default_kernels()))))
+        found[RELEVANCE] = RememberedKernels(
+            JoinedKernels((RelevanceKernels(), ListedKernels(tuple(default_kernels()))))
+        )
     found[SMOOTH] = ListedKernels((*gaussian_kernels((1.0, 2.0, 4.0, 8.0)), *linear_kernels()))
     return found
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..data import TaskData
 from ..fitting import Classification, Fit, Fitted, RunOptions, Targets
 from ..functions import CombinedFunctions
-from ..kernels import is_precomputed
+from ..kernels import fit_kernels, gaussian_kernels, is_precomputed
 from ..memory import Need, fit_need
 from ..model_selection import Fold, make_folds
 from ..model_selection.fold_fits import Outcome
@@ -90,9 +90,12 @@ class KinPlan:
         return max(needs, key=lambda need: need.peak)
 
     def _need(self, candidate: Candidate, n_jobs: int) -> Need:
-        plan = candidate.make(1.0, SEARCH_TOL).plan(self.data)
-        if not hasattr(plan, "gram_plan"):
-            return plan.memory(n_jobs)
+        specification = candidate.make(1.0, SEARCH_TOL)
+        if not isinstance(specification, Fit):
+            return specification.plan(self.data).memory(n_jobs)
+        # Kernels that look at targets are slow to fit, and no more than these.
+        kernels = fit_kernels(gaussian_kernels(tuple(range(1, 13))), self.data.X)
+        plan = specification.plan(self.data, kernels if specification.kernels_use_targets else None)
         return fit_need(plan.gram_plan(), plan.learner.name, n_jobs, len(self.folds))
 
     def run(self, options: RunOptions) -> Fitted:

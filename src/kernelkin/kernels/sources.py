@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -112,6 +113,23 @@ class RelevanceKernels:
         return [*found, *fit_kernels(linear_kernels(), data.X, data.feature_names, data.sample_weight)]
 
 
+class RememberedKernels:
+    """The kernels of a source that is slow to fit, remembered for data that were fitted before."""
+
+    def __init__(self, source: KernelSource) -> None:
+        self.source = source
+        self.uses_targets = source.uses_targets
+        self._found: dict[int, list[FittedKernel]] = {}
+        self._lock = Lock()
+
+    def fit(self, data: TaskData) -> list[FittedKernel]:
+        key = hash((data.X.tobytes(), *(part.tobytes() for part in (*data.rows, *map(np.asarray, data.y)))))
+        with self._lock:
+            if key not in self._found:
+                self._found[key] = self.source.fit(data)
+            return self._found[key]
+
+
 @dataclass(frozen=True)
 class JoinedKernels:
     """The kernels of several sources."""
@@ -132,7 +150,7 @@ class JoinedKernels:
 
 def read_kernels(kernels: Any) -> KernelSource:
     """What a user passes as `kernels` -> a source: "auto", "relevance", a mapping of groups, or a list of kernels."""
-    if isinstance(kernels, AutoKernels | RelevanceKernels | JoinedKernels | ListedKernels):
+    if isinstance(kernels, AutoKernels | RelevanceKernels | RememberedKernels | JoinedKernels | ListedKernels):
         return kernels
     if isinstance(kernels, str) and kernels == "auto":
         return AutoKernels()

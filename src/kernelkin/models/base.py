@@ -12,7 +12,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import Queries, TaskData, read_queries, read_training
-from ..engines import count_workers
+from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
 from ..fitting import Fitted, RunOptions, Specification
 from ..functions import TaskFunctions
@@ -66,10 +66,12 @@ class MultiTaskEstimator(BaseEstimator):
             Where the fit would need more memory than there is, or than ``KERNELKIN_MEMORY_GIB`` allows.
         """
         data = self._read(X, y, tasks, sample_weight)
-        plan = self.specification().plan(data)
-        options = self.run_options()
-        check_memory(plan.memory(count_workers(options.n_jobs)))
-        return self.store(plan.run(options))
+        with SingleThreadedBLAS():
+            plan = self.specification().plan(data)
+            options = self.run_options()
+            check_memory(plan.memory(count_workers(options.n_jobs)))
+            fitted = plan.run(options)
+        return self.store(fitted)
 
     def store(self, fitted: Fitted) -> Self:
         """Take over what a fit has left behind, and show its warnings."""

@@ -28,10 +28,12 @@ from kernelkin import (
     save_model,
 )
 from kernelkin.exceptions import ModelFileError
+from kernelkin.fitting import Regression
 from kernelkin.io.model_files import FORMAT
 from kernelkin.io.storable import storable
 from kernelkin.model_selection import MKMTRLRegressorCV, MultiTaskCV
 from kernelkin.penalties import LpPenalty
+from kernelkin.solvers import Joint
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
@@ -59,7 +61,7 @@ MODELS = {
     "stream": TwoStageMKMTRLRegressor(n_rounds=50, random_state=np.random.RandomState(1), normalize="cosine"),
     "automatic": KinRegressor(linear_kernels(), cv=2, random_state=0),
     "automatic, classifier": KinClassifier(linear_kernels(), cv=2, random_state=0),
-    "composed": MultiTaskKernelEstimator(loss="squared", penalty=LpPenalty(2.0)),
+    "composed": MultiTaskKernelEstimator(loss=Regression("squared"), penalty=LpPenalty(2.0), solver=Joint()),
     "class weights": MKMTRLClassifier(class_weight={"no": 1.0, "yes": 2.0}),
 }
 LOAD_ALL = """

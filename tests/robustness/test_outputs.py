@@ -74,7 +74,7 @@ def no_work(monkeypatch):
     for name in (
         "app.commands.training.Recipe.fit",
         "app.report.render_report",
-        "persistence.SavedModel.predict",
+        "io.SavedModel.predict",
         "app.demo.load_views",
     ):
         monkeypatch.setattr(f"kernelkin.{name}", begun)

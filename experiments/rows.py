@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kernelkin.registry import find_model
+
 from .protocol import Model
 
 PUBLISHED, OPTIMUM, OURS = "MK-MTRL (paper)", "MK-MTRL (optimum)", "kernelkin"
@@ -28,7 +30,7 @@ def paper_rows(
     """
 
     def make(name: str, **parameters: Any) -> Any:
-        entry = next(entry for entry in all_models() if entry.name == name)
+        entry = find_model(name)
         estimator = entry.classifier if kind == "Classifier" else entry.regressor
         assert estimator is not None
         return estimator(kernels=kernels, **{"tol": 1e-3, **options, **parameters})

@@ -14,12 +14,13 @@ from kernelkin import (
 )
 from kernelkin.couplings import connected_tasks, read_couplings
 from kernelkin.data import read_training
-from kernelkin.estimators.targets import link_machines, regression_machines, tasks_of_machines
+from kernelkin.fitting import Regression
+from kernelkin.fitting.targets import link_machines, split_by_task
 from kernelkin.grams import build_grams
 from kernelkin.kernels import fit_kernels
 from kernelkin.learners import SVM, SVR, Ridge
-from kernelkin.objective import Objective
 from kernelkin.penalties import LpPenalty
+from kernelkin.problems import Problem
 
 KERNELS = [*gaussian_kernels((0.5, 2.0)), *linear_kernels()]
 TASKS = np.array(["a", "b", "c", "d"])
@@ -154,17 +155,17 @@ def test_couplings_of_weight_zero_change_nothing(learner):
     X, y, tasks = make_tasks(rng, classification=learner.name == "svm")
     data = read_training(MKMTRLRegressor(), X, y, tasks, None, classification=False)
     kernels = fit_kernels(KERNELS, X)
-    machines = regression_machines(data, 2.0, fit_intercept=True)
+    machines = Regression().machines(data, 2.0)
     alone, _ = build_grams(data, kernels, "trace")
     couplings = read_couplings({"common": "common", **GROUPS}, data)
     linked, _ = build_grams(data, kernels, "trace", couplings)
-    joined = link_machines(machines, connected_tasks(couplings, 4), data.labels)
+    joined = link_machines(machines, couplings, data.labels)
     B = rng.uniform(size=(3, 4))
-    expected = Objective(alone, machines, learner, LpPenalty(2), 1.0).evaluate(B, tol=1e-10)
+    expected = Problem(alone, machines, learner, LpPenalty(2), 1.0).evaluate(B, tol=1e-10)
     padded = np.column_stack([B, np.zeros((3, 2))])
-    coupled = Objective(linked, joined, learner, LpPenalty(2), 1.0).evaluate(padded, tol=1e-10)
+    coupled = Problem(linked, joined, learner, LpPenalty(2), 1.0).evaluate(padded, tol=1e-10)
     assert coupled.primal == pytest.approx(expected.primal, rel=1e-9)
-    a, intercepts = tasks_of_machines(coupled.duals, data, couplings)
+    a, intercepts = split_by_task(coupled.duals, data, couplings)
     for t in range(4):
         np.testing.assert_allclose(a[t], expected.duals[t].a, atol=1e-4)
         np.testing.assert_allclose(intercepts[t], expected.duals[t].intercept[0], atol=1e-4)
@@ -211,30 +212,36 @@ def test_unseen_tasks_are_predicted_by_the_common_part():
     rng = np.random.default_rng(4)
     X, y, tasks = make_tasks(rng, sizes=(30, 30, 30, 30))
     known = tasks != "d"
-    model = MKMTRLRegressor(KERNELS, couplings="common", C=10.0).fit(X[known], y[known], tasks=tasks[known])
-    with pytest.raises(ValueError, match=r"unknown task 'd'.*unknown_tasks='common'"):
-        model.predict(X, tasks=tasks)
-    prediction = model.predict(X, tasks=tasks, unknown_tasks="common")
-    np.testing.assert_allclose(prediction[known], model.predict(X[known], tasks=tasks[known]), rtol=1e-12)
+    refusing = MKMTRLRegressor(KERNELS, couplings="common", C=10.0).fit(X[known], y[known], tasks=tasks[known])
+    with pytest.raises(ValueError, match=r"unknown task 'd'; this model knows .*: unknown_tasks='common'"):
+        refusing.predict(X, tasks=tasks)
+    model = MKMTRLRegressor(KERNELS, couplings="common", C=10.0, unknown_tasks="common")
+    prediction = model.fit(X[known], y[known], tasks=tasks[known]).predict(X, tasks=tasks)
+    np.testing.assert_allclose(prediction[known], refusing.predict(X[known], tasks=tasks[known]), rtol=1e-10)
     shared = model.predict(X[~known], tasks=np.full(30, "a"), split=True).shared["common"].sum(axis=1)
     np.testing.assert_allclose(prediction[~known], shared + model.intercept_.mean(), atol=1e-10)
-    held = MKMTRLRegressor(KERNELS, couplings="common", C=10.0, holdout_tasks=["d"]).fit(X, y, tasks=tasks)
-    assert held.tasks_.tolist() == ["a", "b", "c"]
     residual = y[~known] - prediction[~known]
     expected = 1 - residual @ residual / np.square(y[~known] - y[~known].mean()).sum()
-    assert held.holdout_scores_["d"] == pytest.approx(expected, rel=1e-6)
-    alone = MKMTRLRegressor(KERNELS).fit(X[known], y[known], tasks=tasks[known])
-    with pytest.raises(ValueError, match="fit with couplings='common'"):
-        alone.predict(X, tasks=tasks, unknown_tasks="common")
+    assert model.score_tasks(X, y, tasks=tasks)["d"] == pytest.approx(expected, rel=1e-6)
+    assert expected > 0.5
+    split = model.predict(X[~known], tasks=tasks[~known], split=True)
+    np.testing.assert_allclose(split.parts.sum(axis=1) + split.intercept, prediction[~known], atol=1e-10)
+
+
+def test_unseen_tasks_need_a_part_that_all_tasks_share():
+    X, y, tasks = make_tasks(np.random.default_rng(4))
+    for couplings in (None, GROUPS):
+        with pytest.raises(ValueError, match=r"unknown_tasks='common' .*: set couplings='common'"):
+            MKMTRLRegressor(KERNELS, couplings=couplings, unknown_tasks="common").fit(X, y, tasks=tasks)
 
 
 def test_multiclass_tasks_can_be_coupled():
     rng = np.random.default_rng(6)
     X, y, tasks = make_tasks(rng, sizes=(30, 30, 30))
     labels = np.digitize(y, np.quantile(y, [0.33, 0.66]))
-    model = MKMTRLClassifier(KERNELS, couplings="common", C=5.0).fit(X, labels, tasks=tasks)
+    model = MKMTRLClassifier(KERNELS, couplings="common", C=5.0, unknown_tasks="common").fit(X, labels, tasks=tasks)
     assert model.score(X, labels, tasks=tasks) > 0.8
-    unseen = model.decision_function(X, tasks=np.full(90, "z"), unknown_tasks="common")
+    unseen = model.decision_function(X, tasks=np.full(90, "z"))
     assert unseen.shape == (90, 3) and np.isfinite(unseen).all()
     binary = np.where(tasks == "a", labels > 0, labels)
     with pytest.raises(ValueError, match="coupled tasks must have the same classes"):
@@ -263,6 +270,3 @@ def test_two_stages_couple_the_second(form):
     rows = [tasks == task for task in model.tasks_] if form == "long" else [np.s_[:, t] for t in range(2)]
     for a, mine in zip(model.dual_coef_, rows, strict=True):
         np.testing.assert_allclose(a[:, 0], 5.0 * residual[mine], atol=1e-8)
-    if form == "long":
-        unseen = model.predict(X, tasks=np.full(len(X), "z"), unknown_tasks="common")
-        assert np.isfinite(unseen).all()

@@ -15,11 +15,11 @@ import kernelkin
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.joinpath("docs").glob("*.md")), *sorted(ROOT.glob("docs/guide/*.md"))]
 # The modules a user imports from.
-PUBLIC = ("datasets", "exceptions", "model_selection", "plots", "app.report")
+PUBLIC = ("datasets", "exceptions", "plots", "app.report")
 
 
 def named(path: str) -> Any:
-    """The object that the reference means by `plots.TaskScoresDisplay` or `models`."""
+    """The object that the reference means by `plots.TaskScoresDisplay` or `all_models`."""
     module, _, name = f"kernelkin.{path}".rpartition(".")
     return getattr(importlib.import_module(module), name)
 

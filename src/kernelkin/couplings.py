@@ -15,7 +15,7 @@ import numpy as np
 from .data import TaskData, as_array, listing, missing
 from .kernels.embedding import input_similarity
 
-COMMON, INPUTS = "common", "inputs"
+COMMON, INPUTS, AUTO = "common", "inputs", "auto"
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,23 @@ def width(couplings: Sequence[Coupling]) -> int:
 def read_couplings(couplings: Any, data: TaskData, sharing: float = 1.0) -> tuple[Coupling, ...]:
     """What a user passes as `couplings` -> couplings of the tasks of these data, charged as `sharing` says.
 
-    None: none. "common": one function for all tasks. "inputs": tasks share as far as their inputs are alike. A dict:
+    None: none. "common": one function for all tasks. "inputs": tasks share as far as their inputs are alike. "auto":
+    both of them, of which equal ones count once. A dict:
     names to one of these words, to group labels (one for each task, in the order of `data.labels`, or a dict from task
     to label; tasks with the same label share a function) or to T x T matrices.
     """
     if couplings is None:
         return ()
+    if isinstance(couplings, str) and couplings == AUTO:
+        couplings = {COMMON: COMMON, INPUTS: INPUTS}
     if isinstance(couplings, str) and couplings in _NAMED:
         couplings = {couplings: couplings}
     if not isinstance(couplings, Mapping):
         got = repr(couplings) if isinstance(couplings, str) else type(couplings).__name__
-        raise ValueError(f"couplings must be None, 'common', 'inputs' or a dict, got {got}")
-    found = (Coupling(str(name), _factor(name, value, data)) for name, value in couplings.items())
+        raise ValueError(f"couplings must be None, 'common', 'inputs', 'auto' or a dict, got {got}")
+    found = [Coupling(str(name), _factor(name, value, data)) for name, value in couplings.items()]
+    if set(couplings) == {COMMON, INPUTS} and found[0].is_common and found[1].is_common:
+        found = found[:1]
     return tuple(coupling.charged(sharing) for coupling in found)
 
 

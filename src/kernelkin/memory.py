@@ -27,6 +27,8 @@ _PAIR_ARRAYS = 10
 # Copies of its Gram that an exact machine takes, and copies of Nystroem features that a linear machine takes.
 _EXACT_COPIES = 3
 _LINEAR_COPIES = 4
+# A fit that needs no more than this is not refused.
+_NEGLIGIBLE = 32 << 20
 # Fixed room for modules that are imported by a fit.
 _FIXED = 4 << 20
 
@@ -128,9 +130,9 @@ def pooled_need(
 
 
 def linear_need(n_rows: int, n_columns: int, n_tasks: int, work: int, advice: str) -> Need:
-    """Bound a linear model: copies of rows and targets, coefficients, and what its solver needs (`work` bytes)."""
-    table = 8 * (4 * n_rows * (n_columns + 6) + 8 * n_columns * n_tasks) + n_tasks * _TASK_OBJECTS
-    return Need(_FIXED + table + work, "copies of the rows", 8 * n_rows * n_columns, advice)
+    """Bound a linear model: targets, coefficients, and what its method takes (`work` bytes, copies of rows too)."""
+    held = 8 * (24 * n_rows + 8 * n_columns * n_tasks) + n_tasks * _TASK_OBJECTS
+    return Need(_FIXED + held + work, "copies of the rows", work, advice)
 
 
 def machines_need(plan: GramPlan, columns: Sequence[int], block_bytes: int, n_jobs: int) -> Need:
@@ -180,6 +182,8 @@ def search_need(fold: Need, last: Need, data_bytes: int, n_jobs: int) -> Need:
 
 def check_memory(need: Need) -> None:
     """Refuse a fit that needs more memory than there is."""
+    if need.peak <= _NEGLIGIBLE and not os.environ.get(LIMIT):
+        return  # reading the limits of the system would take as long as such a fit
     limit = memory_limit()
     if need.peak > limit:
         source = f"allowed ({LIMIT})" if os.environ.get(LIMIT) else "available"

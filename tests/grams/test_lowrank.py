@@ -5,11 +5,11 @@ import pytest
 
 from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels, polynomial_kernels
 from kernelkin.data import read_training
+from kernelkin.engines import serially
 from kernelkin.grams.coupled import FactorStack
 from kernelkin.grams.heldout import FactorCross
 from kernelkin.grams.lowrank import low_rank_kernels
 from kernelkin.kernels import evaluate, fit_kernels, fit_scaling
-from kernelkin.engines import serially
 
 
 def read(X):
@@ -60,12 +60,13 @@ def test_factors_are_scaled_as_their_grams_are(normalize):
     data, kernels = few_values()
     X = data.X[np.concatenate(data.rows)]
     weight = np.random.default_rng(3).uniform(size=90)
-    scaling, found = low_rank_kernels(data, kernels, normalize).scaled(normalize, weight)
+    charges = np.linspace(1.0, 2.0, 5)
+    scaling, found = low_rank_kernels(data, kernels, normalize).scaled(normalize, weight, charges)
     expected, grams = fit_scaling(normalize, evaluate(kernels, X), weight)
-    np.testing.assert_allclose(scaling.factor, expected.factor, rtol=1e-12)
+    np.testing.assert_allclose(scaling.factor, expected.factor / charges, rtol=1e-12)
     b = np.arange(1.0, 6.0)
     np.testing.assert_allclose(
-        FactorStack(found).combine(b, serially), np.tensordot(b, grams, axes=1), rtol=1e-10, atol=1e-10
+        FactorStack(found).combine(b, serially), np.tensordot(b / charges, grams, axes=1), rtol=1e-10, atol=1e-10
     )
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelkin.grams import GramStack
 from kernelkin.engines import Workers
+from kernelkin.grams import GramStack
 
 
 def random_stack(K=4, n=30, dtype=np.float64, seed=0):

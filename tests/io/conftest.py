@@ -57,8 +57,9 @@ def saved_content(tmp_path_factory):
     frame = pd.DataFrame({"a": rng.normal(size=12), "b": rng.choice(["p", "q"], 12), "t": np.repeat(["u", "v"], 6)})
     frame["y"] = frame.a + (frame.b == "p")
     schema = TableSchema.fit(frame, "t", "y", regression=True)
-    model = MKMTRLRegressor([*linear_kernels(per_feature=True), "laplacian"], random_state=np.random.RandomState(0))
+    model = MKMTRLRegressor([*linear_kernels(per_feature=True), "laplacian"])
     model.fit(schema.encode(frame), schema.targets(frame), tasks=schema.tasks(frame))
+    model.random_state_ = np.random.RandomState(0)
     path = tmp_path_factory.mktemp("saved") / "model.skops"
     save_model(model, path, schema=schema, about={"scores": [0.5, None]})
     return path.read_bytes()

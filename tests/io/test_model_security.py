@@ -266,9 +266,9 @@ def test_a_random_generator_is_of_a_known_kind_and_size(archive, kind, pool_size
 
 def test_a_random_state_does_not_read_past_its_words(archive):
     tree = archive.tree
-    state = tree["content"]["content"]["random_state"]["content"]["content"]["state"]["content"]
+    state = tree["content"]["content"]["random_state_"]["content"]["content"]["state"]["content"]
     state["pos"].update(content="100000", __id__=UNUSED_ID)
-    with pytest.raises(ModelFileError, match=r"model\.random_state is not a random state"):
+    with pytest.raises(ModelFileError, match=r"model\.random_state_ is not a random state"):
         load(archive, tree)
 
 

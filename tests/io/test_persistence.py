@@ -14,9 +14,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 import kernelkin
 from kernelkin import (
     FESRegressor,
+    KinClassifier,
+    KinRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
     MRCERegressor,
+    MultiTaskKernelEstimator,
     TableSchema,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
@@ -25,9 +28,12 @@ from kernelkin import (
     save_model,
 )
 from kernelkin.exceptions import ModelFileError
+from kernelkin.fitting import Regression
 from kernelkin.io.model_files import FORMAT
 from kernelkin.io.storable import storable
 from kernelkin.model_selection import MKMTRLRegressorCV, MultiTaskCV
+from kernelkin.penalties import LpPenalty
+from kernelkin.solvers import Joint
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
@@ -53,6 +59,9 @@ MODELS = {
     "ready search": MKMTRLRegressorCV(grid=GRID, cv=2, random_state=np.random.RandomState(0)),
     "search": MultiTaskCV(MKMTRLRegressor(), {**GRID, "kernels": ["linear", [rbf_kernel]]}, cv=2, random_state=0),
     "stream": TwoStageMKMTRLRegressor(n_rounds=50, random_state=np.random.RandomState(1), normalize="cosine"),
+    "automatic": KinRegressor(linear_kernels(), cv=2, random_state=0),
+    "automatic, classifier": KinClassifier(linear_kernels(), cv=2, random_state=0),
+    "composed": MultiTaskKernelEstimator(loss=Regression("squared"), penalty=LpPenalty(2.0), solver=Joint()),
     "class weights": MKMTRLClassifier(class_weight={"no": 1.0, "yes": 2.0}),
 }
 LOAD_ALL = """
@@ -108,7 +117,8 @@ def path(tmp_path):
 
 def test_only_classes_and_functions_of_known_libraries_are_storable():
     parts, functions = storable().parts, storable().functions
-    assert {(e.__module__, e.__name__) for m in kernelkin.all_models() for e in m.estimators} <= set(storable().estimators)
+    estimators = {estimator for model in kernelkin.all_models() for estimator in model.estimators}
+    assert estimators | {KinClassifier, KinRegressor, MultiTaskKernelEstimator} <= set(storable().estimators.values())
     assert {module.partition(".")[0] for module, _ in parts} == {"kernelkin", "sklearn"}
     assert {module for module, _ in functions} == {"sklearn.metrics.pairwise"}
 

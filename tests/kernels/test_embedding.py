@@ -73,7 +73,7 @@ def test_a_fit_shares_by_inputs(model):
     np.testing.assert_allclose(by_hand.fit(X, y, tasks=TASKS).objective_, fitted.objective_, rtol=1e-5)
     assert [coupling.name for coupling in fitted.couplings_] == ["inputs"]
     with pytest.raises(ValueError, match="fit with couplings='common'"):
-        fitted.predict(X[:1], tasks=["new"], unknown_tasks="common")
+        fitted.set_params(unknown_tasks="common").predict(X[:1], tasks=["new"])
 
 
 def test_a_search_learns_it_from_the_training_rows_of_each_fold():

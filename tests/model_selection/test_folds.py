@@ -18,7 +18,7 @@ def rare(seed, positives=2, n=30, T=4):
     return read(rng.normal(size=(T * n, 2)), y, np.repeat(np.arange(T), n))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("positives", [1, 2, 3, 7])
 def test_every_training_part_keeps_both_classes(seed, positives):
     data = rare(seed, positives)
@@ -36,7 +36,7 @@ def test_every_training_part_keeps_both_classes(seed, positives):
             assert not set(fold.kept[t]) & set(fold.held[t])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_wide_rows_are_held_out_for_all_tasks_and_no_class_is_lost(seed):
     rng = np.random.default_rng(seed)
     Y = (rng.random((40, 3)) < [0.06, 0.3, 0.5]).astype(float)

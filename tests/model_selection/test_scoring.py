@@ -5,7 +5,7 @@ from sklearn.metrics import accuracy_score, f1_score, mean_squared_error, r2_sco
 from kernelkin import MKMTRLClassifier
 from kernelkin.data import read_training
 from kernelkin.model_selection.folds import make_folds
-from kernelkin.model_selection.scoring import METRICS, Judge, Metric, read_scoring
+from kernelkin.model_selection.scoring import METRICS, Metric, Scorer, read_scoring
 
 THEIRS = {
     "accuracy": accuracy_score,
@@ -35,7 +35,7 @@ def judged(metric, seed=0, positives=3, n=15):
     folds = make_folds(data, 5, classification=True, random_state=0)
     values = [rng.normal(size=n) for _ in range(2)]
     outputs = [[values[t][fold.held[t]][:, None] for t in range(2)] for fold in folds]
-    return data, values, Judge(data, folds, metric, classification=True).score(outputs)
+    return data, values, Scorer(data, folds, metric, classification=True).score(outputs)
 
 
 def test_auc_is_that_of_pooled_values_though_folds_lack_positives():

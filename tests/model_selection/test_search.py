@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator
 
 from kernelkin import (
     AverageRegressor,
@@ -10,11 +10,12 @@ from kernelkin import (
     IMKLRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
+    MTFLRegressor,
+    MTRLClassifier,
     STLClassifier,
     gaussian_kernels,
     linear_kernels,
 )
-from kernelkin import MTFLRegressor, MTRLClassifier
 from kernelkin.data import read_training
 from kernelkin.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from kernelkin.model_selection.folds import make_folds
@@ -206,24 +207,24 @@ class TestCache:
         first = self.fit(tmp_path, shrinkage=[0.1, 1.0])
         assert len(list(tmp_path.glob("*.npz"))) == 2 * first.n_splits_
         solved = []
-        minimise = Joint.minimise
-        monkeypatch.setattr(Joint, "minimise", lambda *args: solved.append(1) or minimise(*args))
+        init = Joint.init
+        monkeypatch.setattr(Joint, "init", lambda *args: solved.append(1) or init(*args))
         again = self.fit(tmp_path, shrinkage=[0.1, 1.0])
         assert len(solved) == 1
         np.testing.assert_array_equal(again.cv_results_["mean_test_score"], first.cv_results_["mean_test_score"])
 
     def test_a_killed_search_goes_on(self, tmp_path, monkeypatch):
         whole = self.fit(None)
-        minimise, solved = Joint.minimise, []
+        init, solved = Joint.init, []
 
         def dies(*args):
             solved.append(1)
             if len(solved) == 6:
                 raise KeyboardInterrupt
-            return minimise(*args)
+            return init(*args)
 
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(Joint, "minimise", dies)
+            patch.setattr(Joint, "init", dies)
             self.fit(tmp_path)
         assert len(list(tmp_path.iterdir())) == 2
         np.testing.assert_array_equal(
@@ -273,13 +274,37 @@ def test_a_grid_of_what_is_no_parameter_is_refused(grid, message):
         MultiTaskCV(MKMTRLRegressor(), grid).fit(X, y, tasks=tasks)
 
 
-@parametrize_with_checks(
+@pytest.mark.parametrize(
+    "search",
     [
         MKMTRLClassifierCV(linear_kernels(), grid={"mu": [0.1, 1.0]}, cv=2),
         MKMTRLRegressorCV(linear_kernels(), grid={"mu": [0.1, 1.0]}, cv=2),
         MultiTaskCV(AverageRegressor(linear_kernels()), {"C": [0.1, 1.0]}, cv=2),
-    ]
+    ],
+    ids=lambda search: type(search).__name__,
 )
 @pytest.mark.filterwarnings("ignore")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
+def test_scikit_learn_accepts_it(search):
+    check_estimator(search, on_skip=None)
+
+
+def test_estimating_memory_searches_nothing():
+    X, y, tasks = long_data()
+    search = MKMTRLRegressorCV(KERNELS)
+    assert search.estimate_memory(X, y, tasks) >= MKMTRLRegressor(KERNELS).estimate_memory(X, y, tasks)
+    assert vars(search) == vars(MKMTRLRegressorCV(KERNELS))
+
+
+def test_what_is_planned_does_not_depend_on_the_targets_that_are_held_out():
+    """The scores of a fold are those of a fit that never saw the held-out targets."""
+    X, y, tasks = long_data()
+    folds = splits(len(X))
+    searches = []
+    for seed in (None, 0):
+        held = folds[0][1]
+        spoilt = y.copy()
+        if seed is not None:
+            spoilt[held] = 100 * np.random.default_rng(seed).normal(size=len(held))
+        model = MultiTaskCV(MKMTRLRegressor(KERNELS), {"mu": [0.1]}, cv=folds, scoring=lambda y, values: values.sum())
+        searches.append(model.fit(X, spoilt, tasks=tasks).cv_results_["split0_test_score"])
+    np.testing.assert_allclose(searches[0], searches[1], rtol=1e-9)

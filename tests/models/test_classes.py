@@ -5,10 +5,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.svm import SVC
 
-from models.problems import NAMES, long_data, wide_data
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
 from kernelkin.data import read_training
 from kernelkin.fitting import Classification, Regression
+from models.problems import NAMES, long_data, wide_data
 
 LOSSES = ("hinge", "squared")
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from models.problems import long_data, wide_data
 from kernelkin import Kernel, MKMTRLClassifier, MKMTRLRegressor, linear_kernels
 from kernelkin.exceptions import GramMemoryError
 from kernelkin.kernels.functions import Custom
+from models.problems import long_data, wide_data
 
 X, Y, LABELS, TASKS = long_data(0)
 N = len(X)
@@ -32,22 +32,7 @@ def fit_classes(X=X, y=LABELS, tasks=TASKS, **params):
     ("name", "value", "message"),
     [
         ("C", 0, r"'C' parameter of MKMTRLRegressor must be a float in the range \(0.0, inf\). Got 0"),
-        ("C", -1.0, r"'C' parameter .* Got -1.0"),
-        ("C", np.nan, r"'C' parameter .* Got nan"),
-        ("mu", 0.0, r"'mu' parameter .* Got 0.0"),
-        ("mu", np.inf, r"'mu' parameter .* Got inf"),
-        ("shrinkage", -0.1, r"'shrinkage' parameter .* in the range \[0.0, 1.0\]. Got -0.1"),
-        ("shrinkage", 1.1, r"'shrinkage' parameter .* Got 1.1"),
-        ("min_rank", 0.5, r"'min_rank' parameter .* in the range \[1.0, inf\). Got 0.5"),
         ("min_rank", 3.5, r"min_rank=3.5 is above the number of tasks, which is 3"),
-        ("evenness", 1.0, r"'evenness' parameter .* in the range \[0.0, 1.0\). Got 1.0"),
-        ("tol", 0, r"'tol' parameter .* Got 0"),
-        ("max_iter", 0, r"'max_iter' parameter .* Got 0"),
-        ("normalize", "mean", r"'normalize' parameter .* Got 'mean'"),
-        ("loss", "hinge", r"'loss' parameter .* Got 'hinge'"),
-        ("epsilon", -0.1, r"'epsilon' parameter .* Got -0.1"),
-        ("solver", "newton", r"'solver' parameter .* Got 'newton'"),
-        ("callback", 3, r"'callback' parameter .* Got 3"),
         ("prior", np.eye(2), r"prior has shape \(2, 2\); 3 tasks need \(3, 3\)"),
         ("prior", np.eye(3)[:2], r"prior has shape \(2, 3\); 3 tasks need \(3, 3\)"),
         ("prior", np.eye(3) + np.eye(3, k=1), r"prior is not symmetric: .* by up to 1"),
@@ -195,9 +180,9 @@ def test_a_kernel_may_be_zero_on_the_rows_of_one_task():
 # Memory
 
 
-def test_memory_is_asked_for_before_any_kernel_is_evaluated(monkeypatch):
-    monkeypatch.setattr("kernelkin.memory.available_memory", lambda: 0)
-    with pytest.raises(GramMemoryError):
+def test_memory_is_checked_before_any_kernel_is_evaluated(monkeypatch):
+    monkeypatch.setenv("KERNELKIN_MEMORY_GIB", "1e-7")
+    with pytest.raises(GramMemoryError, match=r"this fit may need .* GiB of memory, .* are allowed \(KERNELKIN_MEMORY"):
         fit(kernels=never)
 
 

@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from models.problems import NAMES, long_data, targets, values, wide_data
 from kernelkin import (
     MKMTRLRegressor,
     gaussian_kernels,
     linear_kernels,
     view_kernels,
 )
+from models.problems import NAMES, long_data, targets, values, wide_data
 
 
 def test_wide_is_long_where_all_tasks_have_the_same_rows(model):
@@ -110,25 +110,40 @@ def test_float32(model):
     )
 
 
-@pytest.mark.parametrize("normalize", ["trace", "cosine", "center", None])
-def test_precomputed_grams_are_the_kernels_themselves(model, normalize):
-    X, y, labels, tasks = long_data(11)
-    y = targets(model, y, labels)
-    kernels = gaussian_kernels([0.5, 2.0], relative=False) + linear_kernels()
-    model.set_params(kernels=kernels, normalize=normalize, tol=1e-7)
-    Z, asked = np.random.default_rng(2).normal(size=(7, 3)), NAMES[[0, 1, 2, 0, 1, 2, 0]]
-    direct = clone(model).fit(X, y, tasks=tasks)
-    raw = [kernel.fit(X) for kernel in kernels]
-    train, test = (np.stack([kernel(rows, X) for kernel in raw], axis=2) for rows in (X, Z))
-    given = clone(model).set_params(kernels="precomputed")
-    if normalize == "cosine":
-        with pytest.raises(ValueError, match="normalize='cosine' needs"):
-            given.fit(train, y, tasks=tasks)
-        return
-    given.fit(train, y, tasks=tasks)
+KERNELS = gaussian_kernels([0.5, 2.0], relative=False) + linear_kernels()
+
+
+def precomputed(*row_sets):
+    """The kernels between the rows of each set and those of the first, (n, m, K)."""
+    fitted = [kernel.fit(row_sets[0]) for kernel in KERNELS]
+    return [np.stack([kernel(rows, row_sets[0]) for kernel in fitted], axis=2) for rows in row_sets]
+
+
+def assert_precomputed_is_direct(model, y, X, tasks):
+    Z, queried = np.random.default_rng(2).normal(size=(7, 3)), NAMES[[0, 1, 2, 0, 1, 2, 0]]
+    train, test = precomputed(X, Z)
+    direct = clone(model).set_params(kernels=KERNELS).fit(X, y, tasks=tasks)
+    given = clone(model).set_params(kernels="precomputed").fit(train, y, tasks=tasks)
     np.testing.assert_allclose(given.kernel_weights_, direct.kernel_weights_, rtol=0.01)
-    np.testing.assert_allclose(values(given, test, tasks=asked), values(direct, Z, tasks=asked), atol=2e-3)
+    np.testing.assert_allclose(values(given, test, tasks=queried), values(direct, Z, tasks=queried), atol=2e-3)
     assert given.kernel_names_.tolist() == ["kernel 0", "kernel 1", "kernel 2"]
+
+
+def test_precomputed_grams_are_the_kernels_themselves(model):
+    X, y, labels, tasks = long_data(11)
+    assert_precomputed_is_direct(model.set_params(tol=1e-7), targets(model, y, labels), X, tasks)
+
+
+@pytest.mark.parametrize("normalize", ["center", None])
+def test_precomputed_grams_are_scaled_like_kernels(normalize):
+    X, y, _, tasks = long_data(11)
+    assert_precomputed_is_direct(MKMTRLRegressor(normalize=normalize, tol=1e-7), y, X, tasks)
+
+
+def test_precomputed_grams_cannot_have_their_diagonal_scaled():
+    X, y, _, tasks = long_data(11)
+    with pytest.raises(ValueError, match=r"normalize='cosine' needs k\(x, x\) of the rows to predict, which"):
+        MKMTRLRegressor("precomputed", normalize="cosine").fit(precomputed(X)[0], y, tasks=tasks)
 
 
 def test_data_are_left_alone(model):

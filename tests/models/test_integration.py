@@ -18,8 +18,8 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from models.problems import long_data, wide_data
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
+from models.problems import long_data, wide_data
 
 MODELS = {
     "hinge": MKMTRLClassifier(),

@@ -5,7 +5,6 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC
 
-from models.convex import KERNELS, long_data, lp_mkl, stacks
 from kernelkin import (
     AverageClassifier,
     AverageRegressor,
@@ -17,6 +16,7 @@ from kernelkin import (
     STLRegressor,
 )
 from kernelkin.kernels import fit_kernels, resolve_kernels
+from models.convex import KERNELS, long_data, lp_mkl, stacks
 
 
 def split(y, tasks):

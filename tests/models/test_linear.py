@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso, LinearRegression
 
-from models.convex import trace_norm
 from kernelkin import FESRegressor, LassoRegressor, MeanRegressor, MRCERegressor, OLSRegressor
 from kernelkin.models.fes import shrink_singular_values, trace_norm_regression
 from kernelkin.models.mrce import mrce_objective
+from models.convex import trace_norm
 
 
 def wide(seed=0, n=40, d=5, T=4):

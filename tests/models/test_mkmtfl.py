@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from models.convex import KERNELS, long_data, mixed_norm, stacks, worst_task
 from kernelkin import IKLRegressor, MKLSAClassifier, MKMTFLClassifier, MKMTFLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.grams import GramStack, TaskGrams
 from kernelkin.learners import Ridge
 from kernelkin.penalties import MixedNorm
 from kernelkin.problems import MixedNormProblem
 from kernelkin.solvers.mirror import mirror_step, uniform
+from models.convex import KERNELS, long_data, mixed_norm, stacks, worst_task
 from tasks import make_machine
 
 

@@ -7,7 +7,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from models.problems import NAMES, grouped_data, long_data, targets, values, wide_data
 from kernelkin import (
     MKMTRLClassifier,
     MKMTRLRegressor,
@@ -17,6 +16,7 @@ from kernelkin import (
 from kernelkin.exceptions import CollapseWarning
 from kernelkin.penalties import effective_rank
 from kernelkin.solvers import SOLVERS, Alternating
+from models.problems import NAMES, grouped_data, long_data, targets, values
 
 # What is found
 
@@ -142,20 +142,6 @@ def test_pickle_and_clone(model):
 
 
 # How it runs
-
-
-@pytest.mark.parametrize("form", ["long", "wide"])
-def test_the_number_of_threads_changes_nothing(model, form):
-    if form == "long":
-        X, y, labels, tasks = long_data(18)
-    else:
-        (X, y), tasks = wide_data(18), None
-        labels = (np.median(y, axis=0) < y).astype(int)
-    y = targets(model, y, labels)
-    one, two = (clone(model).set_params(n_jobs=n_jobs).fit(X, y, tasks=tasks) for n_jobs in (1, 2))
-    np.testing.assert_array_equal(one.kernel_weights_, two.kernel_weights_)
-    np.testing.assert_array_equal(values(one, X, tasks=tasks), values(two, X, tasks=tasks))
-    assert one.objective_ == two.objective_
 
 
 @pytest.mark.parametrize("solver", [name for name in SOLVERS if name not in ("joint", "alternating")])

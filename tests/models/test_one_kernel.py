@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from models.convex import long_data, roots, spectral
 from kernelkin import MTFLClassifier, MTFLRegressor, MTRLClassifier, MTRLRegressor
 from kernelkin.data import read_training
 from kernelkin.grams.pooled import pivoted_cholesky, pool_kernels
 from kernelkin.kernels import evaluate, fit_kernels, fit_scaling, gaussian_kernels, resolve_kernels
 from kernelkin.penalties import SpectralNorm
+from models.convex import long_data, roots, spectral
 
 STRENGTHS = {"MTFL": (0.0, 1.0), "MTRL": (1.0, 0.5)}
 ESTIMATORS = {

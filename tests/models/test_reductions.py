@@ -6,12 +6,12 @@ from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
 
-from models.problems import NAMES, long_data, targets, values
 from kernelkin import (
     MKMTRLClassifier,
     MKMTRLRegressor,
     gaussian_kernels,
 )
+from models.problems import NAMES, long_data, targets, values
 
 
 def scaled_gram(model, X, Z, task):

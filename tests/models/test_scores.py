@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, r2_score
 
-from models.problems import NAMES, long_data, wide_data
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
+from models.problems import NAMES, long_data, wide_data
 
 
 @pytest.fixture(scope="module")

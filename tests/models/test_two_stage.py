@@ -118,7 +118,9 @@ def test_partial_fit_goes_on_after_fit_with_new_rows_and_new_tasks(kind):
     assert model.n_skipped_ == 2 and model.n_iter_ == 4000 + len(data.data) - 2
     assert list(model.tasks_) == list(data.task_names)
     assert not np.array_equal(model.kernel_weights_[:4], before)
-    assert model.kernel_weights_[4:].max() < 1 and np.isfinite(model.predict(data.data_test, data.tasks_test) == 0).all()
+    assert (
+        model.kernel_weights_[4:].max() < 1 and np.isfinite(model.predict(data.data_test, data.tasks_test) == 0).all()
+    )
     assert len(model.dual_coef_[0]) == 120  # rows of fit are in the reservoirs as well
 
 
@@ -146,7 +148,9 @@ def test_errors_are_those_of_the_core_and_those_of_streams():
     with pytest.raises(ValueError, match="is zero on all training rows"):
         TwoStageMKMTRLClassifier("linear").fit(0 * data.data, data.target, tasks=data.tasks)
     with pytest.raises(ValueError, match="not positive semi-definite"):
-        TwoStageMKMTRLClassifier(lambda X, Y: -((X @ Y.T) ** 2) + 5, normalize=None, n_rounds=10).fit(data.data, data.target)
+        TwoStageMKMTRLClassifier(lambda X, Y: -((X @ Y.T) ** 2) + 5, normalize=None, n_rounds=10).fit(
+            data.data, data.target
+        )
     with pytest.raises(ValueError, match="precomputed"):
         TwoStageMKMTRLClassifier("precomputed").partial_fit(data.data @ data.data.T, data.target)
     with pytest.raises(ValueError, match="'center'"):

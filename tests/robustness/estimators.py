@@ -9,7 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier
 
-from kernelkin import MKMTRLClassifierCV, MKMTRLRegressor, MKMTRLRegressorCV, MultiTaskCV, STLClassifier, all_models
+from kernelkin import (
+    KinClassifier,
+    KinRegressor,
+    MKMTRLClassifierCV,
+    MKMTRLRegressor,
+    MKMTRLRegressorCV,
+    MultiTaskCV,
+    MultiTaskKernelEstimator,
+    STLClassifier,
+    all_models,
+)
 
 TASKS = ("ada", "bea", "cyd")
 N = 36
@@ -24,12 +34,15 @@ def _quick(model: Any) -> Any:
     return model.set_params(**{name: value for name, value in QUICK.items() if name in known})
 
 
-# Name -> a fresh estimator: every model of the registry, and the searches.
+# Name -> a fresh estimator: every model of the registry, models of one's own, and the searches.
 ESTIMATORS: dict[str, Callable[[], Any]] = {
     estimator.__name__: lambda estimator=estimator: _quick(estimator())
     for model in all_models()
     for estimator in model.estimators
 } | {
+    "KinClassifier": lambda: _quick(KinClassifier("rbf", cv=2)),
+    "KinRegressor": lambda: _quick(KinRegressor("rbf", cv=2)),
+    "MultiTaskKernelEstimator": lambda: _quick(MultiTaskKernelEstimator()),
     "MKMTRLClassifierCV": lambda: _quick(MKMTRLClassifierCV(**SEARCH)),
     "MKMTRLRegressorCV": lambda: _quick(MKMTRLRegressorCV(**SEARCH)),
     "MultiTaskCV(STLClassifier)": lambda: _quick(MultiTaskCV(STLClassifier(), {"C": [1.0, 2.0]}, cv=2)),

@@ -13,6 +13,7 @@ from kernelkin import (
     gaussian_kernels,
     linear_kernels,
 )
+from kernelkin.app import cli
 from kernelkin.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 
 rng = np.random.default_rng(0)

@@ -39,8 +39,8 @@ def _grams():
 TARGET, GRAMS = _grams()
 CLASSES = np.argsort(np.argsort(TARGET)) % N >= N // 2
 LOSSES = ("hinge", "squared", "epsilon_insensitive")
-# The ends of C and mu, alone and together.
-STRENGTHS = [(1e-8, 1.0), (1e8, 1.0), (1.0, 1e-10), (1.0, 1e6), (1e8, 1e-10), (1e-8, 1e6)]
+# The ends of C and mu.
+STRENGTHS = [(1e-8, 1.0), (1e6, 1e-10), (1.0, 1e6)]
 
 
 def targets(loss):

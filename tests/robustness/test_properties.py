@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.base import is_classifier
 
-from kernelkin import IMKLRegressor, MKMTFLRegressor, MKMTRLClassifier, MKMTRLRegressor, models
+from kernelkin import IMKLRegressor, MKMTFLRegressor, MKMTRLClassifier, MKMTRLRegressor, all_models
 from robustness.estimators import values
 
 SOLVED = {"tol": 1e-9, "max_iter": 3000, "mu": 0.5, "C": 2.0}
 REGRESSORS = {
     model.regressor.__name__: model.regressor
-    for model in models()
+    for model in all_models()
     if model.regressor is not None and not model.needs_wide and "Two-stage" not in model.name
 }
 KERNEL = {name: estimator for name, estimator in REGRESSORS.items() if "kernels" in estimator().get_params()}

@@ -11,7 +11,17 @@ import numpy as np
 
 from ..data import TaskData
 from ..fitting import Fit, PooledFit, Shape, Specification, Targets
-from ..kernels import AutoKernels, JoinedKernels, ListedKernels, RelevanceKernels, default_kernels, read_kernels
+from ..kernels import (
+    AutoKernels,
+    JoinedKernels,
+    ListedKernels,
+    RelevanceKernels,
+    RememberedKernels,
+    default_kernels,
+    gaussian_kernels,
+    linear_kernels,
+    read_kernels,
+)
 from ..models.mkmtrl import relation_penalty
 from ..penalties import FixedWeights, MixedNorm, SpectralNorm
 
@@ -19,8 +29,13 @@ from ..penalties import FixedWeights, MixedNorm, SpectralNorm
 SEARCH_TOL = 1e-2
 # Rows of all tasks above which one machine over all of them is too slow to be tried along a path.
 MAX_COUPLED_ROWS, MAX_POOLED_ROWS = 2500, 600
-WIDE_GRID = tuple(np.logspace(-2, 3, 11).tolist())
+# How cheap the parts are that tasks share; see `Fit`.
+SHARING = 0.5
+GRID = tuple(np.logspace(-2, 3, 11).tolist())
+COARSE_GRID = tuple(np.logspace(-1, 3, 5).tolist())
 SHORT_GRID = tuple(np.logspace(-1, 2, 4).tolist())
+
+ALL, SMOOTH, GROUPS, RELEVANCE = "all columns", "all columns, smooth", "groups of columns", "relevance"
 
 
 @dataclass(frozen=True)
@@ -53,20 +68,16 @@ def make_candidates(
     """
     dictionaries = _dictionaries(data, kernels)
     n_rows = sum(map(len, data.rows))
-    found: list[Candidate] = []
-    if not common_only:
-        for name, source in dictionaries.items():
-            found += _uncoupled(name, source, targets)
-    if data.n_tasks > 1 and data.form != "wide" and n_rows <= MAX_COUPLED_ROWS:
-        for name, source in dictionaries.items():
-            found += _coupled(name, source, targets)
+    found = [] if common_only else [each for item in dictionaries.items() for each in _uncoupled(*item, targets)]
+    if data.n_tasks > 1 and data.form != "wide":
+        found += _coupled(data, dictionaries, targets, n_rows)
     if data.n_tasks > 1 and n_rows <= MAX_POOLED_ROWS and not common_only:
         name, source = next(iter(dictionaries.items()))
-        found.append(_shared_features(name, source, targets))
+        found.append(_candidate(f"MTFL on {name}", f"{name}, MTFL", SHORT_GRID, _mtfl, targets, source, 0.0))
     if not found:
         raise ValueError(
-            "unknown_tasks='common' needs tasks with rows of their own, and no more than "
-            f"{MAX_COUPLED_ROWS} rows in all for now"
+            "unknown_tasks='common' needs several tasks with rows of their own, and no more than "
+            f"{MAX_COUPLED_ROWS} rows in all where kernels have no low rank"
         )
     return found
 
@@ -74,43 +85,54 @@ def make_candidates(
 def _dictionaries(data: TaskData, kernels: Any) -> dict[str, Any]:
     if kernels is not None:
         return {"the given kernels": read_kernels(kernels)}
-    plain = ListedKernels(tuple(default_kernels()))
-    found: dict[str, Any] = {"all columns": plain}
+    found: dict[str, Any] = {ALL: ListedKernels(tuple(default_kernels()))}
     if data.X.shape[1] > 1:
-        found["groups of columns"] = AutoKernels()
-        found["relevance"] = JoinedKernels((RelevanceKernels(), plain))
+        found[GROUPS] = AutoKernels()
+        found[RELEVANCE] = RememberedKernels(
+            JoinedKernels((RelevanceKernels(), ListedKernels(tuple(default_kernels()))))
+        )
+    found[SMOOTH] = ListedKernels((*gaussian_kernels((1.0, 2.0, 4.0, 8.0)), *linear_kernels()))
     return found
 
 
 def _uncoupled(name: str, source: Any, targets: Targets) -> list[Candidate]:
     found = [
-        _candidate(f"MK-MTRL on {name}, parsimony {parsimony:g}", name, WIDE_GRID, _mkmtrl, targets, source, parsimony)
-        for parsimony in (0.5, 1.0, 0.0)
+        _candidate(f"MK-MTRL on {name}, parsimony {parsimony:g}", name, GRID, _mkmtrl, targets, source, parsimony)
+        for parsimony in ((0.5,) if name == SMOOTH else (0.5, 1.0, 0.0))
     ]
-    found.append(_candidate(f"MK-MTFL on {name}, parsimony 0.5", name, WIDE_GRID[2::2], _mkmtfl, targets, source, 0.5))
-    found.append(_candidate(f"average kernel on {name}", name, WIDE_GRID, _average, targets, source, 0.0))
+    found.append(_candidate(f"average kernel on {name}", name, GRID, _average, targets, source, 0.0))
+    if name != SMOOTH:
+        found.append(_candidate(f"MK-MTFL on {name}", name, COARSE_GRID, _mkmtfl, targets, source, 0.5))
     return found
 
 
-def _coupled(name: str, source: Any, targets: Targets) -> list[Candidate]:
+def _coupled(data: TaskData, dictionaries: dict[str, Any], targets: Targets, n_rows: int) -> list[Candidate]:
+    """Return candidates with parts that tasks share; where rows are many, only on kernels of low rank."""
+    if n_rows > MAX_COUPLED_ROWS:
+        source = AutoKernels(whole=False)
+        plan = _mkmtrl(targets, source, 0.5, 1.0, SEARCH_TOL, "common", SHARING).plan(data)
+        return [_shared("each column", source, targets, "common")] if plan.gram_plan().low_rank is not None else []
     return [
-        _candidate(
-            f"MK-MTRL on {name} with a common part, sharing {sharing:g}",
-            f"{name}, common",
-            SHORT_GRID,
-            partial(_mkmtrl, couplings="common", sharing=sharing),
-            targets,
-            source,
-            0.5,
-            couplings="common",
-            sharing=sharing,
-        )
-        for sharing in (0.5,)
+        _shared(name, source, targets, couplings)
+        for name, source in dictionaries.items()
+        if name != SMOOTH
+        for couplings in (("common", "auto") if name in (ALL, "the given kernels") else ("common",))
     ]
 
 
-def _shared_features(name: str, source: Any, targets: Targets) -> Candidate:
-    return _candidate(f"MTFL on {name}", f"{name}, shared features", SHORT_GRID, _mtfl, targets, source, 0.0)
+def _shared(name: str, source: Any, targets: Targets, couplings: str) -> Candidate:
+    words = {"common": "a common part", "auto": "a common part and parts by likeness of inputs"}[couplings]
+    return _candidate(
+        f"MK-MTRL on {name} with {words}",
+        f"{name}, {couplings}",
+        SHORT_GRID,
+        partial(_mkmtrl, couplings=couplings, sharing=SHARING),
+        targets,
+        source,
+        0.5,
+        couplings=couplings,
+        sharing=SHARING,
+    )
 
 
 def _candidate(

@@ -128,7 +128,7 @@ class KinClassifier(MultiTaskClassifier):
         self,
         kernels=None,
         *,
-        class_weight=None,
+        class_weight="balanced",
         cv=5,
         unknown_tasks="error",
         time_limit=None,

@@ -12,7 +12,7 @@ import numpy as np
 from ..data import TaskData
 from ..fitting import Classification, Fit, Fitted, RunOptions, Targets
 from ..functions import CombinedFunctions
-from ..kernels import is_precomputed
+from ..kernels import fit_kernels, gaussian_kernels, is_precomputed
 from ..memory import Need, fit_need
 from ..model_selection import Fold, make_folds
 from ..model_selection.fold_fits import Outcome
@@ -90,16 +90,19 @@ class KinPlan:
         return max(needs, key=lambda need: need.peak)
 
     def _need(self, candidate: Candidate, n_jobs: int) -> Need:
-        plan = candidate.make(1.0, SEARCH_TOL).plan(self.data)
-        if not hasattr(plan, "gram_plan"):
-            return plan.memory(n_jobs)
+        specification = candidate.make(1.0, SEARCH_TOL)
+        if not isinstance(specification, Fit):
+            return specification.plan(self.data).memory(n_jobs)
+        # Kernels that look at targets are slow to fit, and no more than these.
+        kernels = fit_kernels(gaussian_kernels(tuple(range(1, 13))), self.data.X)
+        plan = specification.plan(self.data, kernels if specification.kernels_use_targets else None)
         return fit_need(plan.gram_plan(), plan.learner.name, n_jobs, len(self.folds))
 
     def run(self, options: RunOptions) -> Fitted:
         """Search, then fit the members of the average on all rows."""
         search = _Search(self, options)
         trials = search.run()
-        weights = average_weights([trial.error for trial in trials])
+        weights = _weights(trials)
         chosen = np.flatnonzero(weights)
         members = [self._fit_member(trials[i], options) for i in chosen]
         functions = CombinedFunctions(
@@ -183,7 +186,7 @@ class _Search:
                 break
 
     def _extended(self, candidate: Candidate) -> tuple[Candidate, tuple[float, ...]] | None:
-        """Return values of C beyond the end of the grid, where the best one lies there and this candidate is in front."""
+        """Return values of C beyond an end of the grid at which this candidate is best, if it is among the leaders."""
         own = sorted((trial for trial in self.trials if trial.candidate is candidate), key=lambda trial: trial.C)
         errors = np.array([trial.error.error for trial in own])
         leader = min(self.trials, key=lambda trial: trial.error.error)
@@ -231,6 +234,19 @@ class _Search:
                 f"best: {best.candidate.name}, C={best.C:.3g} (error {best.error.error:.4f})",
                 flush=True,
             )
+
+
+def _weights(trials: Sequence[Trial]) -> np.ndarray:
+    """Return the weight of each trial in the average: each candidate enters with its best C."""
+    best: dict[str, int] = {}
+    for i, trial in enumerate(trials):
+        name = trial.candidate.name
+        if name not in best or trial.error.error < trials[best[name]].error.error:
+            best[name] = i
+    entered = list(best.values())
+    weights = np.zeros(len(trials))
+    weights[entered] = average_weights([trials[i].error for i in entered])
+    return weights
 
 
 def _groups(candidates: Sequence[Candidate]) -> list[list[Candidate]]:

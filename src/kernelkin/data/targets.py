@@ -22,8 +22,8 @@ from .arrays import (
     types_in,
 )
 
-# Targets enter a fit to the fourth power (the bound squares what is quadratic in them): these just fit into a float.
-LARGEST = 1e75
+# Objectives and scores are quadratic in the targets, and these squares still have a sum.
+LARGEST = 1e150
 
 
 def check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndarray:

@@ -8,7 +8,6 @@ one limit: the first one sets it, the last one restores what was there before.
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
 from threading import Lock
@@ -25,43 +24,43 @@ def _controller() -> Any:
 
 
 class _SharedLimit:
-    """One limit for the process, counted by the fits that need it.
-
-    threadpoolctl lets one thread at a time set the number of threads, and ignores all others. So a thread of our own
-    takes that right and sets and restores the limit, whichever threads fits begin and end in.
-    """
+    """One limit for the process, counted by the fits that need it."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Start anew, as a forked child must: it has none of the parent's threads."""
+        """Start anew, as a forked child must: it has none of the parent's other threads."""
         self._lock = Lock()
         self._count = 0
         self._limiter: Any = None
-        self._executor: ThreadPoolExecutor | None = None
 
     def acquire(self) -> None:
         with self._lock:
             self._count += 1
             if self._count == 1:
-                self._executor = self._executor or ThreadPoolExecutor(1, thread_name_prefix="kernelkin-blas")
-                self._limiter = self._executor.submit(_begin_limit).result()
+                _take_control()
+                self._limiter = _controller().limit(limits=1, user_api="blas")
 
     def release(self) -> None:
         with self._lock:
             self._count -= 1
-            if self._count == 0 and self._executor is not None:
-                self._executor.submit(self._limiter.__exit__, None, None, None).result()
+            if self._count == 0 and self._limiter is not None:
+                _take_control()
+                self._limiter.restore_original_limits()
+                _take_control()
                 self._limiter = None
 
 
-def _begin_limit() -> Any:
+def _take_control() -> None:
+    """Let any thread set limits next.
+
+    From release 3.7 on, threadpoolctl lets one thread at a time set the number of threads, and silently ignores all
+    others: the fits that overlap may begin and end in different threads.
+    """
     for library in _controller().lib_controllers:
-        # Releases of threadpoolctl before 3.7 let every thread set limits, and have no such method.
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread(force=True)
-    return _controller().limit(limits=1, user_api="blas").__enter__()
 
 
 _LIMIT = _SharedLimit()

@@ -25,7 +25,7 @@ class LinearMethod(Protocol):
         ...
 
     def work_bytes(self, data: TaskData) -> int:
-        """Bound the memory of `fit` besides copies of rows and the coefficients."""
+        """Bound the memory of `fit` besides the coefficients, copies of rows included."""
         ...
 
     def fit(self, data: TaskData) -> LinearResult:
@@ -88,7 +88,8 @@ class TaskByTask:
         pass
 
     def work_bytes(self, data: TaskData) -> int:
-        return 8 * sum(len(rows) + 4 * data.X.shape[1] for rows in data.rows)
+        d = data.X.shape[1]
+        return 8 * (4 * (d + 6) * max(map(len, data.rows)) + 4 * d * data.n_tasks)
 
     def fit(self, data: TaskData) -> LinearResult:
         models = [
@@ -128,7 +129,7 @@ class Multivariate:
 
     def work_bytes(self, data: TaskData) -> int:
         n, d = data.X.shape
-        return self.bytes_for(n, d, data.n_tasks)
+        return 8 * 4 * n * d + self.bytes_for(n, d, data.n_tasks)
 
     def fit(self, data: TaskData) -> LinearResult:
         rows = data.rows[0]

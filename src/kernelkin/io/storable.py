@@ -17,9 +17,14 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 # Modules of kernelkin, each with its submodules: their dataclasses may be part of a saved model.
-_MODULES = ("couplings", "data", "functions", "kernels", "penalties", "solvers")
-# Classes that fitted models hold and that are no dataclasses: the state of a stream.
+_MODULES = ("couplings", "data", "fitting.targets", "functions", "kernels", "penalties", "solvers")
+# Classes that fitted models hold and that are no dataclasses: penalties, and the state of a stream.
 _PLAIN_CLASSES = (
+    ("penalties.indicators", "FixedWeights"),
+    ("penalties.indicators", "SimplexPenalty"),
+    ("penalties.lp", "LpPenalty"),
+    ("penalties.relation", "RelationPenalty"),
+    ("penalties.shared", "SharedLpPenalty"),
     ("solvers.online.pairs", "PairCenter"),
     ("solvers.online.reservoirs", "Reservoirs"),
     ("solvers.online.stream", "Codes"),

@@ -29,6 +29,7 @@ from .sources import (
     KernelSource,
     ListedKernels,
     RelevanceKernels,
+    RememberedKernels,
     read_kernels,
 )
 
@@ -44,6 +45,7 @@ __all__ = [
     "ListedKernels",
     "Polynomial",
     "RelevanceKernels",
+    "RememberedKernels",
     "Scaling",
     "check_gram",
     "check_precomputed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,14 +59,18 @@ class AutoKernels:
         blocks of highly correlated columns.
     max_groups : int
         Kernels on groups at most.
+    whole : bool
+        Whether there are Gaussians on all columns together too.
     """
 
     groups: Mapping[str, Columns] | None = field(default=None, hash=False)
     max_groups: int = MAX_GROUPS
+    whole: bool = True
     uses_targets: bool = False
 
     def fit(self, data: TaskData) -> list[FittedKernel]:
-        kernels = [*default_kernels(), *(self._named() if self.groups is not None else self._found(data))]
+        whole = default_kernels() if self.whole else linear_kernels()
+        kernels = [*whole, *(self._named() if self.groups is not None else self._found(data))]
         return fit_kernels(resolve_kernels(kernels), data.X, data.feature_names, data.sample_weight)
 
     def _named(self) -> list[Kernel]:
@@ -108,6 +113,23 @@ class RelevanceKernels:
         return [*found, *fit_kernels(linear_kernels(), data.X, data.feature_names, data.sample_weight)]
 
 
+class RememberedKernels:
+    """The kernels of a source that is slow to fit, remembered for data that were fitted before."""
+
+    def __init__(self, source: KernelSource) -> None:
+        self.source = source
+        self.uses_targets = source.uses_targets
+        self._found: dict[int, list[FittedKernel]] = {}
+        self._lock = Lock()
+
+    def fit(self, data: TaskData) -> list[FittedKernel]:
+        key = hash((data.X.tobytes(), *(part.tobytes() for part in (*data.rows, *map(np.asarray, data.y)))))
+        with self._lock:
+            if key not in self._found:
+                self._found[key] = self.source.fit(data)
+            return self._found[key]
+
+
 @dataclass(frozen=True)
 class JoinedKernels:
     """The kernels of several sources."""
@@ -128,7 +150,7 @@ class JoinedKernels:
 
 def read_kernels(kernels: Any) -> KernelSource:
     """What a user passes as `kernels` -> a source: "auto", "relevance", a mapping of groups, or a list of kernels."""
-    if isinstance(kernels, AutoKernels | RelevanceKernels | JoinedKernels | ListedKernels):
+    if isinstance(kernels, AutoKernels | RelevanceKernels | RememberedKernels | JoinedKernels | ListedKernels):
         return kernels
     if isinstance(kernels, str) and kernels == "auto":
         return AutoKernels()

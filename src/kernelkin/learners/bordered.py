@@ -32,7 +32,7 @@ class Bordered:
         self.root = np.sqrt(cost)[:, None]
         self.present = groups[:, groups.any(axis=0)]
         basis = self.root * self.present
-        basis /= np.linalg.norm(basis, axis=0)
+        basis /= np.sqrt((basis * basis).sum(axis=0))
         self._system = _system(gram, self.root, basis)
 
     def solve(self, r: np.ndarray) -> np.ndarray:

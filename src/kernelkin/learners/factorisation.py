@@ -14,7 +14,7 @@ class Cholesky:
     """The factor of I + S, from its upper triangle (n, n), in the memory of it."""
 
     def __init__(self, upper: np.ndarray) -> None:
-        upper[np.diag_indices_from(upper)] += 1.0
+        np.einsum("ii->i", upper)[...] += 1.0  # a view of the diagonal, without index arrays
         self.factor, failed = dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
         if failed:
             raise LinAlgError(f"the leading minor of order {failed} is not positive definite")

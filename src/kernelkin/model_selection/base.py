@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import read_training
-from ..engines import count_workers
+from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
 from ..memory import check_memory
 from ..models.parameters import Parameter
@@ -131,6 +131,10 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         -------
         self : object
         """
+        with SingleThreadedBLAS():
+            return self._fit(X, y, tasks, sample_weight)
+
+    def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
         began, model = time.perf_counter(), self.make_model()
         classification = is_classifier(model)
         metric = read_scoring(self.scoring, classification=classification)

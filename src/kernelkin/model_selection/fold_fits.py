@@ -75,14 +75,14 @@ class SharedFoldFits:
             path = Path(problem, fit.solver, tol=fit.tol, max_iter=fit.max_iter, units=first.units)
         for step in line.steps:
             began = time.perf_counter()
-            plan = self._plan(step.specification)
             if path is None:
+                plan = self._plan(step.specification)
                 solution = plan.solve(plan.problem(self.grams))
             else:
                 # Problems of a line have the same functions whatever C is, at the same mu / C^3.
                 distance = step.specification.path_position - line.specification.path_position
                 solution = path.solve(first.mu * np.exp(distance), first.start)
-            values = self._values(plan, solution)
+            values = self._values(first, solution)
             yield Outcome(values, solution.status not in UNFINISHED, time.perf_counter() - began)
 
     def _plan(self, specification: Fit) -> FitPlan:

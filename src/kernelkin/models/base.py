@@ -12,7 +12,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import Queries, TaskData, read_queries, read_training
-from ..engines import count_workers
+from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
 from ..fitting import Fitted, RunOptions, Specification
 from ..functions import TaskFunctions
@@ -66,10 +66,12 @@ class MultiTaskEstimator(BaseEstimator):
             Where the fit would need more memory than there is, or than ``KERNELKIN_MEMORY_GIB`` allows.
         """
         data = self._read(X, y, tasks, sample_weight)
-        plan = self.specification().plan(data)
-        options = self.run_options()
-        check_memory(plan.memory(count_workers(options.n_jobs)))
-        return self.store(plan.run(options))
+        with SingleThreadedBLAS():
+            plan = self.specification().plan(data)
+            options = self.run_options()
+            check_memory(plan.memory(count_workers(options.n_jobs)))
+            fitted = plan.run(options)
+        return self.store(fitted)
 
     def store(self, fitted: Fitted) -> Self:
         """Take over what a fit has left behind, and show its warnings."""
@@ -135,8 +137,8 @@ class MultiTaskEstimator(BaseEstimator):
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
         """Return the score of each task: accuracy for a classifier, R^2 for a regressor.
 
-        Tasks without rows in X are left out; R^2 of a single row is NaN. With ``unknown_tasks="common"`` tasks that were
-        not in training are scored too.
+        Tasks without rows in X are left out; R^2 of a single row is NaN. With ``unknown_tasks="common"``, tasks that
+        were not in training are scored too.
 
         Parameters
         ----------

@@ -20,6 +20,9 @@ from .evaluation import Evaluation
 from .machines import SolvedMachines, solve_machines
 from .units import Units
 
+# Penalties outside this range may have underflowed or overflowed in part.
+_SMALL, _LARGE = 1e-250, 1e250
+
 
 @dataclass(frozen=True)
 class Problem(AnyProblem):
@@ -84,13 +87,16 @@ class Problem(AnyProblem):
         return self.penalty.relation(B)
 
     def _judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
+        R = self.penalty.value(B)
+        # The value is at hand, unless it has lost digits on the way.
+        cost = 0.5 * self.mu * R if _SMALL < R < _LARGE else self.penalty.cost(B, self.mu)
         return Evaluation(
             B=B,
             duals=solved.duals,
             Q=solved.Q,
-            R=self.penalty.value(B),
+            R=R,
             loss=solved.loss,
             upper=solved.upper,
-            primal=solved.upper + self.penalty.cost(B, self.mu),
+            primal=solved.upper + cost,
             bound=solved.lin + self.penalty.bound(solved.Q, B, self.mu) - solved.rounding,
         )

@@ -176,20 +176,20 @@ class Units:
 def _offsets(machine: Machine) -> np.ndarray:
     """The mean target (n_groups, m) of the rows of each intercept that have a cost."""
     offsets = np.zeros((machine.n_groups, machine.y.shape[1]))
+    if not machine.n_groups:
+        return offsets
+    used = machine.C > 0
+    counts = np.zeros_like(offsets)
+    np.add.at(counts, machine.groups, used)
     # Twice: the mean of numbers with a large offset is itself off by its rounding.
     for _ in range(2):
-        residual = _centred(machine, offsets)
-        for g in range(machine.n_groups):
-            rows = machine.groups == g
-            used = machine.C[rows] > 0
-            offsets[g] += _column_means(residual[rows], used)
+        residual = np.where(used, _centred(machine, offsets), 0.0)
+        # Relative to the largest: sums of huge numbers would overflow.
+        top = max(float(np.abs(residual).max(initial=0.0)), np.finfo(float).tiny)
+        sums = np.zeros_like(offsets)
+        np.add.at(sums, machine.groups, residual / top)
+        offsets += sums / np.maximum(counts, 1.0) * top
     return offsets
-
-
-def _column_means(y: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Mean (m,) over the used entries of each column of y (n, m); 0 where there are none."""
-    top = max(float(np.abs(y).max(initial=0.0)), np.finfo(float).tiny)
-    return (np.where(used, y, 0.0) / top).sum(axis=0) / np.maximum(used.sum(axis=0), 1) * top
 
 
 def _centred(machine: Machine, offsets: np.ndarray) -> np.ndarray:

@@ -21,6 +21,6 @@ def minimise_bounded(function: Function, x: np.ndarray, forcing: float, limit: i
     goal = forcing * float(np.abs(np.minimum(gradient, x)).max())
     if goal == 0.0:
         return x, 0.0
-    options = {"maxcor": 20, "ftol": 0.0, "gtol": goal, "maxiter": limit, "maxfun": limit, "maxls": 20}
+    options = {"maxcor": 10, "ftol": 0.0, "gtol": goal, "maxiter": limit, "maxfun": limit, "maxls": 20}
     found = minimize(function, x, jac=True, method="L-BFGS-B", bounds=Bounds(0.0, np.inf), options=options)
     return (found.x, value - found.fun) if found.fun < value else (x, 0.0)

@@ -55,6 +55,8 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     saved = load_model(arguments.model)
     if saved.schema is None:
         raise ValueError(f"{arguments.model} was saved without the schema of a table: predict with it from Python")
+    if arguments.unknown_tasks == "common":
+        _allow_unknown_tasks(saved.model)
     with open_output(arguments.out) as file:
         count, unseen = _predict_all(saved, arguments, file, separator)
     for name, values in unseen.items():
@@ -74,7 +76,7 @@ def _predict_all(saved: Any, arguments: Namespace, file: TextIO, separator: str)
         if arguments.column in piece.header:
             raise ValueError(f"the data already has a column {arguments.column!r}: choose another with --column")
         values = piece.values(columns, saved.schema.task)
-        out = piece.frame.assign(**{arguments.column: _predict(saved, values, count, arguments.unknown_tasks)})
+        out = piece.frame.assign(**{arguments.column: _predict(saved, values, count)})
         header = [*piece.header, arguments.column]
         if arguments.safe_csv:
             out, header = neutralise(out), [_neutral(name) for name in header]
@@ -89,10 +91,17 @@ def _predict_all(saved: Any, arguments: Namespace, file: TextIO, separator: str)
     return count, unseen
 
 
-def _predict(saved: Any, values: DataFrame, before: int, unknown_tasks: str) -> Any:
+def _allow_unknown_tasks(model: Any) -> None:
+    model = getattr(model, "best_estimator_", model)
+    if "unknown_tasks" not in model.get_params(deep=False):
+        raise ValueError(f"--unknown-tasks common: {type(model).__name__} has no part that all tasks share")
+    model.set_params(unknown_tasks="common")
+
+
+def _predict(saved: Any, values: DataFrame, before: int) -> Any:
     """The predictions of a piece; errors give its position in the file."""
     try:
-        return saved.predict(values, **({} if unknown_tasks == "error" else {"unknown_tasks": unknown_tasks}))
+        return saved.predict(values)
     except ValueError as error:
         if not before:
             raise

@@ -56,7 +56,7 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--balanced", action="store_true", help="give the classes of each task equal weight")
     parser.add_argument("--scoring", metavar="NAME", help="accuracy, roc_auc, r2 or another score of scikit-learn")
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
-    parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: 1)")
+    parser.add_argument("--jobs", type=int, default=-1, metavar="N", help="threads (default: one for each processor)")
     parser.add_argument(
         "--cache", metavar="DIR", help="keep the finished parts here, so that the same command continues after a stop"
     )
@@ -181,6 +181,8 @@ class Recipe:
         model = self.unfitted(schema, progress).fit(X, y, tasks=tasks)
         if getattr(model, "n_cached_", 0):
             complain(f"{self.name}: {model.n_cached_} parts of the cross-validation were found in the cache")
+        if getattr(model, "cache", None):
+            model.set_params(cache=None)  # of no use to whoever loads the model
         return getattr(model, "best_estimator_", model)
 
     def unfitted(self, schema: TableSchema, progress: Progress) -> Any:
@@ -216,9 +218,10 @@ class Recipe:
         wanted = {
             "kernels": read_kernels(self.arguments.kernels, schema.positions),
             "couplings": self.arguments.couplings,
-            "class_weight": "balanced" if self.arguments.balanced else None,
             "n_jobs": self.arguments.jobs,
             "random_state": self.arguments.seed,
+            **({"class_weight": "balanced"} if self.arguments.balanced else {}),
+            **({"cache": self.arguments.cache} if self.arguments.cache else {}),
             **read_parameters(self.arguments.set),
         }
         known = estimator.get_params(deep=False)

@@ -56,7 +56,7 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--balanced", action="store_true", help="give the classes of each task equal weight")
     parser.add_argument("--scoring", metavar="NAME", help="accuracy, roc_auc, r2 or another score of scikit-learn")
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
-    parser.add_argument("--jobs", type=int, default=-1, metavar="N", help="threads (default: one for each processor)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: 1)")
     parser.add_argument(
         "--cache", metavar="DIR", help="keep the finished parts here, so that the same command continues after a stop"
     )

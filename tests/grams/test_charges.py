@@ -83,9 +83,8 @@ def test_folds_charge_by_their_own_training_rows():
     X, y, tasks = data(seed=3)
     rows = np.arange(len(X))
     cv = [(rows[rows % 3 != f], rows[rows % 3 == f]) for f in range(3)]
-    search = MultiTaskCV(
-        MKMTRLRegressor(gaussian_kernels((0.5, 2.0), relative=False), tol=1e-7), {"parsimony": [1.0]}, cv=cv
-    )
+    kernels = gaussian_kernels((0.5, 2.0), relative=False)
+    search = MultiTaskCV(MKMTRLRegressor(kernels, tol=1e-7), {"parsimony": [1.0]}, cv=cv)
     search.set_params(scoring="neg_mean_squared_error", search_tol=1e-7).fit(X, y, tasks=tasks)
     errors = []
     for train, test in cv:

@@ -72,7 +72,7 @@ class PredictionSplitDisplay:
             raise ValueError(f"every row has {len(known)} predictions: pass task=, one of {listing(known)}")
         of_row = None if wide or task is None else [task]
         split = estimator.predict(row, tasks=of_row, split=True)
-        t = known.index(task) if wide else int(read_queries(getattr(estimator, "best_estimator_", estimator), row, of_row).codes[0])
+        t = known.index(task) if wide else _task_of(estimator, row, of_row)
         parts, intercept = (part[(0, t) if wide else 0] for part in (split.parts, split.intercept))
         parts, intercept = parts.reshape(len(parts), -1), np.atleast_1d(intercept)
         output = int(np.nanargmax(parts.sum(axis=0) + intercept))
@@ -142,3 +142,9 @@ def _value_name(estimator: Any, t: int, output: int) -> str:
         return "prediction"
     classes = estimator.task_classes_[t]
     return f"decision value of class {classes[1 if len(classes) == 2 else output]}"
+
+
+def _task_of(estimator: Any, row: Any, tasks: Any) -> int:
+    """Return the position of a row's task among `tasks_`."""
+    codes = read_queries(getattr(estimator, "best_estimator_", estimator), row, tasks).codes
+    return 0 if codes is None else int(codes[0])

@@ -1,104 +1,117 @@
+import json
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import ttest_1samp
-from sklearn.metrics import roc_auc_score
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
 
-from kernelkin.app import demo
+from kernelkin.app import demo, demo_models
 from kernelkin.app.cli import main
 from kernelkin.app.terminal import Terminal
+from kernelkin.datasets import make_shops
 
 
-def test_views_hold_the_pixels_they_are_named_for():
-    X, digits, kernels = demo.load_views()
-    assert X.shape == (len(digits), 80)
-    images = X[:, :64].reshape(-1, 8, 8)
-    columns = {kernel.name.split(":")[0]: list(kernel.columns) for kernel in kernels}
-    assert len(columns) * 3 == len(kernels)
-    assert_allclose(X[:, columns["upper right"]], images[:, :4, 4:].reshape(-1, 16))
-    assert_allclose(X[:, columns["row sums"]], images.sum(axis=2))
-    assert_allclose(X[:, columns["column sums"]], images.sum(axis=1))
-    assert_allclose(X[:, columns["whole"]], X[:, :64])
+def quick_models(n_jobs=None):
+    """In place of the models of the demo, of which a search takes long."""
+    from kernelkin import KinRegressor, linear_kernels
+
+    ours = KinRegressor(linear_kernels(), cv=2, random_state=0)
+    return {
+        demo.OURS: ours,
+        demo.POOLED: demo_models.OneModelPerTask(LinearRegression()),
+        "mean": demo_models.OneModelPerTask(DummyRegressor()),
+    }
 
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
-    """A demo of few images, two kernels and two splits: what it returned, and where it drew."""
+    """Return a demo of few shops and two draws: what it returned, and where it wrote."""
     folder = tmp_path_factory.mktemp("demo")
-    X, digits, kernels = demo.load_views()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "load_views", lambda: (X, digits, [kernels[0], kernels[5]]))
-        return demo.run_demo(Terminal(), folder, n_rows=60, n_splits=2), folder
+        patch.setattr(demo, "make_models", quick_models)
+        return demo.run_demo(Terminal(), folder, n_shops=3, n_days=10, n_draws=2), folder
 
 
-def test_every_model_is_scored_on_every_split(outcome):
+def test_every_model_is_scored_on_every_draw(outcome):
     result, _ = outcome
-    for scores in (result.accuracy, result.auc):
-        assert set(scores) == {demo.OURS, demo.AVERAGE, demo.SINGLE}
-        stack = np.array(list(scores.values()))
-        assert stack.shape == (3, 2, 10)
-        assert (stack > 0.5).all()
-        assert (stack <= 1).all()
+    assert set(result.scores) == set(quick_models())
+    assert all(np.shape(scores) == (2, 3) for scores in result.scores.values())
+    assert all(np.all(mean <= 0) for mean in result.scores["mean"])
 
 
-def test_scores_come_from_images_the_model_has_not_seen(outcome):
+def test_scores_are_of_days_that_were_held_out(outcome):
     result, _ = outcome
-    X, digits, _ = demo.load_views()
-    train, test = next(demo._splits(digits, 60, 2))
-    assert not set(train) & set(test)
-    assert len(test) + len(train) == len(digits)
-    model = result.models[demo.OURS]
-    values = model.decision_function(X[test])
-    assert_allclose(result.auc[demo.OURS][0], roc_auc_score(demo.one_vs_rest(digits[test]), values, average=None))
-    assert_allclose(
-        result.accuracy[demo.OURS][0], list(model.score_tasks(X[test], demo.one_vs_rest(digits[test])).values())
-    )
+    data = make_shops(3, 10, test_size=demo.TEST_DAYS, random_state=0)
+    values = result.models[demo.OURS].predict(data.data_test, tasks=data.tasks_test)
+    for t, shop in enumerate(data.task_names):
+        held = data.tasks_test == shop
+        assert_allclose(result.scores[demo.OURS][0][t], r2_score(data.target_test[held], values[held]))
 
 
-def test_the_fit_is_certified(outcome):
-    model = outcome[0].models[demo.OURS]
-    assert model.duality_gap_ <= model.tol * model.objective_
+def test_figure_and_scores_are_written(outcome):
+    result, folder = outcome
+    assert (folder / "shops.png").read_bytes().startswith(b"\x89PNG")
+    stored = json.loads((folder / "results.json").read_text())
+    assert stored["n_days"] == 10
+    assert_allclose(stored["scores"][demo.OURS], np.mean(result.scores[demo.OURS], axis=1))
 
 
-def test_pictures_are_written(outcome):
-    _, folder = outcome
-    for name in ("kernel_weights", "task_relationship", "convergence"):
-        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_stars_mark_the_best_as_shown():
-    assert demo._starred([0.91234, 0.91231, 0.5]) == ["*0.9123", "*0.9123", "0.5000"]
-
-
-def test_the_table_tells_when_another_model_is_better():
+def test_the_table_is_ordered_by_score_whoever_is_ahead():
     result = demo.DemoResult()
-    for name, level in ((demo.OURS, 0.8), (demo.AVERAGE, 0.9), (demo.SINGLE, 0.7)):
-        result.accuracy[name] = result.auc[name] = [np.full(10, level), np.full(10, level + 0.02)]
-    *tasks, _, mean, error = demo._rows(result)
-    assert tasks[3] == ["3", *["0.8100", "*0.9100", "0.7100"] * 2]
-    assert mean == ["mean", *["0.8100", "*0.9100", "0.7100"] * 2]
-    assert error == ["", *["±0.0100"] * 6]
+    for name, level in ((demo.OURS, 0.8), ("other", 0.9), ("third", 0.7)):
+        result.scores[name] = [np.full(4, level), np.full(4, level + 0.02)]
+        result.seconds[name] = [1.0, 3.0]
+    assert demo.table_rows(result) == [
+        ["other", "0.910", "0.010", "0 of 8 shops", "2.0"],
+        [demo.OURS, "0.810", "0.010", "", "2.0"],
+        ["third", "0.710", "0.010", "8 of 8 shops", "2.0"],
+    ]
 
 
-@pytest.mark.parametrize(("sign", "verdict"), [(1, "better"), (-1, "worse")])
-@pytest.mark.parametrize("seed", range(5))
-def test_a_gain_counts_when_a_t_test_says_so(sign, verdict, seed):
-    gains = sign * (0.5 + np.abs(np.random.default_rng(seed).normal(size=4)))
-    clear = ttest_1samp(gains, 0).pvalue < 0.05
-    assert demo.describe_gain(gains).endswith(f", {verdict if clear else 'within the noise'}")
+def test_one_model_per_task_sees_the_rows_of_its_task_alone():
+    X, tasks = np.arange(6.0)[:, np.newaxis], np.array(["b", "a"] * 3)
+    y = np.where(tasks == "a", 2 * X[:, 0], -X[:, 0])
+    model = demo_models.OneModelPerTask(LinearRegression()).fit(X, y, tasks)
+    assert_allclose(model.predict(X, tasks), y, atol=1e-12)
 
 
-def test_one_split_tells_nothing():
-    assert demo.describe_gain(np.array([0.1])) == "+0.1000, on one split"
+def test_targets_are_standardised_by_task_and_come_back_in_their_units():
+    rng = np.random.default_rng(0)
+    X, tasks = np.tile(rng.normal(size=(20, 2)), (2, 1)), np.repeat(["a", "b"], 20)
+    y = np.where(tasks == "a", 1000 + 50 * X[:, 0], 1 + 0.1 * X[:, 0])
+    seen = {}
+
+    class Recorder(LinearRegression):
+        def fit(self, X, y, tasks):
+            seen["y"] = y
+            return super().fit(X, y)
+
+        def predict(self, X, tasks):
+            return super().predict(X)
+
+    model = demo_models.StandardTargets(Recorder(), columns=True).fit(X, y, tasks)
+    for task in ("a", "b"):
+        assert_allclose([seen["y"][tasks == task].mean(), seen["y"][tasks == task].std()], [0, 1], atol=1e-9)
+    values = model.predict(X, tasks)
+    assert all(r2_score(y[tasks == task], values[tasks == task]) > 0.9 for task in ("a", "b"))
+
+
+def test_the_pooled_model_gets_the_task_as_a_category():
+    data = make_shops(3, 30, random_state=0)
+    model = demo_models.make_models()[demo.POOLED].fit(data.data, data.target, data.tasks)
+    boosting = model.model_.model_.best_estimator_
+    assert boosting.is_categorical_.tolist() == [False] * 7 + [True]
 
 
 def test_the_command_passes_its_arguments_on(monkeypatch):
     seen = {}
     monkeypatch.setattr(demo, "run_demo", lambda terminal, folder, **sizes: seen.update(sizes, folder=folder))
-    assert main(["demo", "-o", "here", "--rows", "30", "--splits", "2"]) == 0
-    assert seen == {"folder": "here", "n_rows": 30, "n_splits": 2}
+    assert main(["demo", "-o", "here", "--shops", "5", "--days", "30", "--draws", "2"]) == 0
+    assert seen == {"folder": "here", "n_shops": 5, "n_days": 30, "n_draws": 2}
 
 
-def test_too_many_images_are_refused_in_one_line(capsys, tmp_path):
-    assert main(["demo", "--rows", "5000", "-o", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.startswith("kernelkin: error: ")
+def test_no_shops_are_refused_in_one_line(capsys, tmp_path):
+    assert main(["demo", "--shops", "0", "-o", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith("kernelkin: error: n_shops and n_days must be positive")

@@ -42,22 +42,23 @@ class Command:
 
 
 def _demo_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("-o", "--out", default="demo", metavar="DIR", help="folder for the figures (default: demo)")
-    parser.add_argument("--rows", type=int, default=200, help="training images (default: 200)")
-    parser.add_argument("--splits", type=int, default=3, help="random splits into training and test (default: 3)")
+    parser.add_argument("-o", "--out", default="demo", metavar="DIR", help="folder for the figure (default: demo)")
+    parser.add_argument("--shops", type=int, default=12, help="number of shops (default: 12)")
+    parser.add_argument("--days", type=int, default=15, help="training days of each shop (default: 15)")
+    parser.add_argument("--draws", type=int, default=1, help="how often shops are drawn at random (default: 1)")
 
 
 def _demo(arguments: Namespace, terminal: Terminal) -> None:
     from .demo import run_demo
 
-    run_demo(terminal, arguments.out, n_rows=arguments.rows, n_splits=arguments.splits)
+    run_demo(terminal, arguments.out, n_shops=arguments.shops, n_days=arguments.days, n_draws=arguments.draws)
 
 
 COMMANDS = (
     Command(
         "demo",
-        "recognise ten digits, each a task, from few images; compare models and draw figures",
-        "  kernelkin demo\n  kernelkin demo --rows 100 --splits 5 -o figures",
+        "predict sales of shops with few days each; compare models and draw a figure",
+        "  kernelkin demo\n  kernelkin demo --days 60 --draws 5 -o figures",
         _demo_arguments,
         _demo,
         writes_files=True,

@@ -1,6 +1,15 @@
-"""Data: the paper's real data sets, and synthetic tasks whose kernels and groups are known."""
+"""Data: the paper's real data sets, and synthetic ones: tasks with known kernels and groups, and shops."""
 
 from kernelkin.datasets._real import load_landmine, load_mfeat, load_sarcos, load_school, load_stock
 from kernelkin.datasets._related import make_related_tasks
+from kernelkin.datasets._shops import make_shops
 
-__all__ = ["load_landmine", "load_mfeat", "load_sarcos", "load_school", "load_stock", "make_related_tasks"]
+__all__ = [
+    "load_landmine",
+    "load_mfeat",
+    "load_sarcos",
+    "load_school",
+    "load_stock",
+    "make_related_tasks",
+    "make_shops",
+]

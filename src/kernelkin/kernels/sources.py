@@ -122,6 +122,9 @@ class RememberedKernels:
         self._found: dict[int, list[FittedKernel]] = {}
         self._lock = Lock()
 
+    def __reduce__(self) -> tuple[type, tuple[KernelSource]]:
+        return type(self), (self.source,)
+
     def fit(self, data: TaskData) -> list[FittedKernel]:
         key = hash((data.X.tobytes(), *(part.tobytes() for part in (*data.rows, *map(np.asarray, data.y)))))
         with self._lock:

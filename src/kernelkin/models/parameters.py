@@ -64,8 +64,8 @@ PARAMETERS: dict[str, Parameter] = {
     "couplings": Parameter(
         'None, "common", "inputs", "auto" or dict',
         'Parts of the functions that tasks share, each with kernel weights of its own: "common", one part for all '
-        'tasks; "inputs", a part that tasks share as far as their inputs are alike; "auto", both; a dict from names '
-        "to these words, to group labels (one for each task, in order, or a dict from task to label), or to T x T "
+        'tasks; "inputs", a part that tasks share as far as their inputs are alike; "auto", both; a dict from names to '
+        "these words, to group labels (one for each task, in order, or a dict from task to label), or to T x T "
         "positive semi-definite matrices with unit diagonal.",
     ),
     "prior": Parameter(

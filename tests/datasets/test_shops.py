@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from kernelkin.datasets import make_shops
+
+
+def test_rows_and_names():
+    data = make_shops(4, 6, test_size=3, random_state=0)
+    assert data.data.shape == (24, 7) and data.data_test.shape == (12, 7)
+    assert np.unique(data.tasks, return_counts=True)[1].tolist() == [6] * 4
+    assert data.task_names.tolist() == ["shop01", "shop02", "shop03", "shop04"]
+    assert len(data.feature_names) == 7 and data.DESCR
+
+
+def test_arrays_and_frames_hold_the_same_draw():
+    data, framed = (make_shops(3, 5, random_state=1, as_frame=flag) for flag in (False, True))
+    assert np.array_equal(framed.data, data.data)
+    assert framed.frame.columns.tolist() == [*data.feature_names, "sales", "task"]
+    X, y, tasks = make_shops(3, 5, random_state=1, return_X_y=True)
+    assert np.array_equal(X, data.data) and np.array_equal(y, data.target) and np.array_equal(tasks, data.tasks)
+
+
+def test_sales_are_the_functions_plus_noise_of_the_given_size():
+    data = make_shops(5, 2000, noise=0.3, random_state=0)
+    shop = np.searchsorted(data.task_names, data.tasks)
+    expected = data.functions(data.data)[np.arange(len(shop)), shop]
+    for s in range(5):
+        # Functions have standard deviation 20 in a shop of size one, and noise 0.3 of that.
+        assert_allclose(np.std((data.target - expected)[shop == s]), 6 * data.functions.size[s], rtol=0.1)
+
+
+@pytest.mark.parametrize(("likeness", "low", "high"), [(1.0, 0.999, 1.0), (0.0, -0.5, 0.5)])
+def test_likeness_is_how_much_shops_have_in_common(likeness, low, high):
+    data = make_shops(10, 200, likeness=likeness, random_state=0)
+    correlation = np.corrcoef(data.functions(data.data), rowvar=False)
+    assert low <= np.median(correlation[np.triu_indices(10, 1)]) <= high + 1e-12
+
+
+def test_four_columns_are_irrelevant():
+    data = make_shops(3, 50, random_state=0)
+    changed = data.data.copy()
+    changed[:, 3:] = np.random.default_rng(0).normal(size=changed[:, 3:].shape)
+    assert np.array_equal(data.functions(changed), data.functions(data.data))
+    changed = data.data.copy()
+    changed[:, 2] += 0.5
+    assert not np.allclose(data.functions(changed), data.functions(data.data))
+
+
+@pytest.mark.parametrize("wrong", [{"n_shops": 0}, {"n_days": 0}, {"test_size": -1}])
+def test_numbers_of_rows_are_checked(wrong):
+    with pytest.raises(ValueError, match="n_shops and n_days must be positive, and test_size not negative"):
+        make_shops(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"likeness": 1.5}, {"noise": -1.0}, {"noise": float("nan")}])
+def test_shares_are_checked(wrong):
+    with pytest.raises(ValueError, match="likeness must be between 0 and 1 and noise not negative"):
+        make_shops(**wrong)

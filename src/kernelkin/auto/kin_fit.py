@@ -224,7 +224,8 @@ class _Search:
         return None
 
     def _try(self, todo: Sequence[tuple[Candidate, tuple[float, ...]]]) -> list[Trial]:
-        lines, index = [], []
+        lines: list[Line] = []
+        index: list[tuple[Candidate, float]] = []
         for candidate, grid in todo:
             steps = []
             for C in sorted(grid):

@@ -14,10 +14,11 @@ import resource
 import numpy as np
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, polynomial_kernels
-from kernelkin.couplings import connected_tasks, read_couplings
+from kernelkin.couplings import read_couplings
 from kernelkin.data import read_training
 from kernelkin.datasets import load_landmine, load_school
-from kernelkin.estimators.targets import link_machines, regression_machines
+from kernelkin.fitting import Regression
+from kernelkin.fitting.targets import link_machines
 from kernelkin.grams import build_grams
 from kernelkin.kernels import fit_kernels
 from kernelkin.learners import Ridge
@@ -66,8 +67,7 @@ def structured_against_dense(n_tasks: int = 12) -> float:
     data = read_training(MKMTRLRegressor(), X[kept], y[kept], tasks[kept], None, classification=False)
     couplings = read_couplings("common", data)
     grams, _ = build_grams(data, fit_kernels(EACH, data.X), "trace", couplings)
-    machines = regression_machines(data, 1.0, fit_intercept=True)
-    (machine,) = link_machines(machines, connected_tasks(couplings, n_tasks), data.labels)
+    (machine,) = link_machines(Regression().machines(data, 1.0), couplings, data.labels)
     B = np.random.default_rng(0).uniform(size=(grams.n_kernels, grams.n_components))
     (gram,) = grams.combine(B, range(1))
     structured, dense = Ridge().solve(gram, machine), Ridge().solve(np.asarray(gram), machine)

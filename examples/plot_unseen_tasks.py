@@ -2,9 +2,9 @@
 Tasks never seen
 ================
 
-A new task has no rows to learn from. What all tasks have in common still applies to it: ``predict(...,
-unknown_tasks="common")``. Whether that can be trusted is measured before it is needed, on tasks that are held out:
-``holdout_tasks``.
+A new task has no rows to learn from. What all tasks have in common still applies to it:
+``MKMTRLRegressor(couplings="common", unknown_tasks="common")``. Whether that can be trusted is measured before it is
+needed, on tasks that are held out: scikit-learn's ``LeaveOneGroupOut``.
 """
 
 # %%
@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_diabetes
 from sklearn.metrics import r2_score
+from sklearn.model_selection import LeaveOneGroupOut
 
 from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
 
@@ -27,13 +28,14 @@ X = X.drop(columns="age")
 print({name: int((tasks == name).sum()) for name in names.tolist()})
 
 # %%
-# Hold out one age at a time; the score of the common part on it is in ``holdout_scores_``.
+# Hold out one age at a time, and score it by the part that the other ages have in common.
 
 kernels = [gaussian_kernels((1.0, 3.0)), linear_kernels()]
+model = MKMTRLRegressor(kernels, C=1, mu=10, couplings="common", unknown_tasks="common")
 held = {}
-for name in names:
-    model = MKMTRLRegressor(kernels, C=1, mu=10, couplings="common", holdout_tasks=[name])
-    held.update(model.fit(X, y, tasks=tasks).holdout_scores_)
+for train, test in LeaveOneGroupOut().split(X, y, groups=tasks):
+    model.fit(X.iloc[train], y[train], tasks=tasks[train])
+    held.update(model.score_tasks(X.iloc[test], y[test], tasks=tasks[test]))
 
 # %%
 # Against what a model of the same ages would say of patients it has not seen: five-fold cross-validation inside each
@@ -69,4 +71,4 @@ try:
     model.predict(X[:2], tasks=["age 9", "age 9"])
 except ValueError as error:
     print("ValueError:", error)
-print(model.predict(X[:2], tasks=["age 9", "age 9"], unknown_tasks="common"))
+print(model.set_params(unknown_tasks="common").predict(X[:2], tasks=["age 9", "age 9"]))

@@ -17,7 +17,7 @@ PACKAGE = Path(kernelkin.__file__).parent
 # The mean of a task's pairs is (1 + 10 * 1) / (1 + 10) = 1 after one pair of value 1, which is subtracted.
 CENTER = """
 import numpy as np
-from kernelkin.estimators.two_stage.pair_loops import center_pairs
+from kernelkin.solvers.online.loops import center_pairs
 z = np.ones((1, 1))
 center_pairs(np.zeros(1, dtype=np.int64), z, np.zeros((2, 1)), np.zeros(2))
 print(z[0, 0])
@@ -25,7 +25,7 @@ print(z[0, 0])
 # The first round is a mistake, so the weight of its task increases by sign times value.
 PLAY = """
 import numpy as np
-from kernelkin.solvers.online_loop import run_rounds
+from kernelkin.solvers.online.loops import run_rounds
 square, one = [np.zeros((1, 1)) for _ in range(6)], np.ones(1)
 held, own, late_own, L, late, P = square
 counts = np.zeros(5, dtype=np.int64)
@@ -62,7 +62,7 @@ def test_an_edit_of_a_helper_takes_effect(package):
         "kernelkin: compiling the online solver (first use, about 2 s; cached for later runs)\n",
     )
     assert run(package, PLAY) == (1.0, "")
-    helper = package / "kernelkin" / "solvers" / "online_loop.py"
+    helper = package / "kernelkin" / "solvers" / "online" / "loops.py"
     replace(helper, "    array[i, j] += change\n", "    array[i, j] += 2.0 * change\n")
     assert run(package, PLAY)[0] == 2.0
 
@@ -111,4 +111,4 @@ def test_compiled_files_use_no_other_module_of_the_package(path):
 
 def test_all_compilation_goes_through_the_decorators():
     users = {path.name for path in PACKAGE.rglob("*.py") if re.search(r"\bn?jit\b", path.read_text())}
-    assert users <= {"compiled.py", "descent.py"}
+    assert users == {"compiled.py"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from . import auto
 from . import models as estimators
 
 _MURUGESAN = "Murugesan and Carbonell, Multi-Task Multiple Kernel Relationship Learning, SDM 2017"
@@ -40,6 +41,14 @@ class Model:
 
 
 _MODELS = (
+    Model(
+        "Kin",
+        "several of the models below on several sets of kernels, compared out of fold and averaged; nothing to set",
+        "this library",
+        auto.KinClassifier,
+        auto.KinRegressor,
+        ("KinRegressor", "KinClassifier"),
+    ),
     Model(
         "MK-MTRL",
         "kernel weights of all tasks tied by a task relationship that is learned with them",

@@ -31,11 +31,15 @@ SEARCH_TOL = 1e-2
 MAX_COUPLED_ROWS, MAX_POOLED_ROWS = 2500, 600
 # How cheap the parts are that tasks share; see `Fit`.
 SHARING = 0.5
-GRID = tuple(np.logspace(-2, 3, 11).tolist())
-COARSE_GRID = tuple(np.logspace(-1, 3, 5).tolist())
+GRID = tuple(np.logspace(-2, 3, 9).tolist())
+COARSE_GRID = tuple(np.logspace(-1, 3, 4).tolist())
 SHORT_GRID = tuple(np.logspace(-1, 2, 4).tolist())
 
 ALL, SMOOTH, GROUPS, RELEVANCE = "all columns", "all columns, smooth", "groups of columns", "relevance"
+
+
+# Degrees to which kernels are charged for their complexity.
+PARSIMONY = {ALL: (0.5, 1.0, 0.0), SMOOTH: (0.5,)}
 
 
 @dataclass(frozen=True)
@@ -98,10 +102,11 @@ def _dictionaries(data: TaskData, kernels: Any) -> dict[str, Any]:
 def _uncoupled(name: str, source: Any, targets: Targets) -> list[Candidate]:
     found = [
         _candidate(f"MK-MTRL on {name}, parsimony {parsimony:g}", name, GRID, _mkmtrl, targets, source, parsimony)
-        for parsimony in ((0.5,) if name == SMOOTH else (0.5, 1.0, 0.0))
+        for parsimony in PARSIMONY.get(name, (0.5, 1.0))
     ]
-    found.append(_candidate(f"average kernel on {name}", name, GRID, _average, targets, source, 0.0))
-    if name != SMOOTH:
+    if name != RELEVANCE:
+        found.append(_candidate(f"average kernel on {name}", name, GRID, _average, targets, source, 0.0))
+    if name not in (ALL, SMOOTH):
         found.append(_candidate(f"MK-MTFL on {name}", name, COARSE_GRID, _mkmtfl, targets, source, 0.5))
     return found
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any
 
 from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import check_is_fitted
 
 from ..fitting import Classification, Regression
 from ..models.base import MultiTaskClassifier, MultiTaskRegressor
 from ..models.parameters import CLASSES, Parameter, describe
+from .explain import explain
 from .kin_fit import KinFit
 
 _ATTRIBUTES: dict[str, tuple[str, str]] = {
@@ -25,7 +28,12 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "best_error_": ("float", "Its pooled out-of-fold error."),
     "n_candidates_": ("int", "Number of candidates and values of C that were tried."),
     "is_complete_": ("bool", "Whether all candidates were tried, or time ran out."),
-    "duality_gap_": ("float", "The largest duality gap of a member."),
+    "column_shares_": ("dict", "Share of the kernel weights on each column or group of columns, the largest first."),
+    "kernel_names_": ("array of shape (K,)", "Kernels of the member with the largest weight, as all below."),
+    "kernel_weights_": ("array of shape (T, K)", "Its kernel weights."),
+    "relation_": ("Relation", "Its task relationship, in factors."),
+    "objective_": ("float", "Its objective."),
+    "duality_gap_": ("float", "Upper bound on the distance of its objective from the optimum."),
     "functions_": ("object", "The fitted functions of all tasks."),
     "n_features_in_": ("int", "Number of columns of X in `fit`."),
     "feature_names_in_": ("array of str", "Names of the columns of X, where it had names."),
@@ -45,6 +53,12 @@ _PARAMETERS: dict[str, Parameter] = {
         "float, optional",
         "Seconds after which no further group of candidates is tried; the first one always is.",
         [Interval(Real, 0, None, closed="neither"), None],
+    ),
+    "cache": Parameter(
+        "path, optional",
+        "A folder that keeps finished parts of the search, so that one that was killed continues from there, with the "
+        "same data, parameters and `random_state` (an int).",
+        [str, PathLike, None],
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
     "verbose": Parameter("int", "1 shows progress.", ["verbose"]),
@@ -85,6 +99,7 @@ class KinRegressor(MultiTaskRegressor):
         cv=5,
         unknown_tasks="error",
         time_limit=None,
+        cache=None,
         task_column=None,
         tol=1e-3,
         n_jobs=None,
@@ -95,6 +110,7 @@ class KinRegressor(MultiTaskRegressor):
         self.cv = cv
         self.unknown_tasks = unknown_tasks
         self.time_limit = time_limit
+        self.cache = cache
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
@@ -103,6 +119,16 @@ class KinRegressor(MultiTaskRegressor):
 
     def specification(self) -> KinFit:
         return _specification(self, Regression())
+
+    def explain(self) -> str:
+        """Return what was tried, what came out best and what is averaged, in a few sentences.
+
+        Returns
+        -------
+        text : str
+        """
+        check_is_fitted(self)
+        return explain(self)
 
 
 @describe((*CLASSES,), _ATTRIBUTES, **_PARAMETERS)
@@ -132,6 +158,7 @@ class KinClassifier(MultiTaskClassifier):
         cv=5,
         unknown_tasks="error",
         time_limit=None,
+        cache=None,
         task_column=None,
         tol=1e-3,
         n_jobs=None,
@@ -143,6 +170,7 @@ class KinClassifier(MultiTaskClassifier):
         self.cv = cv
         self.unknown_tasks = unknown_tasks
         self.time_limit = time_limit
+        self.cache = cache
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
@@ -151,6 +179,16 @@ class KinClassifier(MultiTaskClassifier):
 
     def specification(self) -> KinFit:
         return _specification(self, Classification("hinge", self.class_weight))
+
+    def explain(self) -> str:
+        """Return what was tried, what came out best and what is averaged, in a few sentences.
+
+        Returns
+        -------
+        text : str
+        """
+        check_is_fitted(self)
+        return explain(self)
 
 
 def _specification(model: Any, targets: Classification | Regression) -> KinFit:
@@ -162,4 +200,5 @@ def _specification(model: Any, targets: Classification | Regression) -> KinFit:
         time_limit=model.time_limit,
         tol=model.tol,
         random_state=model.random_state,
+        cache=model.cache,
     )

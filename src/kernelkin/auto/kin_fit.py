@@ -20,8 +20,24 @@ from ..model_selection.grid import Line, Step
 from ..model_selection.search import SharedGrams, run_search, shares_grams
 from .candidates import SEARCH_TOL, Candidate, make_candidates
 from .errors import ErrorPool, PooledError, average_weights
+from .explain import column_shares
 from .standard import Standard
 
+# Attributes of the member with the largest weight that the average has too.
+LEADING = (
+    "kernels_",
+    "kernel_names_",
+    "kernel_weights_",
+    "couplings_",
+    "coupling_weights_",
+    "part_shares_",
+    "relation_",
+    "effective_rank_",
+    "objective_",
+    "duality_gap_",
+    "history_",
+    "n_iter_",
+)
 # Where the best value of C is at the end of its grid, the grid goes on by this factor, so often at most.
 EXTENSION, MAX_EXTENSIONS = 10.0, 2
 
@@ -49,6 +65,7 @@ class KinFit:
     time_limit : seconds after which no further candidates are tried
     tol : the relative duality gap of the members of the average
     random_state : seed of the folds
+    cache : a folder that keeps finished parts of the search
     """
 
     targets: Targets
@@ -58,6 +75,7 @@ class KinFit:
     time_limit: float | None = None
     tol: float = 1e-3
     random_state: Any = None
+    cache: Any = None
 
     def plan(self, data: TaskData) -> KinPlan:
         """Apply to data: standardise, and list the candidates."""
@@ -116,7 +134,8 @@ class KinPlan:
             spread=self.standard.spread,
         )
         best = int(weights.argmax())
-        attributes = {
+        leading = members[int(weights[chosen].argmax())].attributes
+        attributes = {name: leading[name] for name in LEADING if name in leading} | {
             "tasks_": self.data.labels,
             "data_form_": self.data.form,
             "functions_": functions,
@@ -128,7 +147,12 @@ class KinPlan:
             "best_candidate_": trials[best].candidate.name,
             "best_C_": trials[best].C,
             "best_error_": trials[best].error.error,
-            "duality_gap_": max(float(member.attributes["duality_gap_"]) for member in members),
+            "column_shares_": column_shares(
+                [member.attributes for member in members],
+                weights[chosen].tolist(),
+                self.data.feature_names,
+                self.data.X.shape[1],
+            ),
             "n_candidates_": len(trials),
             "is_complete_": search.is_complete,
         }
@@ -200,7 +224,8 @@ class _Search:
         return None
 
     def _try(self, todo: Sequence[tuple[Candidate, tuple[float, ...]]]) -> list[Trial]:
-        lines, index = [], []
+        lines: list[Line] = []
+        index: list[tuple[Candidate, float]] = []
         for candidate, grid in todo:
             steps = []
             for C in sorted(grid):
@@ -213,7 +238,14 @@ class _Search:
         for part in (lines,) if shares_grams(lines) else ([line] for line in lines):
             grams = SharedGrams(data, part, len(folds), self.options.n_jobs) if shares_grams(part) else None
             found, _ = run_search(
-                part, data, folds, grams, n_jobs=self.options.n_jobs, verbose=0, callback=None, cache=None
+                part,
+                data,
+                folds,
+                grams,
+                n_jobs=self.options.n_jobs,
+                verbose=0,
+                callback=None,
+                cache=self.plan.fit.cache,
             )
             outcomes |= found
         return [

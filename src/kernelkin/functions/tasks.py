@@ -104,7 +104,8 @@ class TaskFunctions:
             return dict.fromkeys(range(T), np.arange(n)) if n else {}
         if not self.unknown and (codes < 0).any():
             raise ValueError(
-                "tasks that were not in training are predicted by the part that all tasks share: fit with couplings='common'"
+                "tasks that were not in training are predicted by the part that all tasks share: fit with "
+                "couplings='common'"
             )
         codes = np.where(codes < 0, T, codes)
         order = np.argsort(codes, kind="stable")

@@ -25,12 +25,16 @@ from .tree_nodes import TreeError
 class SavedModel:
     """A model from a file.
 
-    Attributes
+    Parameters
     ----------
-    model : the fitted estimator.
-    schema : the table it was fitted on; None where it was saved without.
-    version : the version of kernelkin that saved it.
-    about : whatever else was saved with it, such as the scores that `kernelkin fit` measured.
+    model : fitted estimator
+        What was saved.
+    schema : TableSchema, optional
+        The table it was fitted on; None where it was saved without.
+    version : str
+        The version of kernelkin that saved it.
+    about : dict
+        Whatever else was saved with it, such as the scores that `kernelkin fit` measured.
 
     Examples
     --------
@@ -129,6 +133,15 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
     size (64 MiB for small files). Files that were cut short, changed, or saved in another format are refused too.
 
     This does not make the model itself trustworthy: whoever wrote the file decides what it predicts.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    saved : SavedModel
 
     Raises
     ------

@@ -47,7 +47,15 @@ class Kernel:
         object.__setattr__(self, "columns", freeze_columns(self.columns, self.name))
 
     def targets(self, n_features: int, feature_names: Sequence[str] | None = None) -> list[tuple[str, tuple[int, ...]]]:
-        """The kernels this stands for on n_features columns: the name and the positions of each."""
+        """Return the kernels this stands for: the name and the positions of the columns of each.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns of X.
+        feature_names : sequence of str, optional
+            Their names.
+        """
         positions = resolve_columns(freeze_columns(self.columns, self.name), n_features, feature_names, self.name)
         if not self.per_feature:
             return [(self.name, positions)]
@@ -60,7 +68,17 @@ class Kernel:
         feature_names: Sequence[str] | None = None,
         sample_weight: np.ndarray | None = None,
     ) -> FittedKernel:
-        """Resolve columns and median-relative bandwidths on the training rows X (n, d), weights (n,)."""
+        """Resolve columns and median-relative bandwidths on the training rows.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            The rows.
+        feature_names : sequence of str, optional
+            Names of the columns.
+        sample_weight : array of shape (n,), optional
+            Weights of the rows.
+        """
         if self.per_feature:
             raise ValueError(f"kernel {self.name!r} stands for one kernel per feature: fit it with fit_kernels")
         return fit_kernels([self], X, feature_names, sample_weight)[0]

@@ -57,6 +57,15 @@ def polynomial_kernels(
 ) -> list[Kernel]:
     """Polynomial kernels ``(x'z + coef0)^degree``, one per degree.
 
+    Parameters
+    ----------
+    degrees : int or sequence of int
+        One kernel for each.
+    coef0 : float, default 1.0
+        What is added to the inner product.
+    columns : int, str, slice or list, default None
+        The columns of X that the kernel sees. None: all.
+
     Examples
     --------
     >>> from kernelkin import polynomial_kernels
@@ -68,6 +77,13 @@ def polynomial_kernels(
 
 def linear_kernels(per_feature: bool = False, columns: Columns = None) -> list[Kernel]:
     """The linear kernel ``x'z``, or one per column.
+
+    Parameters
+    ----------
+    per_feature : bool, default False
+        Whether to make a kernel for each column.
+    columns : int, str, slice or list, default None
+        The columns of X that the kernel sees. None: all.
 
     Examples
     --------

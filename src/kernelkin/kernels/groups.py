@@ -58,7 +58,7 @@ def _joined(X: np.ndarray, columns: Sequence[int], count: int | None) -> list[tu
     np.fill_diagonal(distance, 0.0)
     tree = linkage(squareform(0.5 * (distance + distance.T), checks=False), "average")
     labels = fcluster(tree, 1.0 - CORRELATED, "distance") if count is None else fcluster(tree, count, "maxclust")
-    members = [np.flatnonzero(labels == label) for label in dict.fromkeys(labels.tolist())]
+    members = [np.flatnonzero(labels == label).tolist() for label in dict.fromkeys(labels.tolist())]
     return [tuple(columns[i] for i in group) for group in members]
 
 

@@ -25,12 +25,12 @@ RELEVANCE_WIDTHS = (0.5, 1.0, 2.0, 4.0)
 
 
 class KernelSource(Protocol):
-    """Makes fitted kernels from training data.
+    """Makes fitted kernels from training data."""
 
-    `uses_targets` says whether it looks at the targets, so that every fold needs kernels of its own.
-    """
-
-    uses_targets: bool
+    @property
+    def uses_targets(self) -> bool:
+        """Whether it looks at the targets, so that every fold needs kernels of its own."""
+        ...
 
     def fit(self, data: TaskData) -> list[FittedKernel]:
         """Return the kernels, fitted on the training rows."""
@@ -121,6 +121,9 @@ class RememberedKernels:
         self.uses_targets = source.uses_targets
         self._found: dict[int, list[FittedKernel]] = {}
         self._lock = Lock()
+
+    def __reduce__(self) -> tuple[type, tuple[KernelSource]]:
+        return type(self), (self.source,)
 
     def fit(self, data: TaskData) -> list[FittedKernel]:
         key = hash((data.X.tobytes(), *(part.tobytes() for part in (*data.rows, *map(np.asarray, data.y)))))

@@ -42,13 +42,26 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ConvergenceDisplay:
-        """Draw the `history_` of a fitted estimator."""
+        """Draw the `history_` of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with `history_`
+        ax : matplotlib axes, optional
+            None: those of a new figure.
+        """
         check_is_fitted(estimator, "history_")
         history: Mapping[str, np.ndarray] = estimator.history_
         return cls(history["primal"], history["bound"], history["relative_gap"], tol=estimator.tol).plot(ax)
 
     def plot(self, ax: Any = None) -> ConvergenceDisplay:
-        """Draw on `ax`, which is divided in two, or on a new figure."""
+        """Draw on `ax`, which is divided in two, or on a new figure.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            None: those of a new figure.
+        """
         self.ax_ = new_axes(ax, 5.0, 4.0)
         self.figure_ = self.ax_.figure
         self.ax_.axis("off")

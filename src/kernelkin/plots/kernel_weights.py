@@ -80,7 +80,13 @@ class KernelWeightsDisplay:
         return leaf_order(weight_linkage(self.weights))
 
     def plot(self, ax: Any = None) -> KernelWeightsDisplay:
-        """Draw on `ax`, or on a new figure."""
+        """Draw on `ax`, or on a new figure.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            None: those of a new figure.
+        """
         T, K = self.weights.shape
         width, height = extent(K, 0.3, 3.0, 11.0), extent(T, 0.3, 1.8, LONGEST)
         self.ax_ = new_axes(ax, width, height, (1.3 + room(self.tasks, height), 0.6 + room(self.kernels, width)))

@@ -52,7 +52,14 @@ class PartSharesDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> PartSharesDisplay:
-        """Draw the `part_shares_` of an estimator that was fitted with couplings."""
+        """Draw the `part_shares_` of an estimator that was fitted with couplings.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with `part_shares_`
+        ax : matplotlib axes, optional
+            None: those of a new figure.
+        """
         check_is_fitted(estimator)
         if not getattr(estimator, "couplings_", ()) or not hasattr(estimator, "part_shares_"):
             raise ValueError(
@@ -67,7 +74,13 @@ class PartSharesDisplay:
         return np.argsort(-self.shares[:, 0], kind="stable")
 
     def plot(self, ax: Any = None) -> PartSharesDisplay:
-        """Draw on `ax`, or on a new figure."""
+        """Draw on `ax`, or on a new figure.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            None: those of a new figure.
+        """
         T = len(self.tasks)
         height = extent(T, 0.32, 1.2, LONGEST)
         self.ax_ = new_axes(ax, 5.5, height, (0.5 + room(self.tasks, height), 1.0))

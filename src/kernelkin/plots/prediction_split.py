@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data import listing
+from ..data import listing, read_queries
 from ._axes import COLORS, extent, label_ticks, new_axes, room
 
 # The kernels that get a bar of their own; the others are added up.
@@ -51,9 +51,18 @@ class PredictionSplitDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, *, task: Any = None, ax: Any = None) -> PredictionSplitDisplay:
-        """Draw the prediction of a fitted estimator for the first row of X, for `task` (one of `tasks_`).
+        """Draw the prediction of a fitted estimator for the first row of X.
 
         For a task of more than two classes, it is the value of the class predicted.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with kernels
+        X : as for `predict`
+        task : label, optional
+            One of `tasks_`; not needed where there is one task, or X has a column of tasks.
+        ax : matplotlib axes, optional
+            None: those of a new figure.
         """
         row, known = X[:1], estimator.tasks_.tolist()
         if task is not None and task not in known:
@@ -63,7 +72,7 @@ class PredictionSplitDisplay:
             raise ValueError(f"every row has {len(known)} predictions: pass task=, one of {listing(known)}")
         of_row = None if wide or task is None else [task]
         split = estimator.predict(row, tasks=of_row, split=True)
-        t = known.index(task) if wide else int(estimator._read_queries(row, of_row).codes[0])
+        t = known.index(task) if wide else _task_of(estimator, row, of_row)
         parts, intercept = (part[(0, t) if wide else 0] for part in (split.parts, split.intercept))
         parts, intercept = parts.reshape(len(parts), -1), np.atleast_1d(intercept)
         output = int(np.nanargmax(parts.sum(axis=0) + intercept))
@@ -83,7 +92,13 @@ class PredictionSplitDisplay:
         return ["intercept", *labels, "total"], [self.intercept, *values, total]
 
     def plot(self, ax: Any = None) -> PredictionSplitDisplay:
-        """Draw on `ax`, or on a new figure."""
+        """Draw on `ax`, or on a new figure.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            None: those of a new figure.
+        """
         self.labels_, self.values_ = self.bars
         n = len(self.labels_)
         height = extent(n, 0.32, 1.2, 6.0)
@@ -127,3 +142,9 @@ def _value_name(estimator: Any, t: int, output: int) -> str:
         return "prediction"
     classes = estimator.task_classes_[t]
     return f"decision value of class {classes[1 if len(classes) == 2 else output]}"
+
+
+def _task_of(estimator: Any, row: Any, tasks: Any) -> int:
+    """Return the position of a row's task among `tasks_`."""
+    codes = read_queries(getattr(estimator, "best_estimator_", estimator), row, tasks).codes
+    return 0 if codes is None else int(codes[0])

@@ -62,7 +62,16 @@ class TaskRelationshipDisplay:
     def from_estimator(
         cls, estimator: Any, *, ax: Any = None, kind: Literal["heatmap", "graph"] = "heatmap"
     ) -> TaskRelationshipDisplay:
-        """Draw the `task_correlation_` of a fitted estimator."""
+        """Draw the `task_correlation_` of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with `task_correlation_`
+        ax : matplotlib axes, optional
+            None: those of a new figure.
+        kind : {"heatmap", "graph"}
+            A heatmap in the order of a dendrogram, or a graph of the strongest links.
+        """
         check_is_fitted(estimator, "task_correlation_")
         return cls(estimator.task_correlation_, estimator.tasks_).plot(ax, kind=kind)
 
@@ -78,7 +87,15 @@ class TaskRelationshipDisplay:
         return (0.0 if lowest > -0.01 else np.floor(4 * lowest) / 4), 1.0
 
     def plot(self, ax: Any = None, *, kind: Literal["heatmap", "graph"] = "heatmap") -> TaskRelationshipDisplay:
-        """Draw on `ax`, or on a new figure; as a "heatmap" or as a "graph" of the strongest links."""
+        """Draw on `ax`, or on a new figure.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            None: those of a new figure.
+        kind : {"heatmap", "graph"}
+            A heatmap in the order of a dendrogram, or a graph of the strongest links.
+        """
         if kind not in ("heatmap", "graph"):
             raise ValueError(f"kind is 'heatmap' or 'graph', not {kind!r}")
         self.order_ = self.order

@@ -67,7 +67,17 @@ class TaskScoresDisplay:
         baselines: Mapping[str, Any] | None = None,
         ax: Any = None,
     ) -> TaskScoresDisplay:
-        """Draw what `score_tasks` says of a fitted estimator, and of the baselines by name."""
+        """Draw the scores of the tasks by a fitted estimator, and by baselines.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with `score_tasks`
+        X, y, tasks : as for `score_tasks`
+        baselines : dict from names to fitted estimators, optional
+            Models to compare with.
+        ax : matplotlib axes, optional
+            None: those of a new figure.
+        """
         models = {type(estimator).__name__: estimator, **(baselines or {})}
         found = {name: model.score_tasks(X, y, tasks) for name, model in models.items()}
         labels = list(next(iter(found.values())))
@@ -78,7 +88,19 @@ class TaskScoresDisplay:
     def from_runs(
         cls, runs: Mapping[str, Any], tasks: Sequence[Any], *, score_name: str = "score", ax: Any = None
     ) -> TaskScoresDisplay:
-        """Draw the mean and the standard error of repeated runs: for each model an array (n_runs, T)."""
+        """Draw the mean and the standard error of repeated runs.
+
+        Parameters
+        ----------
+        runs : dict from names of models to arrays of shape (n_runs, T)
+            The scores.
+        tasks : sequence of length T
+            Task labels.
+        score_name : str, default "score"
+            The label of the axis.
+        ax : matplotlib axes, optional
+            None: those of a new figure.
+        """
         stacks = {model: np.asarray(values, dtype=np.float64) for model, values in runs.items()}
         errors = {model: v.std(axis=0, ddof=1) / np.sqrt(len(v)) for model, v in stacks.items() if len(v) > 1}
         means = {model: v.mean(axis=0) for model, v in stacks.items()}
@@ -91,7 +113,13 @@ class TaskScoresDisplay:
         return np.argsort(first - others[0] if others else first, kind="stable")
 
     def plot(self, ax: Any = None) -> TaskScoresDisplay:
-        """Draw on `ax`, or on a new figure."""
+        """Draw on `ax`, or on a new figure.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            None: those of a new figure.
+        """
         T = len(self.tasks)
         height = extent(T, 0.32, 1.6, LONGEST)
         self.ax_ = new_axes(ax, 5.5, height, (0.5 + room(self.tasks, height), 1.0))

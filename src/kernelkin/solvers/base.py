@@ -123,8 +123,24 @@ class Solver(Protocol):
 class Iterate:
     """What a callback sees after each evaluation.
 
-    `objective` is the solver's own at these weights; `primal` is the lowest and `bound` the highest found so far.
-    `kernel_weights` (J, K) is what an estimator's `init` takes to continue from here.
+    Its property `kernel_weights` (J, K) is what an estimator's `init` takes to continue from here.
+
+    Parameters
+    ----------
+    iteration : int
+        From 1 on.
+    B : array of shape (K, J)
+        The kernel weights.
+    objective : float
+        The solver's own objective at these weights.
+    primal, bound : float
+        The lowest objective and the highest lower bound found so far.
+    relative_gap : float
+        Their distance, relative to `primal`.
+    effective_rank : float
+        Exponential of the entropy of the normalised singular values of B.
+    seconds : float
+        Since the start.
 
     Examples
     --------

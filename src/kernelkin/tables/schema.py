@@ -21,14 +21,22 @@ if TYPE_CHECKING:
 class TableSchema:
     """The columns of a table in the long form: features, the task of each row, the target.
 
-    Attributes
+    Parameters
     ----------
-    columns : those that became features, in the order of the features.
-    task, target : the names of the other two.
-    whole_tasks : whether task labels are whole numbers rather than text.
-    regression : whether the target is a real number; the model then learns (target - target_mean) / target_scale.
-    n_rows : training rows.
-    left_out : columns that are no features, and why.
+    columns : tuple of Column
+        Those that became features, in the order of the features.
+    task, target : str
+        The names of the other two.
+    whole_tasks : bool
+        Whether task labels are whole numbers rather than text.
+    regression : bool
+        Whether the target is a real number; the model then learns (target - target_mean) / target_scale.
+    target_mean, target_scale : float
+        The units of the target.
+    n_rows : int
+        Number of training rows.
+    left_out : dict
+        Columns that are no features, and why.
 
     Examples
     --------
@@ -56,7 +64,19 @@ class TableSchema:
     def fit(
         cls, frame: DataFrame, task: str, target: str, drop: Sequence[str] = (), *, regression: bool
     ) -> TableSchema:
-        """Learn the schema of a training table whose tasks and targets are all there."""
+        """Learn the schema of a training table whose tasks and targets are all there.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            The table.
+        task, target : str
+            The columns with the task of each row and with what to predict.
+        drop : sequence of str
+            Columns to leave out.
+        regression : bool
+            Whether the target is a number rather than a class.
+        """
         check_columns(frame, [task, target, *drop])
         excluded = {task, target, *drop}
         columns, useless = fit_columns(frame[[name for name in frame.columns if name not in excluded]])
@@ -86,12 +106,24 @@ class TableSchema:
         return {c.name: list(range(end - len(c.features), end)) for c, end in zip(self.columns, ends, strict=True)}
 
     def encode(self, frame: DataFrame) -> np.ndarray:
-        """Features (n, d) of a table with its columns in any order; columns that training did not have are ignored."""
+        """Return the features (n, d) of a table.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Its columns in any order; columns that training did not have are ignored.
+        """
         check_columns(frame, [column.name for column in self.columns])
         return encode_columns(self.columns, frame)
 
     def tasks(self, frame: DataFrame) -> np.ndarray:
-        """The task of each row."""
+        """Return the task of each row.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            The table.
+        """
         check_columns(frame, [self.task])
         values = frame[self.task]
         if values.isna().any():
@@ -99,7 +131,13 @@ class TableSchema:
         return _whole_tasks(values) if self.whole_tasks else values.astype(object).astype(str).to_numpy(dtype=str)
 
     def targets(self, frame: DataFrame) -> np.ndarray:
-        """The target as the model sees it: standardised numbers, or class labels."""
+        """Return the target as the model sees it: standardised numbers, or class labels.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            The table.
+        """
         values = frame[self.target]
         if self.regression:
             return (read_numbers(values.to_frame(), ["number"])[:, 0] - self.target_mean) / self.target_scale

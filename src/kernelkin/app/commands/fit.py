@@ -40,14 +40,21 @@ EXAMPLES = (
     "a search (--cv) that is interrupted continues with the same command; until it is finished, its parts are kept in\n"
     "the folder MODEL.search, or in the one given by --cache\n\n" + KERNELS
 )
-_SWITCHES = ("classification", "regression", "cv", "balanced", "keep_test")
-_DEFAULTS = {"model": "MK-MTRL", "seed": 0, "test_size": 0.25}
+# The model of a plain `fit`.
+SEARCHED = "Kin"
+_SWITCHES = ("classification", "regression", "quick", "cv", "balanced", "keep_test")
+_DEFAULTS = {"model": None, "seed": 0, "test_size": 0.25}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_data_arguments(parser)
     parser.add_argument("-o", "--out", required=True, metavar="MODEL", help="the file to save the model to")
-    parser.add_argument("--model", default="MK-MTRL", metavar="NAME", help="see `kernelkin models` (default: MK-MTRL)")
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        help="see `kernelkin models` (default: Kin, which tries several and averages the best)",
+    )
+    parser.add_argument("--quick", action="store_true", help="fit MK-MTRL as it is, without a search")
     add_model_arguments(parser)
     parser.add_argument(
         "--test-size",
@@ -64,10 +71,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, terminal: Terminal) -> None:
     _check(arguments)
     problem = read_problem(read_table(arguments.data, arguments.task, arguments.target), arguments)
-    recipe = Recipe.of(arguments.model, problem, arguments)
+    recipe = Recipe.of(choose_model(arguments), problem, arguments)
     check_parameters([recipe], arguments)
     _show_data(terminal, arguments, problem, problem.schema())
-    with search_folder(arguments.cache, arguments.out if arguments.cv else None) as folder:
+    searches = arguments.cv or recipe.name == SEARCHED
+    with search_folder(arguments.cache, arguments.out if searches else None) as folder:
         recipe = recipe.with_cache(folder)
         # Saved before anything is printed about it: a terminal that fails does not cost the model.
         model, about = _fit_and_save(problem, recipe, arguments, terminal)
@@ -170,7 +178,19 @@ def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem, schem
     terminal.say()
 
 
+def choose_model(arguments: Namespace) -> str:
+    """Return the name of the model: the given one, or the search unless something asks for MK-MTRL itself."""
+    if arguments.model is not None:
+        if arguments.quick:
+            raise ValueError("--quick fits MK-MTRL: leave out --model, or leave out --quick")
+        return arguments.model
+    return "MK-MTRL" if arguments.quick or arguments.cv or arguments.couplings or arguments.set else SEARCHED
+
+
 def _show_model(terminal: Terminal, model: Any) -> None:
+    if hasattr(model, "explain"):
+        terminal.say("", model.explain())
+        return
     parameters = ", ".join(f"{name}={value}" for name, value in changed_parameters(model).items())
     terminal.say("", f"Parameters: {parameters or 'the defaults'}.")
     if hasattr(model, "kernel_weights_"):

@@ -181,6 +181,8 @@ class Recipe:
         model = self.unfitted(schema, progress).fit(X, y, tasks=tasks)
         if getattr(model, "n_cached_", 0):
             complain(f"{self.name}: {model.n_cached_} parts of the cross-validation were found in the cache")
+        if getattr(model, "cache", None):
+            model.set_params(cache=None)  # of no use to whoever loads the model
         return getattr(model, "best_estimator_", model)
 
     def unfitted(self, schema: TableSchema, progress: Progress) -> Any:
@@ -216,9 +218,10 @@ class Recipe:
         wanted = {
             "kernels": read_kernels(self.arguments.kernels, schema.positions),
             "couplings": self.arguments.couplings,
-            "class_weight": "balanced" if self.arguments.balanced else None,
             "n_jobs": self.arguments.jobs,
             "random_state": self.arguments.seed,
+            **({"class_weight": "balanced"} if self.arguments.balanced else {}),
+            **({"cache": self.arguments.cache} if self.arguments.cache else {}),
             **read_parameters(self.arguments.set),
         }
         known = estimator.get_params(deep=False)

@@ -48,9 +48,7 @@ def comparison() -> str:
     scores = {name: [run["scores"][name] for run in runs] for name in runs[0]["scores"]}
     order = sorted(scores, key=lambda name: -np.mean(scores[name][0]))
     best = [max(np.mean(run["scores"][name]) for name in scores) for run in runs]
-    bold = {
-        (i, 1 + j) for i, name in enumerate(order) for j, run in enumerate(scores[name]) if np.mean(run) == best[j]
-    }
+    bold = {(i, 1 + j) for i, name in enumerate(order) for j, run in enumerate(scores[name]) if np.mean(run) == best[j]}
     rows = tuple((name, *(f"{np.mean(run):.2f}" for run in scores[name])) for name in order)
     return Table(tuple(columns), rows, frozenset(bold)).markdown()
 
@@ -89,8 +87,8 @@ def real_example() -> str:
     ours, alone = (show(cells[name], protocol.metric) for name in (OURS, "STL"))
     return (
         f"On real data: {protocol.title.lower()}, 19 fields with {setting.name.split(',')[0]} each, mean "
-        f"{protocol.metric.name} of ten runs: {ours}; one support vector machine a field {alone}; the best of the other "
-        f"multi-task models, {best}, {show(best_cell, protocol.metric)} "
+        f"{protocol.metric.name} of ten runs: {ours}; one support vector machine a field {alone}; the best of the "
+        f"other multi-task models, {best}, {show(best_cell, protocol.metric)} "
         f"([all results](docs/results/{REAL_EXAMPLE}/README.md))."
     )
 

@@ -55,7 +55,8 @@ kernels = [gaussian_kernels(1.0, per_feature=True), linear_kernels()]
 prices = [1, 1, 1, 100, 100, 100, 100, 1]
 
 for name, penalty in {"equal prices": PricedKernels(np.ones(8)), "four expensive": PricedKernels(prices)}.items():
-    model = MultiTaskKernelEstimator(kernels, loss="squared", penalty=penalty, C=10).fit(X, data.target, tasks=data.tasks)
+    model = MultiTaskKernelEstimator(kernels, loss="squared", penalty=penalty, C=10)
+    model.fit(X, data.target, tasks=data.tasks)
     share = model.kernel_weights_[:, 3:7].sum() / model.kernel_weights_.sum()
     score = model.score(X_test, data.target_test, tasks=data.tasks_test)
     gap = model.duality_gap_ / model.objective_

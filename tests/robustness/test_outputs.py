@@ -14,6 +14,7 @@ import pytest
 
 from kernelkin import MKMTRLRegressor, linear_kernels, save_model
 from kernelkin.app import cli
+from kernelkin.io.storage import Folder, check_writable, open_whole, write_whole
 from kernelkin.model_selection import MultiTaskCV
 
 rng = np.random.default_rng(0)
@@ -73,7 +74,7 @@ def no_work(monkeypatch):
     for name in (
         "app.commands.training.Recipe.fit",
         "app.report.render_report",
-        "persistence.SavedModel.predict",
+        "io.SavedModel.predict",
         "app.demo.make_shops",
     ):
         monkeypatch.setattr(f"kernelkin.{name}", begun)

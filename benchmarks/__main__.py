@@ -4,6 +4,7 @@ python -m benchmarks                      every problem with a goal, on two thre
 python -m benchmarks landmine wide_ridge  some of them
 python -m benchmarks --threads 1          on one thread, by CPU time, which a loaded machine changes least
 python -m benchmarks online -- tasks      a report of its own, with its arguments after --
+python -m benchmarks predict --help       predictions beside those of other libraries, with options of its own
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults")
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["predict"]:
+        import_module(".predict", __package__).main(sys.argv[2:])
+        return
     ours, theirs = _split(sys.argv[1:])
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -1,0 +1,248 @@
+"""The contenders: what people would run, each tuned on the folds of the case, and the models of kernelkin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from .predict_case import Case, Parts, tune
+from .predict_extra import boosting_lightgbm, himalaya_ridge, multi_task_gp
+from .predict_ours import kin, tuned
+
+KIN = "Kin"
+# A Gaussian process with a length scale for each column takes too long on more.
+MAX_GP_COLUMNS, MAX_GP_ROWS = 100, 200
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A way to predict.
+
+    Attributes
+    ----------
+    name : as in tables.
+    run : (case, seed) -> values of the test rows of each task: targets in standard units, or above 0 for class 1.
+    cost : seconds of processor time for 1,000 labels, roughly; the longest jobs start first.
+    needs : a module that must be installed.
+    fits : whether it can be used on a case.
+    """
+
+    name: str
+    run: Callable[[Case, int], Parts]
+    cost: float
+    needs: str | None = None
+    fits: Callable[[Case], bool] = lambda case: True
+
+    @property
+    def is_installed(self) -> bool:
+        return self.needs is None or find_spec(self.needs) is not None
+
+
+def contenders() -> dict[str, Contender]:
+    """All contenders by name."""
+    light = find_spec("lightgbm") is not None
+    boosting = "LightGBM" if light else "HistGradientBoosting"
+    boost = boosting_lightgbm if light else boosting_sklearn
+    found = [
+        Contender(KIN, kin, 60),
+        *(Contender(name, partial(tuned, name), cost) for name, cost in
+          (("AVG", 3), ("IMKL", 8), ("MTFL", 60), ("MTRL", 60), ("MK-MTFL", 12), ("MK-MTRL", 12))),
+        Contender("ridge, pooled", ridge_pooled, 1),
+        Contender("ridge, a task", ridge_each, 1),
+        Contender("SVM, a task", svm_each, 2),
+        Contender("GP with ARD, a task", gp_each, 30, fits=_has_few_columns),
+        Contender("random forest, a task", partial(forest, False), 40),
+        Contender("random forest, pooled", partial(forest, True), 40),
+        Contender(f"{boosting}, a task", partial(boost, False), 40),
+        Contender(f"{boosting}, pooled", partial(boost, True), 30),
+        Contender("MultiTaskElasticNet", elastic_net, 1, fits=lambda case: case.is_wide and not case.classification),
+        Contender("himalaya", himalaya_ridge, 2, "himalaya", lambda case: case.is_wide),
+        Contender("multi-task GP", multi_task_gp, 80, "gpytorch", _is_small),
+    ]  # fmt: skip
+    return {each.name: each for each in found}
+
+
+def _has_few_columns(case: Case) -> bool:
+    return case.data.X.shape[1] <= MAX_GP_COLUMNS
+
+
+def _is_small(case: Case) -> bool:
+    return sum(map(len, case.data.rows)) <= 2000
+
+
+def each_task(make: Callable[[Any], Any], candidate: Any, X: Parts, y: Parts, X_test: Parts) -> Parts:
+    """One model a task; `make(candidate)` returns it."""
+    return [
+        outputs(make(candidate).fit(a, b), c) if len(c) else np.zeros(0) for a, b, c in zip(X, y, X_test, strict=True)
+    ]
+
+
+def outputs(model: Any, X: np.ndarray) -> np.ndarray:
+    """Predicted targets; of a classifier, decision values or the probability of class 1 less a half."""
+    if hasattr(model, "decision_function"):
+        return model.decision_function(X)
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(X)[:, 1] - 0.5
+    return model.predict(X)
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """One model of the rows of all tasks.
+
+    `design` makes its columns from X and the task of each row. A candidate is a pair of parameters, and whether
+    targets are in standard units task by task or all together: the first leaves the mean of each task to its rows.
+    """
+
+    case: Case
+    make: Callable[[Any], Any]
+    design: Callable[[np.ndarray, np.ndarray, int], np.ndarray]
+
+    def __call__(self, candidate: Any, X: Parts, y: Parts, X_test: Parts) -> Parts:
+        params, units = candidate
+        location, spread = self._units(y) if units == "all" else (np.zeros(len(y)), np.ones(len(y)))
+        targets = [b * s + m for b, m, s in zip(y, location, spread, strict=True)] if units == "all" else y
+        model = self.make(params).fit(self._columns(X), np.concatenate(targets))
+        sizes = np.cumsum([len(part) for part in X_test])[:-1]
+        found = np.split(outputs(model, self._columns(X_test)), sizes)
+        return [(v - m) / s for v, m, s in zip(found, location, spread, strict=True)]
+
+    def _columns(self, X: Parts) -> np.ndarray:
+        return self.design(np.vstack(X), np.repeat(np.arange(len(X)), [len(part) for part in X]), len(X))
+
+    def _units(self, y: Parts) -> tuple[np.ndarray, np.ndarray]:
+        """From standard units of each task to those of all tasks together."""
+        raw = np.concatenate([b * s + m for b, m, s in zip(y, self.case.location, self.case.spread, strict=True)])
+        return (self.case.location - raw.mean()) / raw.std(), self.case.spread / raw.std()
+
+
+def with_units(case: Case, params: list) -> list[tuple[Any, str]]:
+    """Candidates of pooled models."""
+    return list(product(params, ("task",) if case.classification else ("task", "all")))
+
+
+def dummies(X: np.ndarray, tasks: np.ndarray, n_tasks: int) -> np.ndarray:
+    """X with a column of 0 and 1 for each task."""
+    return np.hstack([X, tasks[:, np.newaxis] == np.arange(n_tasks)])
+
+
+def codes(X: np.ndarray, tasks: np.ndarray, n_tasks: int) -> np.ndarray:
+    """The number of the task as first column."""
+    return np.column_stack([tasks, X])
+
+
+def ridge_each(case: Case, seed: int) -> Parts:
+    return tune(case, list(np.logspace(-3, 4, 15)), partial(each_task, partial(_ridge, case.classification)))
+
+
+def ridge_pooled(case: Case, seed: int) -> Parts:
+    predict = Pooled(case, partial(_ridge, case.classification), dummies)
+    return tune(case, with_units(case, list(np.logspace(-3, 4, 15))), predict)
+
+
+def _ridge(classification: bool, alpha: float) -> Any:
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    if classification:
+        return LogisticRegression(C=1 / alpha, max_iter=1000, class_weight="balanced")
+    return Ridge(alpha)
+
+
+def svm_each(case: Case, seed: int) -> Parts:
+    d = case.data.X.shape[1]
+    grid = list(product((1.0, 10.0, 0.1, 100.0), (0.3 / d, 1 / d, 0.1 / d, 0.03 / d)))
+    return tune(case, grid, partial(each_task, partial(_svm, case.classification)))
+
+
+def _svm(classification: bool, params: tuple[float, float]) -> Any:
+    from sklearn.svm import SVC, SVR
+
+    C, gamma = params
+    return SVC(C=C, gamma=gamma, class_weight="balanced") if classification else SVR(C=C, gamma=gamma)
+
+
+def gp_each(case: Case, seed: int) -> Parts:
+    """Tuned by the evidence instead of folds."""
+    rng = np.random.default_rng(seed)
+    rows = [_some(y, rng) for y in case.y]
+    X, y = ([part[r] for part, r in zip(parts, rows, strict=True)] for parts in (case.X, case.y))
+    return each_task(partial(_gp, case.classification), case.data.X.shape[1], X, y, case.X_test)
+
+
+def _some(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return np.sort(rng.permutation(len(y))[:MAX_GP_ROWS])
+
+
+def _gp(classification: bool, d: int) -> Any:
+    from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(np.full(d, np.sqrt(d)), (1e-2, 1e3))
+    if classification:
+        return GaussianProcessClassifier(kernel, optimizer=_lbfgs)
+    return GaussianProcessRegressor(kernel + WhiteKernel(0.1, (1e-5, 10)), optimizer=_lbfgs)
+
+
+def _lbfgs(objective: Callable, theta: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, float]:
+    """At most 60 iterations: later ones change little."""
+    from scipy.optimize import minimize
+
+    found = minimize(objective, theta, method="L-BFGS-B", jac=True, bounds=bounds, options={"maxiter": 60})
+    return found.x, found.fun
+
+
+def forest(pooled: bool, case: Case, seed: int) -> Parts:
+    """30 trees where candidates are compared, 300 in the end."""
+    grid = list(product((1, 5), (1 / 3, 1.0)))
+    few, many = (partial(_forest, case.classification, seed, trees) for trees in (30, 300))
+    if pooled:
+        return tune(case, with_units(case, grid), Pooled(case, few, dummies), Pooled(case, many, dummies))
+    return tune(case, grid, partial(each_task, few), partial(each_task, many))
+
+
+def _forest(classification: bool, seed: int, trees: int, params: tuple[int, float]) -> Any:
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    kind = RandomForestClassifier if classification else RandomForestRegressor
+    return kind(trees, min_samples_leaf=params[0], max_features=params[1], random_state=seed)
+
+
+def boosting_sklearn(pooled: bool, case: Case, seed: int) -> Parts:
+    grid = list(product((60, 200), (4, 15)))
+    make = partial(_boosting, case.classification, seed, pooled)
+    if pooled:
+        return tune(case, with_units(case, grid), Pooled(case, make, codes))
+    return tune(case, grid, partial(each_task, make))
+
+
+def _boosting(classification: bool, seed: int, pooled: bool, params: tuple[int, int]) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    kind = HistGradientBoostingClassifier if classification else HistGradientBoostingRegressor
+    return kind(
+        max_iter=params[0],
+        max_leaf_nodes=params[1],
+        min_samples_leaf=5,
+        early_stopping=False,
+        categorical_features=[0] if pooled else None,
+        random_state=seed,
+    )
+
+
+def elastic_net(case: Case, seed: int) -> Parts:
+    """On rows that all tasks share."""
+    grid = list(product(np.logspace(-3, 0.5, 8), (0.5, 1.0, 0.1)))
+    return tune(case, grid, _elastic_net)
+
+
+def _elastic_net(params: tuple[float, float], X: Parts, y: Parts, X_test: Parts) -> Parts:
+    from sklearn.linear_model import MultiTaskElasticNet
+
+    model = MultiTaskElasticNet(alpha=params[0], l1_ratio=params[1], max_iter=5000)
+    return list(model.fit(X[0], np.column_stack(y)).predict(X_test[0]).T)

@@ -250,9 +250,8 @@ def test_fitted_attributes_are_those_of_the_best():
 def test_progress_is_shown(capsys):
     X, y, tasks = long_data()
     MKMTRLRegressorCV(KERNELS, grid={"mu": [0.1]}, cv=3, verbose=1).fit(X, y, tasks=tasks)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[2] for line in lines] == ["1/3", "2/3", "3/3"]
-    assert "left" in lines[0]
+    lines = capsys.readouterr().err.splitlines()
+    assert [line[:22] for line in lines] == [f"[{done}/3] cross-validation" for done in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("estimator", [MKMTRLRegressor(KERNELS), AverageRegressor(KERNELS)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..model_selection import Fold, make_folds
 from ..model_selection.fold_fits import Outcome
 from ..model_selection.grid import Line, Step
 from ..model_selection.search import SharedGrams, run_search, shares_grams
+from ..progress import Progress
 from .candidates import SEARCH_TOL, Candidate, make_candidates
 from .errors import ErrorPool, PooledError, average_weights
 from .explain import column_shares
@@ -177,13 +179,16 @@ class _Search:
     def run(self) -> list[Trial]:
         began = time.perf_counter()
         groups = _groups(self.plan.candidates)
+        display = Progress(len(groups)) if self.options.verbose else None
         try:
-            for number, group in enumerate(groups):
-                if self.trials and self._is_late(began):
-                    self._stop(f"time_limit={self.plan.fit.time_limit:g} reached", len(groups) - number)
-                    break
-                self._try_group(group)
-                self._show(began, number + 1, len(groups))
+            with display or nullcontext():
+                for number, group in enumerate(groups):
+                    if self.trials and self._is_late(began):
+                        self._stop(f"time_limit={self.plan.fit.time_limit:g} reached", len(groups) - number)
+                        break
+                    self._try_group(group)
+                    if display is not None:
+                        display.finish(self._leader())
         except KeyboardInterrupt:
             if not self.trials:
                 raise
@@ -258,14 +263,9 @@ class _Search:
             for i, (candidate, C) in enumerate(index)
         ]
 
-    def _show(self, began: float, done: int, total: int) -> None:
-        if self.options.verbose:
-            best = min(self.trials, key=lambda trial: trial.error.error)
-            print(
-                f"[kernelkin] {done}/{total} groups of candidates  {time.perf_counter() - began:6.1f} s  "
-                f"best: {best.candidate.name}, C={best.C:.3g} (error {best.error.error:.4f})",
-                flush=True,
-            )
+    def _leader(self) -> str:
+        best = min(self.trials, key=lambda trial: trial.error.error)
+        return f"best so far: {best.candidate.name}, C={best.C:.3g} (error {best.error.error:.4f})"
 
 
 def _weights(trials: Sequence[Trial]) -> np.ndarray:

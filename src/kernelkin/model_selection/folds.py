@@ -36,7 +36,7 @@ def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: A
 
     `cv` is a number of folds, or training and test rows of X for each fold. A number makes folds inside every task. In
     classification every class of a task is spread over the folds, so that no training part loses a class; where a class
-    has a single row, that row stays in training. On wide data a row is held out for all tasks at once.
+    or a task has a single row, that row stays in training. On wide data a row is held out for all tasks at once.
     """
     if not isinstance(cv, int | np.integer):
         folds = _given_folds(data, cv)
@@ -67,9 +67,8 @@ def _spread(classes: np.ndarray, n_splits: int, rng: np.random.RandomState) -> n
     order = order[np.argsort(classes[order], kind="stable")]
     labels = np.empty(len(classes), dtype=np.intp)
     labels[order] = rng.permutation(n_splits)[np.arange(len(classes)) % n_splits]
-    names, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
-    if len(names) > 1:
-        labels[counts[codes] == 1] = _ALWAYS_KEPT
+    _, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
+    labels[counts[codes] == 1] = _ALWAYS_KEPT
     return labels
 
 

@@ -121,32 +121,38 @@ class Scorer:
         The score is the mean over tasks where it is defined; the standard error is the jackknife's over folds, which
         is the usual one of a mean of equal folds where the score is a mean over rows.
         """
-        parts = [
-            [held.predict(fold[t], self.metric.ranks) for held, fold in zip(task, outputs, strict=True)]
-            for t, task in enumerate(self._held)
-        ]
-        scores = self._score_rows(parts) if self.metric.rows is not None else self._score_pooled(parts)
+        scores = self._scores(outputs, self._together)
         defined = np.isfinite(scores)
         count = defined.sum(axis=1)
         means = np.where(defined, scores, 0.0).sum(axis=1) / np.where(count > 0, count, np.nan)
         k = self.n_folds
         return float(means[0]), jackknife_error(means[k + 1 :]), means[1 : k + 1]
 
-    def _score_rows(self, parts: Sequence[Sequence[Prediction]]) -> np.ndarray:
-        """Return scores (2 k + 1, T) of the folds that are scored together, where a score is a mean over rows."""
+    def score_tasks(self, outputs: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
+        """outputs as for `score` -> the score of each task (T,) over all folds; NaN where it is not defined."""
+        return self._scores(outputs, self._together[:1])[0]
+
+    def _scores(self, outputs: Sequence[Sequence[np.ndarray]], together: np.ndarray) -> np.ndarray:
+        """Return scores (s, T) of sets of folds that are scored together, s rows of `together` (s, k)."""
+        parts = [
+            [held.predict(fold[t], self.metric.ranks) for held, fold in zip(task, outputs, strict=True)]
+            for t, task in enumerate(self._held)
+        ]
+        return (self._score_rows if self.metric.rows is not None else self._score_pooled)(parts, together)
+
+    def _score_rows(self, parts: Sequence[Sequence[Prediction]], together: np.ndarray) -> np.ndarray:
+        """Return the scores where a score is a mean over rows."""
         rows = self.metric.rows
         assert rows is not None
         sums = np.array([[weight @ rows(y, predicted) for y, predicted, weight in task] for task in parts])
-        total = np.array([[weight.sum() for _, _, weight in task] for task in parts]) @ self._together.T
-        return (sums @ self._together.T / np.where(total > 0, total, np.nan)).T
+        total = np.array([[weight.sum() for _, _, weight in task] for task in parts]) @ together.T
+        return (sums @ together.T / np.where(total > 0, total, np.nan)).T
 
-    def _score_pooled(self, parts: Sequence[Sequence[Prediction]]) -> np.ndarray:
+    def _score_pooled(self, parts: Sequence[Sequence[Prediction]], together: np.ndarray) -> np.ndarray:
         """Return the same for any score."""
         with warnings.catch_warnings():
             warnings.simplefilter("error", UndefinedMetricWarning)
-            return np.array(
-                [[self._score_task(list(compress(task, folds))) for task in parts] for folds in self._together]
-            )
+            return np.array([[self._score_task(list(compress(task, folds))) for task in parts] for folds in together])
 
     def _score_task(self, parts: Sequence[Prediction]) -> float:
         y, values, weight = (np.concatenate(column) for column in zip(*parts, strict=True))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -17,6 +17,7 @@ from ..fitting import Fit, Fitted, RunOptions
 from ..grams import RawGrams
 from ..kernels import FittedKernel
 from ..memory import Need, check_memory, fit_need, search_need
+from ..progress import Progress
 from .cache import Cache
 from .fold_fits import FoldFits, Outcome, SeparateFoldFits, SharedFoldFits
 from .folds import Fold
@@ -112,15 +113,14 @@ class FoldCache:
                 self._built.pop(key, None)
 
 
-class Progress:
-    """A line for each finished piece, with the time that is left at this pace; pieces of a cache take none."""
+class Tally:
+    """Counts the problems that are solved and the lines that are finished, from any thread, and shows progress."""
 
     def __init__(self, lines: Sequence[Line], n_folds: int, verbose: int, callback: Report | None) -> None:
-        self.n_jobs, self.n_problems = len(lines) * n_folds, sum(len(line.steps) for line in lines) * n_folds
-        self.verbose, self.callback = verbose, callback
-        self.done = self.cached = self.solved = 0
-        self._began = time.perf_counter()
-        self._lock = Lock()
+        self.n_problems = sum(len(line.steps) for line in lines) * n_folds
+        self.solved = self.cached = 0
+        self._callback, self._lock = callback, Lock()
+        self.display = Progress(len(lines) * n_folds) if verbose else None
 
     def count(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Collect the outcomes of a line, and call back for each."""
@@ -129,23 +129,16 @@ class Progress:
             found.append(outcome)
             with self._lock:
                 self.solved += 1
-                if self.callback is not None:
-                    self.callback(self.solved, self.n_problems)
+                if self._callback is not None:
+                    self._callback(self.solved, self.n_problems)
         return found
 
-    def __call__(self, cached: bool) -> None:
+    def finish(self, cached: bool) -> None:
+        """A line on a fold is finished, or was in the cache."""
         with self._lock:
-            self.done += 1
             self.cached += cached
-            if self.verbose:
-                passed = time.perf_counter() - self._began
-                left = passed * (self.n_jobs - self.done) / max(self.done - self.cached, 1)
-                found = f"{self.cached} of them from the cache, " if self.cached else ""
-                print(
-                    f"[kernelkin] cross-validation {self.done:4d}/{self.n_jobs} lines on folds  {passed:7.1f} s, "
-                    f"{found}about {left:.1f} s left",
-                    flush=True,
-                )
+        if self.display is not None:
+            self.display.finish("cross-validation", cached=cached)
 
 
 def shares_grams(lines: Sequence[Line]) -> bool:
@@ -172,7 +165,7 @@ def run_search(
     cache: Any,
 ) -> tuple[dict[int, list[Outcome]], int]:
     """Return each candidate's outcome on each fold, and how many lines on folds were in the cache."""
-    store, progress = Cache(cache, data), Progress(lines, len(folds), verbose, callback)
+    store, tally = Cache(cache, data), Tally(lines, len(folds), verbose, callback)
 
     def build(line: Line, fold: int) -> FoldFits:
         if grams is None:
@@ -182,15 +175,15 @@ def run_search(
 
     def work(job: Job) -> list[Outcome]:
         stored = store.load(job.line, folds[job.fold])
-        outcomes = progress.count(prepared.get(job).outcomes(job.line) if stored is None else stored)
+        outcomes = tally.count(prepared.get(job).outcomes(job.line) if stored is None else stored)
         if stored is None:
             store.store(job.line, folds[job.fold], outcomes)
         prepared.done(job)
-        progress(cached=stored is not None)
+        tally.finish(cached=stored is not None)
         return outcomes
 
     found: dict[int, list[Outcome]] = {}
-    with Workers(n_jobs) as workers:
+    with Workers(n_jobs) as workers, tally.display or nullcontext():
         for group in _same_grams(lines):
             if grams is not None and not group[0].specification.kernels_use_targets:
                 grams.of(group[0].specification, group[0].params)
@@ -200,7 +193,7 @@ def run_search(
                 for step, outcome in zip(job.line.steps, outcomes, strict=True):
                     for candidate in step.candidates:
                         found.setdefault(candidate, []).append(outcome)
-    return found, progress.cached
+    return found, tally.cached
 
 
 def tabulate(candidates: Sequence[Params], found: dict[int, list[Outcome]], scorer: Scorer) -> dict[str, Any]:

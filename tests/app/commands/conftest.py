@@ -33,7 +33,7 @@ def folder(tmp_path_factory, sales):
     sales.to_csv(folder / "sales.csv", index=False)
     for name, target, other, more in (
         ("number", "sales", "busy", ["--couplings", "common"]),
-        ("class", "busy", "sales", []),
+        ("class", "busy", "sales", ["--quick"]),
     ):
         out = str(folder / f"{name}.skops")
         argv = ["fit", str(folder / "sales.csv"), "--task", "shop", "--target", target, "--drop", other, "-o", out]

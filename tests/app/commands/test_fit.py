@@ -14,7 +14,7 @@ FLAGS = ["--task", "shop", "--target"]
 
 
 def test_says_what_it_found_guessed_and_measured(run, folder, tmp_path):
-    out = run("fit", folder / "sales.csv", *FLAGS, "sales", "--drop", "busy", "-o", tmp_path / "m.skops")
+    out = run("fit", folder / "sales.csv", *FLAGS, "sales", "--drop", "busy", "--quick", "-o", tmp_path / "m.skops")
     for text in (
         "120 rows, 3 tasks ('shop') of 40 rows.",
         "Regression: 'sales' is a number with",
@@ -56,6 +56,7 @@ def test_keep_test_saves_the_model_that_was_tested(run, folder, tmp_path):
     out = run("fit", folder / "sales.csv", *FLAGS, "busy", "--keep-test", "-o", tmp_path / "m.skops", "--drop", "sales")
     assert "Classification: 'busy' is text with 2 distinct values." in out
     assert "the test rows were kept out" in out
+    assert "Kin against average kernel: " in out and "candidates were compared by their out-of-fold errors" in out
     assert load_model(tmp_path / "m.skops").schema.n_rows == 90
 
 

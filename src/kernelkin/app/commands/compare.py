@@ -7,18 +7,18 @@ import warnings
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...io.cache import ResultCache
 from ...io.fingerprint import fingerprint
-from ...io.storage import Folder
+from ...model_selection import Scorer, make_folds
 from ...progress import Progress
 from ...tables import TableSchema
 from ...tables.files import read_table
 from ..terminal import Terminal
-from .evaluation import HeldOut, folds, metric_of, score_name, values_for
+from .evaluation import as_tasks, held_values, read_metric, score_name, split_by_task
 from .kernel_spec import HELP as KERNELS
 from .search_folder import search_folder
 from .training import (
@@ -59,9 +59,8 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     recipes = {recipe.name: recipe for recipe in (Recipe.of(name, problem, arguments) for name in arguments.models)}
     check_parameters(list(recipes.values()), arguments)
     terminal.say(*problem.notes)
-    metric = metric_of(problem.scoring, classification=not problem.regression)
     with search_folder(arguments.cache) as folder:
-        found, seconds = _cross_validate(problem, recipes, arguments, terminal, metric, folder)
+        found = _cross_validate(problem, recipes, arguments, terminal, ResultCache(folder))
     score = score_name(problem.scoring)
     how = (
         "chosen by --cv inside each training part" if arguments.cv else "at their defaults or as given; --cv tunes them"
@@ -70,53 +69,60 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         f"{score}, {arguments.folds} folds inside every task: mean over tasks ± standard error over folds",
         f"(parameters {how}; * best; tasks: number of tasks in which no model is better)",
     )
-    terminal.table(["model", score, "", "tasks", "seconds"], _rows(found, seconds, metric))
+    terminal.table(["model", score, "", "tasks", "seconds"], _rows(found))
 
 
-def _rows(found: dict[str, HeldOut], seconds: dict[str, float], metric: Any) -> list[list[str]]:
-    """A row for each model, the best first."""
-    scores = {name: held_out.jackknife(metric) for name, held_out in found.items()}
-    best = max(value for value, _ in scores.values())
-    wins = _wins(found, metric)
+@dataclass(frozen=True)
+class Scores:
+    """The mean score of a model over tasks, its standard error over folds, the score of each task, and its time."""
+
+    mean: float
+    error: float
+    tasks: np.ndarray
+    seconds: float
+
+
+def _rows(found: dict[str, Scores]) -> list[list[str]]:
+    """A row for each model, the best first, with the number of tasks in which no model is better."""
+    best = max(scores.mean for scores in found.values())
+    best_of_task = np.nanmax(np.stack([scores.tasks for scores in found.values()]), axis=0)
     return [
-        [name, f"{'*' if value == best else ''}{value:.4f}", f"±{error:.4f}", str(wins[name]), f"{seconds[name]:.1f}"]
-        for name, (value, error) in sorted(scores.items(), key=lambda item: -item[1][0])
+        [
+            name,
+            f"{'*' if scores.mean == best else ''}{scores.mean:.4f}",
+            f"±{scores.error:.4f}",
+            str((scores.tasks >= best_of_task).sum()),
+            f"{scores.seconds:.1f}",
+        ]
+        for name, scores in sorted(found.items(), key=lambda item: -item[1].mean)
     ]
 
 
-def _wins(found: dict[str, HeldOut], metric: Any) -> dict[str, int]:
-    """The number of tasks in which no model is better."""
-    scores = {name: np.array(list(held_out.scores(metric).values())) for name, held_out in found.items()}
-    best = np.nanmax(np.stack(list(scores.values())), axis=0)
-    return {name: int((values >= best).sum()) for name, values in scores.items()}
-
-
 def _cross_validate(
-    problem: Problem,
-    recipes: dict[str, Recipe],
-    arguments: Namespace,
-    terminal: Terminal,
-    metric: Any,
-    folder: Path | None,
-) -> tuple[dict[str, HeldOut], dict[str, float]]:
-    whole = problem.schema()
-    tasks, y = whole.tasks(problem.frame), whole.targets(problem.frame)
-    fold_of = folds(tasks, y, arguments.folds, arguments.seed, classification=not problem.regression)
-    found = {name: HeldOut.empty(tasks, y, metric) for name in recipes}
+    problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, terminal: Terminal, cache: ResultCache
+) -> dict[str, Scores]:
+    classification, whole = not problem.regression, problem.schema()
+    data = as_tasks(whole.tasks(problem.frame), whole.targets(problem.frame), classification=classification)
+    metric = read_metric(problem.scoring, data, classification=classification)
+    folds = make_folds(data, arguments.folds, classification=classification, random_state=arguments.seed)
+    outputs: dict[str, list[list[np.ndarray]]] = {name: [] for name in recipes}
     seconds = dict.fromkeys(recipes, 0.0)
-    cache = None if folder is None else Folder(folder)
-    with terminal.progress(arguments.folds * len(recipes)) as progress:
-        for fold in range(arguments.folds):
-            train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
+    with terminal.progress(len(folds) * len(recipes)) as progress:
+        for number, fold in enumerate(folds):
+            train, test = fold.rows(data)
             schema = problem.schema(train)
             for name, recipe in recipes.items():
-                piece = Piece(recipe, schema, problem.frame.iloc[train], problem.frame.iloc[test], metric, progress)
+                piece = Piece(recipe, schema, problem.frame.iloc[train], problem.frame.iloc[test], progress)
                 stored = piece.load(cache)
-                progress.begin(f"fold {fold + 1}: {name}{'' if stored is None else ', from the cache'}")
+                progress.begin(f"fold {number + 1}: {name}{'' if stored is None else ', from the cache'}")
                 values, took = piece.perform(cache) if stored is None else stored
-                found[name].record(values, test, fold)
+                outputs[name].append(split_by_task(values, data, fold, classification=classification))
                 seconds[name] += took
-    return found, seconds
+    scorer = Scorer(data, folds, metric, classification=classification)
+    return {
+        name: Scores(*scorer.score(values)[:2], scorer.score_tasks(values), seconds[name])
+        for name, values in outputs.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -127,41 +133,39 @@ class Piece:
     schema: TableSchema
     train: DataFrame
     test: DataFrame
-    metric: Any
     progress: Progress
 
-    def perform(self, cache: Folder | None) -> tuple[np.ndarray, float]:
+    def perform(self, cache: ResultCache) -> tuple[np.ndarray, float]:
         began = time.perf_counter()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = self.recipe.fit(self.schema, self.train, self.progress)
         seconds = time.perf_counter() - began
-        values = values_for(model, self.schema.encode(self.test), self.schema.tasks(self.test), self.metric)
+        values = held_values(model, self.schema.encode(self.test), self.schema.tasks(self.test))
         texts = [str(warning.message) for warning in caught]
-        if cache is not None:
-            cache.write_arrays(self._name, values=values, seconds=seconds, warnings=np.array(texts, dtype=str))
+        cache.store(self._key, values=values, seconds=seconds, warnings=np.array(texts, dtype=str))
         _warn(texts)
         return values, seconds
 
-    def load(self, cache: Folder | None) -> tuple[np.ndarray, float] | None:
+    def load(self, cache: ResultCache) -> tuple[np.ndarray, float] | None:
         """What was stored of it; its warnings are shown again."""
-        stored = None if cache is None else cache.read_arrays(self._name)
+        stored = cache.load(self._key)
         if stored is None:
             return None
         _warn(stored["warnings"].tolist())
         return stored["values"], float(stored["seconds"])
 
     @cached_property
-    def _name(self) -> str:
-        """The name of its file, which changes with everything that the values depend on."""
+    def _key(self) -> str:
+        """Changes with everything that the values depend on."""
         tasks = self.schema.tasks(self.train)
         model = self.recipe.unfitted(self.schema, self.progress)
         # These change how the model is computed, not the result.
         ways = [name for name in model.get_params() if name.rpartition("__")[2] in ("n_jobs", "cache", "callback")]
         model.set_params(**dict.fromkeys(ways))
         rows = self.schema.encode(self.train), self.schema.targets(self.train), tasks
-        queries = self.schema.encode(self.test), self.schema.tasks(self.test), self.metric.ranks
-        return f"{fingerprint(model, rows, queries)}.npz"
+        queries = self.schema.encode(self.test), self.schema.tasks(self.test)
+        return fingerprint(model, rows, queries)
 
 
 def _warn(texts: list[str]) -> None:

@@ -1,128 +1,74 @@
-"""Scores of predictions for held-out rows, task by task."""
+"""Rows that are held out of a table, and the scores of models on them, task by task."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 
-from ...model_selection.scoring import Metric, read_scoring
+from ...data import TaskData, read_training
+from ...model_selection import Fold, Metric, read_scoring
+from ...models import MeanRegressor
 
 NAMES = {"r2": "R²", "roc_auc": "AUC"}
 
 
-def holdout(tasks: np.ndarray, y: np.ndarray, share: float, seed: int, *, classification: bool) -> np.ndarray:
-    """Which rows (n,) to hold out: this share of every task, of every class of it, but never all rows of one."""
+def as_tasks(tasks: np.ndarray, y: np.ndarray, *, classification: bool) -> TaskData:
+    """Return the rows of a table as data of tasks, without features: what folds and scores are made from."""
+    return read_training(MeanRegressor(), np.zeros((len(y), 1)), y, tasks, None, classification=classification)
+
+
+def hold_out(data: TaskData, share: float, seed: int, *, classification: bool) -> Fold:
+    """Hold out this share of every task, of every class of it, but never all rows of one."""
     rng = check_random_state(seed)
-    held = np.zeros(len(tasks), dtype=bool)
-    for task in np.unique(tasks):
-        own = np.flatnonzero(tasks == task)
-        parts = [own[y[own] == label] for label in np.unique(y[own])] if classification else [own]
-        for rows in parts:
-            count = min(int(share * len(rows) + 0.5), len(rows) - 1)
-            held[rng.permutation(rows)[:count]] = True
-    return held
+    held = []
+    for y in data.y:
+        parts = [np.flatnonzero(y == label) for label in np.unique(y)] if classification else [np.arange(len(y))]
+        counts = [min(int(share * len(rows) + 0.5), len(rows) - 1) for rows in parts]
+        drawn = [rng.permutation(rows)[:count] for rows, count in zip(parts, counts, strict=True)]
+        held.append(np.sort(np.concatenate(drawn)))
+    kept = [np.setdiff1d(np.arange(len(y)), rows) for y, rows in zip(data.y, held, strict=True)]
+    return Fold(tuple(kept), tuple(held))
 
 
-def folds(tasks: np.ndarray, y: np.ndarray, n_folds: int, seed: int, *, classification: bool) -> np.ndarray:
-    """The fold of each row (n,), spread evenly over every task and class; -1 for rows that always train."""
-    rng = check_random_state(seed)
-    out = np.full(len(tasks), -1)
-    for task in np.unique(tasks):
-        own = np.flatnonzero(tasks == task)
-        parts = [own[y[own] == label] for label in np.unique(y[own])] if classification else [own]
-        begin = 0
-        for rows in parts:
-            if len(rows) > 1:
-                out[rng.permutation(rows)] = (begin + np.arange(len(rows))) % n_folds
-                begin += len(rows)
-    return out
-
-
-@dataclass
-class HeldOut:
-    """What a model gives for held-out rows: predictions, or decision values if the score ranks.
-
-    Attributes
-    ----------
-    tasks, y : (n,) of all rows.
-    values : (n,) of the held-out rows.
-    fold : (n,) the fold in which a row was held out; -1 for rows that never were.
-    """
-
-    tasks: np.ndarray
-    y: np.ndarray
-    values: np.ndarray
-    fold: np.ndarray
-
-    @classmethod
-    def empty(cls, tasks: np.ndarray, y: np.ndarray, metric: Metric) -> HeldOut:
-        values = np.full(len(y), np.nan) if metric.ranks or y.dtype.kind == "f" else np.empty(len(y), dtype=y.dtype)
-        return cls(tasks, y, values, np.full(len(y), -1))
-
-    def record(self, values: np.ndarray, rows: np.ndarray, fold: int = 0) -> None:
-        """Store the values of some rows."""
-        self.values[rows] = values
-        self.fold[rows] = fold
-
-    def scores(self, metric: Metric, without: int | None = None) -> dict[Any, float]:
-        """The score of each task, NaN where it is not defined; `without` leaves out a fold."""
-        held = (self.fold >= 0) & (self.fold != (-1 if without is None else without))
-        tasks = np.unique(self.tasks)
-        return {task: self._score(metric, self.tasks == task, held) for task in tasks.tolist()}
-
-    def _score(self, metric: Metric, own: np.ndarray, held: np.ndarray) -> float:
-        y, values = self.y[own & held], self.values[own & held]
-        if not len(y) or (y.dtype.kind == "f" and len(y) < 2):
-            return float("nan")
-        if metric.ranks:
-            classes = np.unique(self.y[own])
-            if len(classes) != 2:
-                raise ValueError("this score is for two classes, and a task has more: use --scoring accuracy")
-            y = y == classes[1]
-            if y.all() or not y.any():
-                return float("nan")
-        return float(metric.function(y, values, np.ones(len(y))))
-
-    def jackknife(self, metric: Metric) -> tuple[float, float]:
-        """The mean over tasks, and its standard error by the jackknife over folds."""
-        every = [fold for fold in np.unique(self.fold).tolist() if fold >= 0]
-        without = np.array([mean(self.scores(metric, fold)) for fold in every])
-        k = len(every)
-        return mean(self.scores(metric)), float(np.sqrt((k - 1) / k * ((without - without.mean()) ** 2).sum()))
-
-
-def metric_of(scoring: str, *, classification: bool) -> Metric:
+def read_metric(scoring: str, data: TaskData, *, classification: bool) -> Metric:
+    """Return the metric of this name; one that ranks is refused where a task has more than two classes."""
     try:
-        return read_scoring(scoring, classification=classification)
+        metric = read_scoring(scoring, classification=classification)
     except ValueError as error:
         raise ValueError(f"--scoring {scoring}: {error}") from None
+    if metric.ranks and any(len(np.unique(y)) > 2 for y in data.y):
+        raise ValueError(
+            f"--scoring {scoring}: this score is for two classes, and a task has more: use --scoring accuracy"
+        )
+    return metric
+
+
+def held_values(model: Any, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+    """Return the values (q, M) of the fitted functions at rows X (q, d) of these tasks (q,)."""
+    return model.functions_.values(X, np.searchsorted(model.tasks_, tasks))
+
+
+def split_by_task(values: np.ndarray, data: TaskData, fold: Fold, *, classification: bool) -> list[np.ndarray]:
+    """Values (q, M) at the held-out rows of a fold -> those of each task, (q_t, m) with its number of outputs m."""
+    _, held = fold.rows(data)
+    found = []
+    for rows, y, kept, part in zip(data.rows, data.y, fold.kept, fold.held, strict=True):
+        n_classes = len(np.unique(y[kept])) if classification else 1
+        found.append(values[np.searchsorted(held, rows[part]), : n_classes if n_classes > 2 else 1])
+    return found
 
 
 def score_name(scoring: str) -> str:
     return NAMES.get(scoring, scoring)
 
 
-def mean(scores: dict[Any, float]) -> float:
-    """Over the tasks whose score is defined."""
-    values = np.array(list(scores.values()))
+def mean(scores: Sequence[float] | np.ndarray) -> float:
+    """Return the mean over the tasks whose score is defined."""
+    values = np.asarray(scores, dtype=np.float64)
     return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
-
-
-def values_for(model: Any, X: np.ndarray, tasks: np.ndarray, metric: Metric) -> np.ndarray:
-    """Predictions (n,) of rows X (n, d), or decision values if the score ranks."""
-    if not metric.ranks or not is_classifier(model):
-        return model.predict(X, tasks=tasks)
-    values = model.decision_function(X, tasks=tasks)
-    if values.ndim == 1:
-        return values
-    # The value of the second class of each row's task; of two classes one value is minus the other.
-    second = np.array([np.flatnonzero(np.isfinite(row))[-1] for row in values])
-    return values[np.arange(len(values)), second]
 
 
 def shorten(rows: Sequence[list[str]], most: int = 20) -> Iterator[list[str]]:

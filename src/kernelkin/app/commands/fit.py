@@ -10,13 +10,14 @@ import numpy as np
 
 from ...data import listing
 from ...io.storage import check_writable
+from ...model_selection import Scorer
 from ...progress import Progress
 from ...tables import TableSchema
 from ...tables.files import read_table
 from ...tables.text import STDIN
 from ..terminal import Terminal
 from .baseline_scores import BASELINES, show_scores
-from .evaluation import HeldOut, holdout, metric_of, score_name, values_for
+from .evaluation import as_tasks, held_values, hold_out, read_metric, score_name, split_by_task
 from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
 from .search_folder import search_folder
@@ -130,25 +131,26 @@ def _evaluate(
 ) -> tuple[dict[str, Any], TableSchema, Any]:
     """Fit every model to a part of the rows and score it on the others -> scores, schema, and the first model."""
     classification = not problem.regression
-    metric = metric_of(problem.scoring, classification=classification)
     whole = problem.schema()
-    tasks, y = whole.tasks(problem.frame), whole.targets(problem.frame)
-    held = holdout(tasks, y, arguments.test_size, arguments.seed, classification=classification)
-    if not held.any():
+    tasks = whole.tasks(problem.frame)
+    data = as_tasks(tasks, whole.targets(problem.frame), classification=classification)
+    metric = read_metric(problem.scoring, data, classification=classification)
+    fold = hold_out(data, arguments.test_size, arguments.seed, classification=classification)
+    train, test = fold.rows(data)
+    if not len(test):
         raise ValueError("the tasks have too few rows to hold any out: use --test-size 0")
-    train, test = np.flatnonzero(~held), np.flatnonzero(held)
+    scorer = Scorer(data, [fold], metric, classification=classification)
     schema = problem.schema(train)
     X_test = schema.encode(problem.frame.iloc[test])
     scores, models = {}, []
     for name, recipe in recipes.items():
         progress.begin(f"{name} on {len(train)} rows, tested on {len(test)}")
         models.append(recipe.fit(schema, problem.frame.iloc[train], progress))
-        found = HeldOut.empty(tasks, y, metric)
-        found.record(values_for(models[-1], X_test, tasks[test], metric), test)
-        scores[name] = list(found.scores(metric).values())
+        values = held_values(models[-1], X_test, tasks[test])
+        scores[name] = scorer.score_tasks([split_by_task(values, data, fold, classification=classification)]).tolist()
     evaluation = {
         "score": score_name(problem.scoring),
-        "tasks": np.unique(tasks).tolist(),
+        "tasks": data.labels.tolist(),
         "scores": scores,
         "test_rows": len(test),
         "train_rows": len(train),

@@ -53,7 +53,7 @@ def facts(saved: Any) -> list[tuple[str, str]]:
     if gap is not None:
         found.append(("certificate", f"objective {model.objective_:.6g}, within {gap:.1e} of the optimum"))
     if "evaluation" in about:
-        means = {n: mean(dict(enumerate(s))) for n, s in about["evaluation"]["scores"].items()}
+        means = {n: mean(s) for n, s in about["evaluation"]["scores"].items()}
         scores = ", ".join(f"{name} {value:.3f}" for name, value in means.items())
         found.append(("test", f"mean {about['evaluation']['score']} of the tasks: {scores}"))
     if "command" in about:

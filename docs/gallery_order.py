@@ -12,6 +12,7 @@ ORDER = (
     "stream",
     "certificate",
     "collapse",
+    "own_model",
 )
 
 

@@ -42,7 +42,7 @@ mix = paper.kernel_weights_ / paper.kernel_weights_.sum(axis=1, keepdims=True)
 print(mix.round(3))
 
 # %%
-# The paper alternates between machines, weights and relationship, for 50 rounds. It creeps towards the same optimum:
+# The paper alternates between machines, weights and relationship, for 50 rounds. It slowly approaches the same optimum:
 # how far apart the tasks still are depends on when one stops.
 
 ranks = []

@@ -4,7 +4,7 @@ Choosing parameters
 
 How strongly to hold the kernel weights, over how many directions to spread the relationship, whether to couple the
 tasks: cross-validation inside the tasks decides. ``MultiTaskCV`` evaluates the kernels once for all folds and
-candidates, and walks along the values of ``mu`` with each solution started from the last.
+candidates, and solves for the values of ``mu`` in order, each started from the last solution.
 """
 
 # %%

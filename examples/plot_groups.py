@@ -3,7 +3,7 @@ Finding groups of tasks
 =======================
 
 Twenty-four tasks of 25 rows come in three groups. Tasks of a group need the same kernels, and nobody says which tasks
-belong together. ``min_rank=3`` tells the model that the relationship spreads over three directions at least; it finds
+belong together. ``min_rank=3`` sets a lower bound of three on the effective rank of the relationship; it finds
 who goes where.
 """
 

@@ -4,10 +4,10 @@ Few days, many shops
 
 Twelve ice-cream shops want to know what they will sell. Each has a handful of days on record: too few to learn from
 alone. All shops sell more when it is warm. The shops at the sea also depend on how close the next holiday is, those in
-town on the price; one likes what another does not. Nobody tells the model any of this.
+town on the price; the effect differs from shop to shop. The model is given none of this.
 
-A part of the function that all shops have in common (``couplings="common"``) is learned from everybody's days, and what
-is peculiar to a shop from its own.
+A part of the function that all shops have in common (``couplings="common"``) is learned from the days of all shops, and
+what is particular to a shop from its own.
 """
 
 # %%

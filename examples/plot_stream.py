@@ -35,7 +35,7 @@ print(len(data.target), "rows in", len(pieces), "pieces")
 
 # %%
 # Feed one piece after the other, and look at the score on the tasks seen so far. The machines are fitted when a
-# prediction is asked for, on a reservoir of rows of each task.
+# prediction is requested, on a reservoir of rows of each task.
 
 model = TwoStageMKMTRLClassifier(data.kernels, update="hinge", min_rank=2, C=10, reservoir=150, random_state=0)
 rows, tasks, scores = [], [], []

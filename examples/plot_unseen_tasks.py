@@ -64,7 +64,7 @@ plt.show()
 print(f"never seen {np.mean(list(held.values())):.3f}, on its own {np.mean(list(own.values())):.3f}")
 
 # %%
-# Predicting a task that was never named: an error by default, the common part when asked for.
+# Predicting a task that was never named: an error by default, the common part on request.
 
 model = MKMTRLRegressor(kernels, C=1, mu=10, couplings="common").fit(X, y, tasks=tasks)
 try:

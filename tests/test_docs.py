@@ -47,4 +47,4 @@ def test_the_gallery_orders_and_counts_all_examples():
     examples = {path.stem.removeprefix("plot_") for path in ROOT.glob("examples/plot_*.py")}
     assert set(module.ORDER) == examples
     words = {8: "Eight", 9: "Nine", 10: "Ten", 11: "Eleven", 12: "Twelve", 13: "Thirteen"}
-    assert f"{words[len(examples)]} short stories" in (ROOT / "examples" / "README.rst").read_text()
+    assert f"{words[len(examples)]} examples" in (ROOT / "examples" / "README.rst").read_text()

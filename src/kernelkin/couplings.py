@@ -130,7 +130,7 @@ def _group_factor(name: Any, labels: np.ndarray, tasks: np.ndarray) -> np.ndarra
 
 
 def _matrix_factor(name: Any, M: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-    """A thin factor of a positive semi-definite matrix with ones (or, for tasks it does not touch, zeros) on top."""
+    """A thin factor of a positive semi-definite matrix with ones on its diagonal (zeros for tasks it leaves alone)."""
     T = len(tasks)
     if M.shape != (T, T):
         raise ValueError(f"coupling {name!r} has shape {M.shape}; {T} tasks need ({T}, {T}), or one label each")

@@ -30,7 +30,7 @@ exit codes: 0 success, {FAILED} failure, {USAGE} wrong usage, {INTERRUPTED} inte
 class Command:
     """A subcommand: its help, its arguments, and the function that runs it.
 
-    `writes_files` says that its result is a file, so that it goes on when nobody reads its output any more.
+    `writes_files` says that its result is a file, so that it continues when nobody reads its output any more.
     """
 
     name: str

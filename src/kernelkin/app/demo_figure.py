@@ -1,4 +1,4 @@
-"""The figure of the demo: scores of all models, and the seasons of two shops as two models see them."""
+"""The figure of the demo: scores of all models, and the sales of two shops over the year as predicted by two models."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ class Terminal:
     Parameters
     ----------
     keep_going : bool
-        Whether a command goes on when nobody reads its output any more (`kernelkin fit ... | head -1`), because what it
-        makes is a file. What went wrong is then in `lost`.
+        Whether a command continues when nobody reads its output any more (`kernelkin fit ... | head -1`), because what
+        it makes is a file. What went wrong is then in `lost`.
     """
 
     def __init__(self, *, keep_going: bool = False) -> None:

@@ -36,6 +36,7 @@ COARSE_GRID = tuple(np.logspace(-1, 3, 4).tolist())
 SHORT_GRID = tuple(np.logspace(-1, 2, 4).tolist())
 
 ALL, SMOOTH, GROUPS, RELEVANCE = "all columns", "all columns, smooth", "groups of columns", "relevance"
+LINEAR = "a linear kernel"
 
 
 # Degrees to which kernels are charged for their complexity.
@@ -96,10 +97,13 @@ def _dictionaries(data: TaskData, kernels: Any) -> dict[str, Any]:
             JoinedKernels((RelevanceKernels(), ListedKernels(tuple(default_kernels()))))
         )
     found[SMOOTH] = ListedKernels((*gaussian_kernels((1.0, 2.0, 4.0, 8.0)), *linear_kernels()))
+    found[LINEAR] = ListedKernels(tuple(linear_kernels()))
     return found
 
 
 def _uncoupled(name: str, source: Any, targets: Targets) -> list[Candidate]:
+    if name == LINEAR:
+        return [_candidate("linear kernel", name, GRID, _average, targets, source, 0.0)]
     found = [
         _candidate(f"MK-MTRL on {name}, parsimony {parsimony:g}", name, GRID, _mkmtrl, targets, source, parsimony)
         for parsimony in PARSIMONY.get(name, (0.5, 1.0))
@@ -114,9 +118,13 @@ def _uncoupled(name: str, source: Any, targets: Targets) -> list[Candidate]:
 def _coupled(data: TaskData, dictionaries: dict[str, Any], targets: Targets, n_rows: int) -> list[Candidate]:
     """Return candidates with parts that tasks share; where rows are many, only on kernels of low rank."""
     if n_rows > MAX_COUPLED_ROWS:
-        source = AutoKernels(whole=False)
-        plan = _mkmtrl(targets, source, 0.5, 1.0, SEARCH_TOL, "common", SHARING).plan(data)
-        return [_shared("each column", source, targets, "common")] if plan.gram_plan().low_rank is not None else []
+        sources = {"each column": AutoKernels(whole=False)}
+        sources |= {name: source for name, source in dictionaries.items() if name == LINEAR}
+        return [
+            _shared(name, source, targets, "common")
+            for name, source in sources.items()
+            if _mkmtrl(targets, source, 0.5, 1.0, SEARCH_TOL, "common").plan(data).gram_plan().low_rank is not None
+        ]
     return [
         _shared(name, source, targets, couplings)
         for name, source in dictionaries.items()

@@ -1,7 +1,7 @@
 """The Gram stacks of all machines of a problem, shared by tasks (wide data) or one for each task (long data).
 
 A machine is one kernel machine; a component is one column of the weights B. Without couplings there is one of each for
-every task. `combine`, `quadratic_forms` and `images` are the only doors to the memory behind.
+every task. Only `combine`, `quadratic_forms` and `images` access their memory.
 """
 
 from __future__ import annotations

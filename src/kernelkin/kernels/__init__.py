@@ -1,4 +1,4 @@
-"""Base kernels: what a user asks for, fitted on training rows, evaluated together, checked and scaled."""
+"""Base kernels: specified, fitted on training rows, evaluated together, checked and scaled."""
 
 from .base import FittedKernel, Kernel
 from .checks import (

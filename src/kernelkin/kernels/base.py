@@ -1,4 +1,4 @@
-"""Kernel, what a user asks for, and FittedKernel, what it became on the training rows."""
+"""Kernel, as specified by a user, and FittedKernel, the same fitted on training rows."""
 
 from __future__ import annotations
 

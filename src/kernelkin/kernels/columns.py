@@ -1,4 +1,4 @@
-"""The columns a kernel looks at: given by position or by name, resolved to positions when the kernel is fitted."""
+"""The columns of a kernel: given by position or by name, resolved to positions when the kernel is fitted."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ SEARCH_ATTRIBUTES: dict[str, tuple[str, str]] = {
     "best_estimator_": (
         "estimator",
         "The model with the best parameters, fitted on all rows. Its fitted attributes (`kernel_weights_` and so on) "
-        "can be asked for here too.",
+        "are available here too.",
     ),
     "n_splits_": ("int", "Number of folds."),
     "search_time_": ("float", "Seconds of the search."),

@@ -27,8 +27,8 @@ _SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}
 class MKMTRLClassifierCV(BaseSearch):
     """`MKMTRLClassifier` with parameters chosen by cross-validation inside the tasks.
 
-    Parameters that the grid does not name are those of the model. All attributes of a fitted `MKMTRLClassifier` can be
-    asked for here too.
+    Parameters that the grid does not name are those of the model. All attributes of a fitted `MKMTRLClassifier` are
+    available here too.
 
     Examples
     --------
@@ -114,8 +114,8 @@ class MKMTRLClassifierCV(BaseSearch):
 class MKMTRLRegressorCV(BaseSearch):
     """`MKMTRLRegressor` with parameters chosen by cross-validation inside the tasks.
 
-    Parameters that the grid does not name are those of the model. All attributes of a fitted `MKMTRLRegressor` can be
-    asked for here too.
+    Parameters that the grid does not name are those of the model. All attributes of a fitted `MKMTRLRegressor` are
+    available here too.
 
     Examples
     --------

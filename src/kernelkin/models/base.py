@@ -167,14 +167,14 @@ class MultiTaskEstimator(BaseEstimator):
 
     @property
     def task_relationship_(self) -> np.ndarray:
-        """Omega (T, T), of trace one; computed when it is asked for."""
+        """Omega (T, T), of trace one; computed on access."""
         relation = self._relation()
         check_square(len(self.tasks_), "task_relationship_", "use `relation_`, which has its factors")
         return relation.matrix() / relation.trace()
 
     @property
     def task_correlation_(self) -> np.ndarray:
-        """Omega (T, T) scaled to unit diagonal; computed when it is asked for."""
+        """Omega (T, T) scaled to unit diagonal; computed on access."""
         Omega = self.task_relationship_
         root = np.sqrt(np.maximum(np.diag(Omega), np.finfo(float).tiny))
         np.divide(Omega, root, out=Omega)

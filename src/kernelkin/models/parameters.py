@@ -177,7 +177,7 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "relation_": ("Relation", "The task relationship Omega in factors; nothing of size T x T."),
     "task_relationship_": (
         "array of shape (T, T)",
-        "Omega, computed when it is asked for; refused where it does not fit into memory.",
+        "Omega, computed on access; refused where it does not fit into memory.",
     ),
     "task_correlation_": ("array of shape (T, T)", "Omega scaled to unit diagonal."),
     "dual_coef_": ("list of arrays of shape (n_t, n_outputs)", "Signed dual variables of each task."),

@@ -1,4 +1,4 @@
-"""The relationship of components, kept in factors: nothing of size (J, J) is made unless it is asked for."""
+"""The relationship of components, kept in factors: nothing of size (J, J) is made unless requested."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ NUMBERED = 12
 
 
 def new_axes(ax: Axes | None, width: float, height: float, margins: tuple[float, float] = (1.0, 1.0)) -> Axes:
-    """The axes to draw on: those given, or new ones of about this size, in inches, with room around for labels."""
+    """The axes to draw on: those given, or new ones of about this size, in inches, with a margin for labels."""
     if ax is not None:
         return ax
     try:

@@ -22,7 +22,7 @@ class ConvergenceDisplay:
     primal, bound, relative_gap : arrays (n_iter,)
         The lowest objective, the highest bound and the relative gap so far.
     tol : float, optional
-        The relative gap that was asked for.
+        The relative gap to reach.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which tasks live off what tasks share, and which on their own."""
+"""How much of each task's function is its own, and how much is shared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._axes import LONGEST, extent, label_ticks, new_axes, room
 
 OWN = "own"
-# Neighbours differ in lightness, so they are told apart in grey too; the own part, which comes last, is the lightest.
+# Neighbours differ in lightness, so that they can be distinguished in grey too; the own part comes last, the lightest.
 SHADES = ("#08306b", "#E69F00", "#009E73", "#56B4E9", "#D55E00")
 OWN_SHADE = "0.85"
 

@@ -66,7 +66,7 @@ def add_model_arguments(parser: ArgumentParser) -> None:
 class Problem:
     """A table whose rows all have a task and a target, and how to learn from it.
 
-    `notes` tell the user how the table was read.
+    `notes` describe how the table was read.
     """
 
     frame: DataFrame

@@ -60,7 +60,10 @@ def run_jobs(jobs: Sequence[Job], n_workers: int, time_limit: float, output: Pat
     os.environ.update(dict.fromkeys(THREADS, "1"))
     output.parent.mkdir(parents=True, exist_ok=True)
     progress = Progress(sum(job.cost for job in todo), len(todo))
+    whole = not output.exists() or output.read_bytes()[-1:] in (b"", b"\n")
     with output.open("a", encoding="utf-8") as file:
+        # A line that was cut off must not take the next one with it.
+        file.write("" if whole else "\n")
         for job, record in _outcomes(todo, min(n_workers, len(todo)), time_limit):
             file.write(json.dumps(record, separators=(",", ":")) + "\n")
             file.flush()

@@ -31,7 +31,7 @@ folds of Kin. This page is written by `python -m benchmarks predict --report` fr
 ![Loss of each contender relative to Kin](images/comparison.png)
 
 *Loss relative to Kin. A dot is a data set; diamonds are geometric means with 95% intervals over sources. Right of the
-line Kin is better. In brackets: number of data sets.*
+line Kin is better; what is beyond the axis is drawn at its end. In brackets: number of data sets.*
 """
 
 METHOD = """\
@@ -55,8 +55,8 @@ METHOD = """\
   scale for each column and an index kernel of rank 2. It and himalaya regress on classes coded as numbers.
 - **Not all run everywhere.** MultiTaskElasticNet and himalaya need tasks that share their rows, pooled ridge tasks that
   have rows of their own. Gaussian processes a task are left out above 100 columns and see 200 rows of a task at most;
-  the multi-task one is left out above 2,000 labels. Jobs have a time limit; a contender that misses a split is left out on that set. Ranks are among those that
-  ran.
+  the multi-task one is left out above 2,000 labels. Jobs have a time limit; a contender that misses a split is left
+  out on that set. Ranks are among those that ran.
 - **Sets** named "training rows" hold out a quarter of the training rows of an experiment of the paper. Where tasks have
   4 to 200 rows, they have 4 at least, so that every fold leaves some. Stock has one split into training and test weeks:
   its splits differ in their folds alone.

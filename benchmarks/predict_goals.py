@@ -15,7 +15,7 @@ ONE_COLUMN = "made: one column of twenty"
 
 def goals(results: Results) -> list[str]:
     """A line for each goal that the results can judge."""
-    if KIN not in results.models:
+    if KIN not in results.models or len(results.models) < 2:
         return []
     checks: tuple[Callable[[Results], tuple[str, str, bool] | None], ...] = (
         _best_rank, _least_regret, _not_behind_average, _ahead_of_trees, _one_column, _sarcos_50, _sarcos_200, _school,

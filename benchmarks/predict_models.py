@@ -56,7 +56,7 @@ def contenders() -> dict[str, Contender]:
         Contender(KIN, kin, 60),
         *(Contender(name, partial(tuned, name), cost) for name, cost in
           (("AVG", 3), ("IMKL", 8), ("MTFL", 60), ("MTRL", 60), ("MK-MTFL", 12), ("MK-MTRL", 12))),
-        Contender("ridge, pooled", ridge_pooled, 1),
+        Contender("ridge, pooled", ridge_pooled, 1, fits=lambda case: not case.is_wide),
         Contender("ridge, a task", ridge_each, 1),
         Contender("SVM, a task", svm_each, 2),
         Contender("GP with ARD, a task", gp_each, 30, fits=_has_few_columns),

@@ -25,9 +25,9 @@ def draw(results: Results, path: Path) -> None:
     axes = figure.add_subplot()
     rng = np.random.default_rng(0)
     for place, (_, dots, mean) in enumerate(rows):
-        shift = place + rng.uniform(-0.2, 0.2, len(dots))
+        shift = place - rng.uniform(0.14, 0.36, len(dots))  # above the interval
         inside = np.clip(dots, LOW, HIGH)
-        axes.scatter(inside, shift, s=12, color="0.65", linewidths=0, zorder=2)
+        axes.scatter(inside, shift, s=12, color="0.6", linewidths=0, zorder=2)
         if np.isfinite(mean.high):
             axes.plot(np.clip([mean.low, mean.high], LOW, HIGH), [place, place], color="black", lw=1.5, zorder=3)
         axes.scatter([np.clip(mean.mean, LOW, HIGH)], [place], s=34, marker="D", color="black", zorder=4)

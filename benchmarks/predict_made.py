@@ -15,8 +15,7 @@ Function = Callable[[np.ndarray], np.ndarray]
 def shared(rng: np.random.Generator, rows: list[int]) -> Data:
     """One function of five columns for all tasks, but for an offset of each."""
     f = draw_function(rng, 5)
-    X, y, tasks = assemble(rng, rows, 5, [f] * len(rows))
-    return X, y + rng.normal(0, 0.3, len(rows))[tasks], tasks
+    return assemble(rng, rows, 5, [shifted(f, rng.normal(0, 0.3)) for _ in rows])
 
 
 def groups(rng: np.random.Generator, rows: list[int]) -> Data:
@@ -33,7 +32,8 @@ def nothing(rng: np.random.Generator, rows: list[int]) -> Data:
 def one_column(rng: np.random.Generator, rows: list[int]) -> Data:
     """One of twenty columns carries the signal, with an amplitude and a phase of each task."""
     column = int(rng.integers(20))
-    return assemble(rng, rows, 20, [wave(column, rng.uniform(1.0, 2.0), rng.uniform(-0.8, 0.8)) for _ in rows])
+    amplitudes, phases = rng.uniform(0.7, 1.5, len(rows)), rng.uniform(-0.8, 0.8, len(rows))
+    return assemble(rng, rows, 20, [wave(column, np.sqrt(2) * a, p) for a, p in zip(amplitudes, phases, strict=True)])
 
 
 def partly(rng: np.random.Generator, rows: list[int]) -> Data:
@@ -59,6 +59,10 @@ def draw_function(rng: np.random.Generator, d: int, width: float = 3.0) -> Funct
 
 def add(f: Function, share: float, g: Function) -> Function:
     return lambda X: f(X) + share * g(X)
+
+
+def shifted(f: Function, shift: float) -> Function:
+    return lambda X: f(X) + shift
 
 
 def wave(column: int, amplitude: float, phase: float) -> Function:

@@ -15,7 +15,7 @@ Function = Callable[[np.ndarray], np.ndarray]
 def shared(rng: np.random.Generator, rows: list[int]) -> Data:
     """One function of five columns for all tasks, but for an offset of each."""
     f = draw_function(rng, 5)
-    return assemble(rng, rows, 5, [lambda X, shift=rng.normal(0, 0.3): f(X) + shift for _ in rows])
+    return assemble(rng, rows, 5, [lambda X, shift=shift: f(X) + shift for shift in rng.normal(0, 0.3, len(rows))])
 
 
 def groups(rng: np.random.Generator, rows: list[int]) -> Data:

@@ -14,10 +14,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from .predict_engine import Job, read_results, run_jobs
 from .predict_models import Contender, contenders
+from .predict_report import overview, per_set, write_report
 from .predict_sets import DataSet, data_sets
+from .predict_summary import Results
 
 RESULTS = Path(__file__).parent / "results" / "predict.jsonl"
 
@@ -32,6 +35,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="data sets; all by default")
     parser.add_argument("--contenders", nargs="+", metavar="NAME", help="contenders; all by default")
     parser.add_argument("--time-limit", type=float, default=300.0, metavar="S", help="seconds of a job")
+    parser.add_argument("--retry", action="store_true", help="run jobs again that were missed, for time or by an error")
     parser.add_argument("--output", type=Path, default=RESULTS, metavar="FILE", help=f"by default {RESULTS.name}")
     parser.add_argument("--report", action="store_true", help="run nothing; write the page and its picture")
     parser.add_argument("--list", action="store_true", help="run nothing; list data sets and contenders")
@@ -42,10 +46,13 @@ def main(arguments: Sequence[str]) -> None:
         return
     if not options.report:
         splits = range(options.first_split, options.first_split + options.splits)
-        run_jobs(_jobs(sets, models, splits), options.jobs, options.time_limit, options.output)
-    from .predict_summary import show
-
-    show(read_results(options.output), sets, list(models))
+        jobs = _jobs(sets, models, splits, read_results(options.output))
+        run_jobs(jobs, options.jobs, options.time_limit, options.output, options.retry)
+    results = Results.of(read_results(options.output), sets, models)
+    if options.report:
+        write_report(results)
+    else:
+        print("\n".join([*overview(results), *per_set(results)]))
 
 
 def _chosen(parser: argparse.ArgumentParser, known: dict, names: Sequence[str] | None) -> dict:
@@ -66,17 +73,22 @@ def _list(sets: dict[str, DataSet], models: dict[str, Contender]) -> None:
         print(f"{each.name} ({kind}, {each.size} labels, {each.rows_per_task} rows a task)")
     print()
     for model in models.values():
-        print(model.name if model.is_installed else f"{model.name} ({model.needs} is not installed)")
+        reason = model.reason_not_to_run()
+        print(model.name if reason is None else f"{model.name} (left out: {reason})")
 
 
-def _jobs(sets: dict[str, DataSet], models: dict[str, Contender], splits: range) -> list[Job]:
-    missing = [model for model in models.values() if not model.is_installed]
-    for model in missing:
-        print(f"{model.name} is left out: {model.needs} is not installed", file=sys.stderr)
+def _jobs(
+    sets: dict[str, DataSet], models: dict[str, Contender], splits: range, records: list[dict[str, Any]]
+) -> list[Job]:
+    """Jobs of the contenders that can run here; where the file has times of other splits, costs are these."""
+    taken: dict[tuple[str, str], float] = {(r["set"], r["model"]): r["s"] for r in records if "s" in r}
+    for model in models.values():
+        if reason := model.reason_not_to_run():
+            print(f"{model.name} is left out: {reason}", file=sys.stderr)
     return [
-        Job(data_set.name, split, model.name, model.cost * data_set.size)
-        for data_set in sets.values()
+        Job(each.name, split, model.name, taken.get((each.name, model.name), model.cost * each.size / 1000))
+        for each in sets.values()
         for split in splits
         for model in models.values()
-        if model not in missing
+        if model.reason_not_to_run() is None
     ]

@@ -48,9 +48,10 @@ def read_results(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def run_jobs(jobs: Sequence[Job], n_workers: int, time_limit: float, output: Path) -> None:
-    """Run those jobs that the file has no record of, and append theirs."""
-    done = {(r["set"], r["split"], r["model"]) for r in read_results(output)}
+def run_jobs(jobs: Sequence[Job], n_workers: int, time_limit: float, output: Path, retry: bool = False) -> None:
+    """Run those jobs that the file has no record of, and append theirs; with `retry` also those that were missed."""
+    records = [r for r in read_results(output) if "missed" not in r or not retry]
+    done = {(r["set"], r["split"], r["model"]) for r in records}
     todo = sorted((job for job in jobs if job.key not in done), key=lambda job: -job.cost)
     print(f"{len(jobs)} jobs, {len(jobs) - len(todo)} of them done before", file=sys.stderr, flush=True)
     if not todo:
@@ -58,8 +59,11 @@ def run_jobs(jobs: Sequence[Job], n_workers: int, time_limit: float, output: Pat
     # Read when NumPy is imported, which the processes do anew.
     os.environ.update(dict.fromkeys(THREADS, "1"))
     output.parent.mkdir(parents=True, exist_ok=True)
-    progress = Progress(sum(job.cost for job in todo), len(todo), min(n_workers, len(todo)))
+    progress = Progress(sum(job.cost for job in todo), len(todo))
+    whole = not output.exists() or output.read_bytes()[-1:] in (b"", b"\n")
     with output.open("a", encoding="utf-8") as file:
+        # A line that was cut off must not take the next one with it.
+        file.write("" if whole else "\n")
         for job, record in _outcomes(todo, min(n_workers, len(todo)), time_limit):
             file.write(json.dumps(record, separators=(",", ":")) + "\n")
             file.flush()
@@ -79,7 +83,9 @@ def _outcomes(todo: list[Job], n_workers: int, time_limit: float) -> Iterator[tu
                 finished, record = worker.poll(time_limit)
                 if finished is not None and record is not None:
                     yield finished, record
-                if not worker.process.is_alive() and worker.job is None:
+                if waiting and worker.job is None and not worker.process.is_alive():
+                    if not worker.is_ready:
+                        raise RuntimeError("a process ended before its first job; its error is above")
                     workers[i] = worker = Worker()
                 if worker.is_ready and worker.job is None and waiting:
                     worker.give(waiting.pop(0))
@@ -97,8 +103,8 @@ class Worker:
         self.process = context.Process(target=_work, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
-        self.is_ready, self.job, self.began = False, None, 0.0
-        self.job: Job | None
+        self.is_ready, self.began = False, 0.0
+        self.job: Job | None = None
 
     def wait_until_ready(self) -> None:
         self.pipe.recv()
@@ -158,23 +164,21 @@ def _work(pipe: Connection) -> None:
 
 @dataclass
 class Progress:
-    """Prints each outcome, and how long the rest will take if costs go on to be worth what they were so far."""
+    """Prints each outcome, and how long the rest will take if a unit of cost takes as long as so far."""
 
     total: float
     n_jobs: int
-    n_workers: int
     began: float = field(default_factory=time.perf_counter)
     done: float = 0.0
     count: int = 0
-    seconds: float = 0.0
 
     def show(self, job: Job, record: dict[str, Any]) -> None:
         self.done, self.count = self.done + job.cost, self.count + 1
-        self.seconds += record.get("s", 0.0)
-        left = (self.total - self.done) * self.seconds / self.done / self.n_workers
+        elapsed = time.perf_counter() - self.began
+        left = (self.total - self.done) * elapsed / self.done
         outcome = record.get("missed") or f"loss {record['loss']:.4f}"
         print(
-            f"[{self.count}/{self.n_jobs}, {time.perf_counter() - self.began:.0f} s, about {left:.0f} s left] "
+            f"[{self.count}/{self.n_jobs}, {elapsed:.0f} s, about {left:.0f} s left] "
             f"{job.data_set} #{job.split}: {job.contender}: {outcome} ({record.get('s', 0.0):.1f} s)",
             file=sys.stderr,
             flush=True,

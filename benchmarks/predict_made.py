@@ -15,14 +15,14 @@ Function = Callable[[np.ndarray], np.ndarray]
 def shared(rng: np.random.Generator, rows: list[int]) -> Data:
     """One function of five columns for all tasks, but for an offset of each."""
     f = draw_function(rng, 5)
-    return assemble(rng, rows, 5, [lambda X, shift=shift: f(X) + shift for shift in rng.normal(0, 0.3, len(rows))])
+    X, y, tasks = assemble(rng, rows, 5, [f] * len(rows))
+    return X, y + rng.normal(0, 0.3, len(rows))[tasks], tasks
 
 
 def groups(rng: np.random.Generator, rows: list[int]) -> Data:
     """Three groups of tasks; each has its function, and each task adds a smaller one of its own."""
-    functions = [draw_function(rng, 5) for _ in range(3)]
-    own = [draw_function(rng, 5) for _ in rows]
-    return assemble(rng, rows, 5, [lambda X, f=functions[t % 3], g=g: f(X) + 0.3 * g(X) for t, g in enumerate(own)])
+    common = [draw_function(rng, 5) for _ in range(3)]
+    return assemble(rng, rows, 5, [add(common[t % 3], 0.3, draw_function(rng, 5)) for t in range(len(rows))])
 
 
 def nothing(rng: np.random.Generator, rows: list[int]) -> Data:
@@ -33,16 +33,13 @@ def nothing(rng: np.random.Generator, rows: list[int]) -> Data:
 def one_column(rng: np.random.Generator, rows: list[int]) -> Data:
     """One of twenty columns carries the signal, with an amplitude and a phase of each task."""
     column = int(rng.integers(20))
-    pairs = zip(rng.uniform(0.7, 1.5, len(rows)), rng.uniform(-0.8, 0.8, len(rows)), strict=True)
-    return assemble(
-        rng, rows, 20, [lambda X, a=a, p=p: a * np.sqrt(2) * np.sin(2 * X[:, column] + p) for a, p in pairs]
-    )
+    return assemble(rng, rows, 20, [wave(column, rng.uniform(1.0, 2.0), rng.uniform(-0.8, 0.8)) for _ in rows])
 
 
 def partly(rng: np.random.Generator, rows: list[int]) -> Data:
     """One function for all tasks, and a smaller one of each."""
-    f, own = draw_function(rng, 5), [draw_function(rng, 5) for _ in rows]
-    return assemble(rng, rows, 5, [lambda X, g=g: f(X) + 0.5 * g(X) for g in own])
+    f = draw_function(rng, 5)
+    return assemble(rng, rows, 5, [add(f, 0.5, draw_function(rng, 5)) for _ in rows])
 
 
 def spreads(rng: np.random.Generator, rows: list[int]) -> Data:
@@ -58,6 +55,14 @@ def draw_function(rng: np.random.Generator, d: int, width: float = 3.0) -> Funct
     frequencies, phases = rng.normal(0, 1 / width, (300, d)), rng.uniform(0, 2 * np.pi, 300)
     weights = rng.normal(0, np.sqrt(2 / 300), 300)
     return lambda X: np.cos(X @ frequencies.T + phases) @ weights
+
+
+def add(f: Function, share: float, g: Function) -> Function:
+    return lambda X: f(X) + share * g(X)
+
+
+def wave(column: int, amplitude: float, phase: float) -> Function:
+    return lambda X: amplitude * np.sin(2 * X[:, column] + phase)
 
 
 def assemble(rng: np.random.Generator, rows: list[int], d: int, functions: list[Function]) -> Data:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .predict_case import Case, Parts, tune
-from .predict_extra import boosting_lightgbm, himalaya_ridge, multi_task_gp
+from .predict_extra import MAX_GP_LABELS, LightGBM, himalaya_ridge, multi_task_gp
 from .predict_ours import kin, tuned
 
 KIN = "Kin"
@@ -30,6 +30,7 @@ class Contender:
     run : (case, seed) -> values of the test rows of each task: targets in standard units, or above 0 for class 1.
     cost : seconds of processor time for 1,000 labels, roughly; the longest jobs start first.
     needs : a module that must be installed.
+    instead_of : a module that must not be installed: this contender stands in for it.
     fits : whether it can be used on a case.
     """
 
@@ -37,18 +38,20 @@ class Contender:
     run: Callable[[Case, int], Parts]
     cost: float
     needs: str | None = None
+    instead_of: str | None = None
     fits: Callable[[Case], bool] = lambda case: True
 
-    @property
-    def is_installed(self) -> bool:
-        return self.needs is None or find_spec(self.needs) is not None
+    def reason_not_to_run(self) -> str | None:
+        """Return why this contender is left out on this machine, if it is."""
+        if self.needs is not None and find_spec(self.needs) is None:
+            return f"{self.needs} is not installed"
+        if self.instead_of is not None and find_spec(self.instead_of) is not None:
+            return f"{self.instead_of} is installed"
+        return None
 
 
 def contenders() -> dict[str, Contender]:
-    """All contenders by name."""
-    light = find_spec("lightgbm") is not None
-    boosting = "LightGBM" if light else "HistGradientBoosting"
-    boost = boosting_lightgbm if light else boosting_sklearn
+    """All contenders by name, those that cannot run here too."""
     found = [
         Contender(KIN, kin, 60),
         *(Contender(name, partial(tuned, name), cost) for name, cost in
@@ -59,11 +62,13 @@ def contenders() -> dict[str, Contender]:
         Contender("GP with ARD, a task", gp_each, 30, fits=_has_few_columns),
         Contender("random forest, a task", partial(forest, False), 40),
         Contender("random forest, pooled", partial(forest, True), 40),
-        Contender(f"{boosting}, a task", partial(boost, False), 40),
-        Contender(f"{boosting}, pooled", partial(boost, True), 30),
+        Contender("LightGBM, a task", partial(boosted, LightGBM, False), 20, needs="lightgbm"),
+        Contender("LightGBM, pooled", partial(boosted, LightGBM, True), 10, needs="lightgbm"),
+        Contender("HistGradientBoosting, a task", partial(boosted, _boosting, False), 40, instead_of="lightgbm"),
+        Contender("HistGradientBoosting, pooled", partial(boosted, _boosting, True), 30, instead_of="lightgbm"),
         Contender("MultiTaskElasticNet", elastic_net, 1, fits=lambda case: case.is_wide and not case.classification),
-        Contender("himalaya", himalaya_ridge, 2, "himalaya", lambda case: case.is_wide),
-        Contender("multi-task GP", multi_task_gp, 80, "gpytorch", _is_small),
+        Contender("himalaya", himalaya_ridge, 2, needs="himalaya", fits=lambda case: case.is_wide),
+        Contender("multi-task GP", multi_task_gp, 80, needs="gpytorch", fits=_is_small),
     ]  # fmt: skip
     return {each.name: each for each in found}
 
@@ -73,7 +78,7 @@ def _has_few_columns(case: Case) -> bool:
 
 
 def _is_small(case: Case) -> bool:
-    return sum(map(len, case.data.rows)) <= 2000
+    return sum(map(len, case.data.rows)) <= MAX_GP_LABELS
 
 
 def each_task(make: Callable[[Any], Any], candidate: Any, X: Parts, y: Parts, X_test: Parts) -> Parts:
@@ -199,23 +204,24 @@ def _lbfgs(objective: Callable, theta: np.ndarray, bounds: np.ndarray) -> tuple[
 
 def forest(pooled: bool, case: Case, seed: int) -> Parts:
     """30 trees where candidates are compared, 300 in the end."""
-    grid = list(product((1, 5), (1 / 3, 1.0)))
+    grid = list(product((1, 5), ("sqrt", 1 / 3) if case.classification else (1 / 3, 1.0)))
     few, many = (partial(_forest, case.classification, seed, trees) for trees in (30, 300))
     if pooled:
         return tune(case, with_units(case, grid), Pooled(case, few, dummies), Pooled(case, many, dummies))
     return tune(case, grid, partial(each_task, few), partial(each_task, many))
 
 
-def _forest(classification: bool, seed: int, trees: int, params: tuple[int, float]) -> Any:
+def _forest(classification: bool, seed: int, trees: int, params: tuple[int, Any]) -> Any:
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     kind = RandomForestClassifier if classification else RandomForestRegressor
     return kind(trees, min_samples_leaf=params[0], max_features=params[1], random_state=seed)
 
 
-def boosting_sklearn(pooled: bool, case: Case, seed: int) -> Parts:
+def boosted(kind: Callable[..., Any], pooled: bool, case: Case, seed: int) -> Parts:
+    """Gradient boosting: so many rounds, trees of so many leaves."""
     grid = list(product((60, 200), (4, 15)))
-    make = partial(_boosting, case.classification, seed, pooled)
+    make = partial(kind, case.classification, seed, pooled)
     if pooled:
         return tune(case, with_units(case, grid), Pooled(case, make, codes))
     return tune(case, grid, partial(each_task, make))

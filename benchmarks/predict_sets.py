@@ -92,14 +92,8 @@ def data_sets() -> dict[str, DataSet]:
         DataSet("mfeat, six views", "mfeat", True, 1000, 100,
                 partial(mfeat, ("fou", "fac", "kar", "pix", "zer", "mor"), 100)),
         *(
-            DataSet(
-                f"made: {name}",
-                name.rpartition(",")[0] or name,
-                False,
-                sum(rows),
-                int(np.mean(rows)),
-                partial(made, kind, rows),
-            )
+            DataSet(f"made: {name}", name.rpartition(",")[0] or name, False, sum(rows), int(np.mean(rows)),
+                    partial(made, kind, rows))
             for name, kind, rows in MADE
         ),
     ]  # fmt: skip

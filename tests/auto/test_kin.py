@@ -170,6 +170,13 @@ def test_the_logistic_link_is_the_maximum_likelihood_fit():
     assert offset == pytest.approx(reference.intercept_[0], rel=1e-3)
 
 
+def test_the_slope_of_the_link_is_never_negative():
+    values = np.array([1.0, -1.0, 2.0, -2.0])
+    slope, offset = logistic_link(values, np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4))
+    assert slope > 0
+    assert np.isfinite(offset)
+
+
 def test_weights_fall_by_half_a_standard_error_and_drop_what_is_negligible():
     errors = [PooledError(1.0, 0.2), PooledError(1.1, 9.0), PooledError(3.0, 9.0)]
     weights = average_weights(errors)

@@ -27,7 +27,7 @@ def draw_demo(result: DemoResult, ours: str, other: str) -> Figure:
     # A typical shop, and the one with the smallest gain, which may be a loss.
     shops = {"median": int(order[len(order) // 2]), "smallest": int(order[0])}
     for axes, (which, shop) in zip(seasons, shops.items(), strict=True):
-        _draw_season(axes, result, shop, ours, other, f"{which} gain in R², {gains[shop]:+.2f}")
+        _draw_season(axes, result, shop, ours, other, f"{which} gain in R²: {gains[shop]:+.2f}")
     seasons[0].set_ylabel("sales")
     figure.legend(*seasons[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure
@@ -59,7 +59,7 @@ def _draw_season(axes: Axes, result: DemoResult, shop: int, ours: str, other: st
     axes.plot(grid[:, 0], _values(result, ours, grid, tasks), color=BLUE, linewidth=2.5, label=ours)
     axes.plot(grid[:, 0], _values(result, other, grid, tasks), color=ORANGE, linestyle="--", label=other)
     axes.plot(data.data[own, 0], data.target[own], "o", color=GREY, markersize=5, label="training days of the shop")
-    axes.set(xlabel="day of the year", title=f"{name}: {note}")
+    axes.set(xlabel="day of the year", title=f"{name}\n{note}")
     axes.spines[["top", "right"]].set_visible(False)
 
 

@@ -17,6 +17,8 @@ from ..model_selection import Fold, jackknife_error
 # Members of the average with less weight than this are left out.
 NEGLIGIBLE = 0.02
 MAX_MEMBERS = 8
+# The least slope of a logistic link, for values of mean square one.
+LEAST_SLOPE = 0.05
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ class ErrorPool:
 def logistic_link(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     """Return slope and offset of the log odds that fit targets -1 and +1 best, by Newton's method.
 
-    A weak pull towards no skill keeps both finite where values separate the classes.
+    A weak pull towards no skill keeps both finite where values separate the classes. The slope is positive: where few
+    rows suggest otherwise, larger values still do not make the positive class less likely.
     """
     scale = float(np.sqrt(np.average(values**2, weights=weights))) or 1.0
     design = np.column_stack([values / scale, np.ones(len(values))])
@@ -89,8 +92,10 @@ def logistic_link(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) 
         hessian = (design * (weights * probability * (1 - probability))[:, np.newaxis]).T @ design + np.diag(ridge)
         step = np.linalg.solve(hessian, gradient)
         # A step that would overshoot is shortened: the loss is convex, and far from its minimum nearly linear.
-        theta = theta - step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
-        if np.abs(step).max() < 1e-8:
+        moved = theta - step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
+        moved[0] = max(moved[0], LEAST_SLOPE)
+        theta, change = moved, float(np.abs(moved - theta).max())
+        if change < 1e-8:
             break
     return float(theta[0] / scale), float(theta[1])
 

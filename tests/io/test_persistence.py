@@ -14,8 +14,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 import kernelkin
 from kernelkin import (
     FESRegressor,
-    KinClassifier,
-    KinRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
     MRCERegressor,
@@ -43,13 +41,17 @@ FRAME = pd.DataFrame(X, columns=["p", "q"])
 MULTIVARIATE = (MRCERegressor, FESRegressor)
 GRID = {"mu": [0.1, 1.0]}
 QUICK = {"n_rounds": 50, "random_state": 0}
+QUICK_SEARCH = {"kernels": "linear", "cv": 2, "random_state": 0}
+
+
+def quick(estimator):
+    name = estimator.__name__
+    return estimator(**(QUICK if "TwoStage" in name else QUICK_SEARCH if name.startswith("Kin") else {}))
+
+
 # Besides every estimator with its default parameters: all kinds of kernels, couplings, searches, random states.
 MODELS = {
-    **{
-        estimator.__name__: estimator(**(QUICK if "TwoStage" in estimator.__name__ else {}))
-        for model in kernelkin.all_models()
-        for estimator in model.estimators
-    },
+    **{estimator.__name__: quick(estimator) for model in kernelkin.all_models() for estimator in model.estimators},
     "couplings": MKMTRLRegressor(couplings={"region": ["n", "s"]}, prior=np.eye(2)),
     "kernels by name": MKMTRLRegressor(
         ["laplacian", rbf_kernel, *linear_kernels(per_feature=True)], normalize="center"
@@ -59,8 +61,6 @@ MODELS = {
     "ready search": MKMTRLRegressorCV(grid=GRID, cv=2, random_state=np.random.RandomState(0)),
     "search": MultiTaskCV(MKMTRLRegressor(), {**GRID, "kernels": ["linear", [rbf_kernel]]}, cv=2, random_state=0),
     "stream": TwoStageMKMTRLRegressor(n_rounds=50, random_state=np.random.RandomState(1), normalize="cosine"),
-    "automatic": KinRegressor(linear_kernels(), cv=2, random_state=0),
-    "automatic, classifier": KinClassifier(linear_kernels(), cv=2, random_state=0),
     "composed": MultiTaskKernelEstimator(loss=Regression("squared"), penalty=LpPenalty(2.0), solver=Joint()),
     "class weights": MKMTRLClassifier(class_weight={"no": 1.0, "yes": 2.0}),
 }
@@ -118,7 +118,7 @@ def path(tmp_path):
 def test_only_classes_and_functions_of_known_libraries_are_storable():
     parts, functions = storable().parts, storable().functions
     estimators = {estimator for model in kernelkin.all_models() for estimator in model.estimators}
-    assert estimators | {KinClassifier, KinRegressor, MultiTaskKernelEstimator} <= set(storable().estimators.values())
+    assert estimators | {MultiTaskKernelEstimator} <= set(storable().estimators.values())
     assert {module.partition(".")[0] for module, _ in parts} == {"kernelkin", "sklearn"}
     assert {module for module, _ in functions} == {"sklearn.metrics.pairwise"}
 

@@ -34,7 +34,7 @@ def _quick(model: Any) -> Any:
     return model.set_params(**{name: value for name, value in QUICK.items() if name in known})
 
 
-# Name -> a fresh estimator: every model of the registry, models of one's own, and the searches.
+# Name -> a fresh estimator: every model of the registry, models of one's own, and searches; Kin with one kernel.
 ESTIMATORS: dict[str, Callable[[], Any]] = {
     estimator.__name__: lambda estimator=estimator: _quick(estimator())
     for model in all_models()

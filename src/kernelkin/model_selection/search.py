@@ -138,7 +138,7 @@ class Tally:
         with self._lock:
             self.cached += cached
         if self.display is not None:
-            self.display.finish("cross-validation", cached=cached)
+            self.display.finish(f"cross-validation{', from the cache' if cached else ''}", cached=cached)
 
 
 def shares_grams(lines: Sequence[Line]) -> bool:

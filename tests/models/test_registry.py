@@ -12,7 +12,9 @@ import kernelkin
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MultiTaskKernelEstimator
 from kernelkin.registry import find_model
 
-CASES = {estimator.__name__: (model, estimator) for model in kernelkin.all_models() for estimator in model.estimators}
+# The search over models has tests of its own in tests/auto.
+MODELS = [model for model in kernelkin.all_models() if model.name != "Kin"]
+CASES = {estimator.__name__: (model, estimator) for model in MODELS for estimator in model.estimators}
 LONG = [name for name, (model, _) in CASES.items() if not model.needs_wide]
 KERNEL = [name for name in LONG if "kernels" in CASES[name][1]().get_params()]
 QUICK = {"n_rounds": 200, "max_iter": 1000, "random_state": 0}
@@ -68,7 +70,7 @@ def test_no_two_models_have_a_name_in_common_and_all_are_found():
     for model in kernelkin.all_models():
         assert find_model(model.name.upper()) is model
         assert all(find_model(alias) is model for alias in model.aliases)
-    with pytest.raises(ValueError, match="no model is named 'SVMTL'; there are MK-MTRL, Two-stage MK-MTRL, STL, AVG"):
+    with pytest.raises(ValueError, match="no model is named 'SVMTL'; there are Kin, MK-MTRL, Two-stage MK-MTRL, STL, AVG"):
         find_model("SVMTL")
 
 
@@ -87,7 +89,7 @@ def test_every_estimator_is_public_and_of_its_kind():
         assert all(getattr(kernelkin, estimator.__name__) is estimator for estimator in model.estimators)
         assert model.classifier is None or is_classifier(model.classifier())
         assert model.regressor is None or not is_classifier(model.regressor())
-    listed = {estimator.__name__ for model in kernelkin.all_models() for estimator in model.estimators}
+    listed = {estimator.__name__ for model in MODELS for estimator in model.estimators}
     assert set(kernelkin.models.__all__) - listed == {"MultiTaskKernelEstimator"}
 
 

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.utils.estimator_checks import check_estimator
 
 from kernelkin import KinClassifier, KinRegressor, load_model, save_model
 from kernelkin.auto.candidates import make_candidates
@@ -28,6 +29,16 @@ def data(seed=0, T=3, n=24, d=3):
 def fitted():
     X, y, tasks = data()
     return KinRegressor(random_state=0).fit(X, y, tasks=tasks)
+
+
+@pytest.mark.parametrize("estimator", [KinRegressor, KinClassifier])
+def test_scikit_learn_checks(estimator):
+    failed = [
+        f"{check['check_name']}: {check['exception']}"
+        for check in check_estimator(estimator("linear", cv=2, random_state=0), on_fail=None, on_skip=None)
+        if check["status"] == "failed"
+    ]
+    assert not failed
 
 
 def test_it_finds_the_column_and_the_units(fitted):

@@ -40,7 +40,7 @@ def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: A
     """
     if not isinstance(cv, int | np.integer):
         folds = _given_folds(data, cv)
-    elif data.form == "wide":
+    elif data.form == "wide" and data.n_tasks > 1:
         labels = _wide_labels(data, classification, check_random_state(random_state), int(cv))
         folds = _folds([labels[rows] for rows in data.rows], int(cv))
     else:

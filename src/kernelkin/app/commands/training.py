@@ -160,7 +160,7 @@ class Recipe:
     @classmethod
     def of(cls, name: str, problem: Problem, arguments: Namespace) -> Recipe:
         recipe = cls(find_model(name), problem.regression, arguments, problem.scoring)
-        recipe._estimator_class()
+        recipe.estimator_class()
         return recipe
 
     def other(self, name: str) -> Recipe:
@@ -204,7 +204,7 @@ class Recipe:
             callback=lambda done, of: progress.part(done, of, "candidate"),
         )
 
-    def _estimator_class(self) -> type:
+    def estimator_class(self) -> type:
         found = self.model.regressor if self.regression else self.model.classifier
         if found is None:
             kind = "regression" if self.regression else "classification"
@@ -214,7 +214,7 @@ class Recipe:
         return found
 
     def _estimator(self, schema: TableSchema) -> Any:
-        estimator = self._estimator_class()()
+        estimator = self.estimator_class()()
         wanted = {
             "kernels": read_kernels(self.arguments.kernels, schema.positions),
             "couplings": self.arguments.couplings,
@@ -251,7 +251,7 @@ def check_cache(arguments: Namespace) -> None:
 
 def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
     """Refuse parameters that no model has."""
-    known = {name for recipe in recipes for name in recipe._estimator_class()().get_params(deep=False)}
+    known = {name for recipe in recipes for name in recipe.estimator_class()().get_params(deep=False)}
     models = ", ".join(recipe.name for recipe in recipes)
     if arguments.couplings and "couplings" not in known:
         raise ValueError(f"--couplings: {models} has no part that tasks share")

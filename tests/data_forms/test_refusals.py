@@ -127,7 +127,7 @@ REGRESSION = {
     "dates": (DAYS, r"y holds dates or times, not numbers$"),
     "a date": (put(Y, 3, date(2020, 1, 1), object), r"y holds dates or times, not numbers$"),
     "masked": (np.ma.masked_array(Y, np.arange(N) < 3), r"y has masked values: fill them in, or leave them out$"),
-    "too large": (1e150 * Y, r"y has values of size \d\.\d+e\+150; above 1e\+75 a fit overflows: rescale y$"),
+    "too large": (1e150 * Y, r"y has values of size \d\.\d+e\+150; above 1e\+150 a fit overflows: rescale y$"),
     "two columns of one name": (
         pd.DataFrame({"p": Y, "q": Y}).set_axis(["p", "p"], axis=1),
         r"y has the column 'p' tw",

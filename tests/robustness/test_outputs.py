@@ -53,7 +53,7 @@ def fit_arguments(path):
 
 
 COMMANDS = {
-    "fit": lambda folder, out: ["fit", *fit_arguments(folder / "t.csv"), "-o", f"{out}/m.skops"],
+    "fit": lambda folder, out: ["fit", *fit_arguments(folder / "t.csv"), "--quick", "-o", f"{out}/m.skops"],
     "fit with a cache": lambda folder, out: [
         *["fit", *fit_arguments(folder / "t.csv"), "-o", str(folder / "new.skops")],
         *["--cv", "--cache", f"{out}/cache"],

@@ -81,7 +81,7 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
     frame.loc[frame.shop == "west", "busy"] = "no"
     frame.loc[0, "busy"] = None
     frame.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
-    out = run("fit", tmp_path / "t.tsv", *FLAGS, "busy", "-o", tmp_path / "m.skops")
+    out = run("fit", tmp_path / "t.tsv", *FLAGS, "busy", "--quick", "-o", tmp_path / "m.skops")
     assert "Left out 1 of 120 rows, without 'shop' or 'busy'." in out
     assert "Left out 1 task with only one class: 'west'." in out
 
@@ -89,7 +89,7 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
 def test_rare_classes_are_judged_by_rank(run, sales, tmp_path):
     frame = sales.drop(columns="busy").assign(rare=(sales.sales > sales.sales.quantile(0.9)).astype(int))
     frame.drop(columns="sales").to_csv(tmp_path / "t.csv", index=False)
-    out = run("fit", tmp_path / "t.csv", *FLAGS, "rare", "-o", tmp_path / "m.skops")
+    out = run("fit", tmp_path / "t.csv", *FLAGS, "rare", "--quick", "-o", tmp_path / "m.skops")
     assert "'rare' has 2 distinct values, whole numbers (--regression to predict a number)" in out
     assert "Score: AUC, because the rarer class has only 10% of the rows." in out
     assert "\nAUC on " in out

@@ -45,7 +45,7 @@ def draw(results: Results, path: Path) -> None:
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=80)
+    figure.savefig(path, dpi=120)
 
 
 def _rows(results: Results) -> list[tuple[str, np.ndarray, Estimate]]:

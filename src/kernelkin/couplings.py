@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .data import TaskData, as_array, listing, missing
+from .decompositions import eigh, eigvalsh
 from .kernels.embedding import input_similarity
 
 COMMON, INPUTS, AUTO = "common", "inputs", "auto"
@@ -145,7 +146,7 @@ def _matrix_factor(name: Any, M: np.ndarray, tasks: np.ndarray) -> np.ndarray:
         )
     if not diagonal.any():
         raise ValueError(f"coupling {name!r} is zero: it links no tasks")
-    values = np.linalg.eigvalsh((M + M.T) / 2)
+    values = eigvalsh((M + M.T) / 2)
     if values[0] < -1e-8 * T:
         raise ValueError(f"coupling {name!r} is not positive semi-definite: its smallest eigenvalue is {values[0]:.3g}")
     return _block_factor((M + M.T) / 2)
@@ -159,7 +160,7 @@ def _block_factor(M: np.ndarray) -> np.ndarray:
     count, labels = connected_components(np.abs(M) > 1e-12, directed=False)
     for block in range(count):
         tasks = np.flatnonzero(labels == block)
-        values, vectors = np.linalg.eigh(M[np.ix_(tasks, tasks)])
+        values, vectors = eigh(M[np.ix_(tasks, tasks)])
         kept = values > 1e-12 * max(values[-1], 1e-12)
         factor = np.zeros((len(M), int(kept.sum())))
         factor[tasks] = vectors[:, kept] * np.sqrt(values[kept])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..data import TaskData
-from ..fitting import Fit, PooledFit, Shape, Specification, Targets
+from ..fitting import Fit, PooledFit, Specification, Targets
 from ..kernels import (
     AutoKernels,
     JoinedKernels,
@@ -22,8 +22,10 @@ from ..kernels import (
     linear_kernels,
     read_kernels,
 )
+from ..models.average import even_weights
+from ..models.composed import mixed_norm
 from ..models.mkmtrl import relation_penalty
-from ..penalties import FixedWeights, MixedNorm, SpectralNorm
+from ..penalties import SpectralNorm
 
 # Gaps that candidates are solved to: they are compared by errors that are far less certain.
 SEARCH_TOL = 1e-2
@@ -186,20 +188,12 @@ def _mkmtrl(
 
 
 def _mkmtfl(targets: Targets, source: Any, parsimony: float, C: float, tol: float) -> Fit:
-    return Fit(targets=targets, penalty=_mixed_norm, kernels=source, C=C, parsimony=parsimony, tol=tol)
+    return Fit(targets=targets, penalty=mixed_norm, kernels=source, C=C, parsimony=parsimony, tol=tol)
 
 
 def _average(targets: Targets, source: Any, parsimony: float, C: float, tol: float) -> Fit:
-    return Fit(targets=targets, penalty=_even_weights, kernels=source, C=C, tol=tol)
+    return Fit(targets=targets, penalty=even_weights, kernels=source, C=C, tol=tol)
 
 
 def _mtfl(targets: Targets, source: Any, parsimony: float, C: float, tol: float) -> PooledFit:
     return PooledFit(targets=targets, norm=SpectralNorm(l1=0.0, l2=1.0), kernels=source, C=C, solver="joint", tol=tol)
-
-
-def _mixed_norm(shape: Shape) -> MixedNorm:
-    return MixedNorm()
-
-
-def _even_weights(shape: Shape) -> FixedWeights:
-    return FixedWeights(np.full((shape.n_kernels, shape.n_components), 1.0 / shape.n_kernels))

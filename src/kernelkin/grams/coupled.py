@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from ..couplings import Coupling, connected_tasks
+from ..decompositions import eigh
 from ..engines import Each, serially
 from .blocks import BlockLowRank
 from .collections import Grams
@@ -71,7 +72,7 @@ class PointStack:
         return at_points
 
     def factor(self, b: np.ndarray, each: Each) -> np.ndarray:
-        values, vectors = np.linalg.eigh(self.stack.combine(b[:, np.newaxis], each)[0])
+        values, vectors = eigh(self.stack.combine(b[:, np.newaxis], each)[0])
         return (vectors * np.sqrt(np.maximum(values, 0.0)))[self.place]
 
     def combine(self, b: np.ndarray, each: Each) -> np.ndarray:

@@ -16,6 +16,7 @@ from math import comb, factorial, prod, sqrt
 import numpy as np
 
 from ..data import TaskData
+from ..decompositions import eigh
 from ..kernels import SCALINGS, FittedKernel, Linear, Polynomial, Scaling
 
 # Factors pay off while their columns together are fewer than this share of the rows.
@@ -152,7 +153,7 @@ def _family(kernels: Sequence[FittedKernel], positions: list[int], X: np.ndarray
 
 def _root(S: np.ndarray) -> np.ndarray:
     """S (r, r) -> its root (r, R), without directions that are rounding."""
-    values, vectors = np.linalg.eigh(S)
+    values, vectors = eigh(S)
     kept = values > _ROUNDING * values[-1]
     return vectors[:, kept] * np.sqrt(values[kept])
 

@@ -98,14 +98,14 @@ class AverageRegressor(MultiTaskRegressor):
         return _specification(self, Regression(self.loss, self.epsilon, self.fit_intercept))
 
 
-def _even_weights(shape: Shape) -> FixedWeights:
+def even_weights(shape: Shape) -> FixedWeights:
     return FixedWeights(np.full((shape.n_kernels, shape.n_components), 1.0 / shape.n_kernels))
 
 
 def _specification(model: AverageClassifier | AverageRegressor, targets: Classification | Regression) -> Fit:
     return Fit(
         targets=targets,
-        penalty=_even_weights,
+        penalty=even_weights,
         kernels=model.kernels,
         C=model.C,
         normalize=model.normalize,

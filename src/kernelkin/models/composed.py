@@ -37,7 +37,7 @@ def _simplex_penalty(shape: Shape) -> SimplexPenalty:
     return SimplexPenalty(shape.n_components)
 
 
-def _mixed_norm(shape: Shape) -> MixedNorm:
+def mixed_norm(shape: Shape) -> MixedNorm:
     return MixedNorm()
 
 
@@ -47,7 +47,7 @@ NAMED_PENALTIES: dict[str, Callable[[Shape], Penalty | MixedNorm]] = {
     "lp": _lp_penalty,
     "shared": _shared_penalty,
     "simplex": _simplex_penalty,
-    "mixed": _mixed_norm,
+    "mixed": mixed_norm,
 }
 
 HOMOGENEOUS = ("relation", "lp", "shared")

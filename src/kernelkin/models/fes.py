@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..decompositions import svd
 from ..fitting import LinearFit
 from ..fitting.linear import Multivariate
 from ..penalties import effective_rank
@@ -118,7 +119,7 @@ def trace_norm_regression(
 
 def shrink_singular_values(B: np.ndarray, by: float) -> np.ndarray:
     """The proximal step of the trace norm."""
-    U, s, Vt = np.linalg.svd(B, full_matrices=False)
+    U, s, Vt = svd(B)
     return (U * np.maximum(s - by, 0.0)) @ Vt
 
 

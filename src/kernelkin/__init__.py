@@ -32,7 +32,7 @@ from .models import (
     TwoStageMKMTRLRegressor,
 )
 from .registry import all_models
-from .tables import TableSchema
+from .tables import TableEncoder, TableSchema
 
 __version__ = "0.1.0"
 
@@ -67,6 +67,7 @@ __all__ = [
     "STLClassifier",
     "STLRegressor",
     "SavedModel",
+    "TableEncoder",
     "TableSchema",
     "TwoStageMKMTRLClassifier",
     "TwoStageMKMTRLRegressor",

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kernelkin.tables.columns import MOST_CATEGORIES
 from kernelkin.tables.schema import TableSchema
 
 FRAME = pd.DataFrame(
@@ -26,13 +25,14 @@ def schema():
 
 
 def test_numbers_are_standardised_truths_are_numbers_and_text_is_one_hot(schema):
-    assert schema.features == ["size", "open", "town=Bath", "town=York"]
-    assert schema.positions == {"size": [0], "open": [1], "town": [2, 3]}
+    assert schema.features == ["size", "size: missing", "open", "town=Bath", "town=York", "town: missing"]
+    assert schema.positions == {"size": [0, 1], "open": [2], "town": [3, 4, 5]}
     X = schema.encode(FRAME)
     assert_allclose(X[:, 0], np.array([-2, 0, 0, 2]) / np.sqrt(8 / 3))
-    assert_allclose(X[:, 1].mean(), 0, atol=1e-15)
-    assert_allclose(X[:, 1].std(), 1)
-    assert_array_equal(X[:, 2:], [[0, 1], [1, 0], [0, 0], [0, 1]])
+    assert_array_equal(X[:, 1], [0, 0, 1, 0])
+    assert_allclose(X[:, 2].mean(), 0, atol=1e-15)
+    assert_allclose(X[:, 2].std(), 1)
+    assert_array_equal(X[:, 3:], [[0, 1, 0], [1, 0, 0], [0, 0, 1], [0, 1, 0]])
 
 
 def test_targets_are_standardised_and_restored(schema):
@@ -61,7 +61,7 @@ def test_missing_columns_are_all_named(schema):
 
 def test_unseen_texts_are_none_of_the_known_ones_and_are_reported(schema):
     other = FRAME.assign(town=["Oslo", "York", None, "Rome"])
-    assert_array_equal(schema.encode(other)[:, 2:], [[0, 0], [0, 1], [0, 0], [0, 0]])
+    assert_array_equal(schema.encode(other)[:, 3:], [[0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]])
     assert schema.unseen(other) == {"town": ["Oslo", "Rome"]}
     assert schema.unseen(FRAME) == {}
 
@@ -80,14 +80,16 @@ def test_a_missing_task_is_named_with_its_row(schema):
 
 
 def test_columns_that_cannot_help_are_left_out_with_the_reason():
-    n = 2 * MOST_CATEGORIES + 10
+    n = 110
     frame = pd.DataFrame({"t": ["a"] * n, "y": range(n), "x": range(n), "same": 7, "none": np.nan})
     frame["id"] = [f"row{i}" for i in range(n)]
+    frame["place"] = [f"place{i if i % 4 else 0}" for i in range(n)]
     schema = TableSchema.fit(frame, "t", "y", regression=True)
     assert [column.name for column in schema.columns] == ["x"]
     assert schema.left_out["same"] == "the same in every row"
     assert schema.left_out["none"] == "empty"
-    assert "110 distinct texts in 110 rows" in schema.left_out["id"]
+    assert schema.left_out["id"] == "a different text in every row: it identifies rows rather than describing them"
+    assert schema.left_out["place"] == "83 texts in 110 rows: it identifies rows rather than describing them"
     with pytest.raises(ValueError, match="no column is left"):
         TableSchema.fit(frame, "t", "y", ["x"], regression=True)
 

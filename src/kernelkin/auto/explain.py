@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data import TaskData
 from ..kernels import FittedKernel
 from ..kernels.functions import ScaledGaussian
 from ..kernels.groups import group_name
@@ -14,19 +15,17 @@ from ..kernels.groups import group_name
 ALL_COLUMNS = "all columns together"
 
 
-def column_shares(
-    members: Sequence[dict[str, Any]], weights: Sequence[float], feature_names: Sequence[str] | None, n_columns: int
-) -> dict[str, float]:
+def column_shares(members: Sequence[dict[str, Any]], weights: Sequence[float], data: TaskData) -> dict[str, float]:
     """Return the share of the kernel weights on each column or group of columns, the largest first.
 
-    Kernels on all columns count as one group; a kernel with learned length scales is shared out by how fast it varies
-    along each column.
+    Columns of an encoded table are those of the table. Kernels on all columns count as one group; a kernel with learned
+    length scales is shared out by how fast it varies along each column.
     """
     total: dict[str, float] = {}
     for attributes, weight in zip(members, weights, strict=True):
         kernels, mix = attributes["kernels_"], _mean_mix(attributes)
         for kernel, share in zip(kernels, mix, strict=True):
-            for name, part in _by_column(kernel, feature_names, n_columns).items():
+            for name, part in _by_column(kernel, data).items():
                 total[name] = total.get(name, 0.0) + weight * share * part
     return dict(sorted(total.items(), key=lambda item: -item[1]))
 
@@ -38,13 +37,19 @@ def _mean_mix(attributes: dict[str, Any]) -> np.ndarray:
     return mix / mix.sum() if mix.sum() > 0 else mix
 
 
-def _by_column(kernel: FittedKernel, feature_names: Sequence[str] | None, n_columns: int) -> dict[str, float]:
+def _by_column(kernel: FittedKernel, data: TaskData) -> dict[str, float]:
+    names, origins = data.feature_names, data.feature_origins
     if isinstance(kernel.function, ScaledGaussian):
         speed = np.square(kernel.function.scales)
-        return {group_name((j,), feature_names): float(part) for j, part in enumerate(speed / speed.sum())}
-    if len(kernel.columns) == n_columns and n_columns > 1:
+        found: dict[str, float] = {}
+        for j, part in enumerate((speed / speed.sum()).tolist()):
+            name = group_name((j,), names, origins)
+            found[name] = found.get(name, 0.0) + part
+        return found
+    name = group_name(kernel.columns, names, origins)
+    if len(kernel.columns) == data.X.shape[1] > 1 and (origins is None or len(set(origins)) > 1):
         return {ALL_COLUMNS: 1.0}
-    return {group_name(kernel.columns, feature_names): 1.0}
+    return {name: 1.0}
 
 
 def explain(model: Any) -> str:

@@ -6,12 +6,15 @@ from numbers import Integral, Real
 from os import PathLike
 from typing import Any
 
+from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
+from ..data import Queries, Table, TaskData, read_queries, read_training
 from ..fitting import Classification, Regression
-from ..models.base import MultiTaskClassifier, MultiTaskRegressor
+from ..models.base import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ..models.parameters import CLASSES, Parameter, describe
+from ..tables import TableEncoder
 from .explain import explain
 from .kin_fit import KinFit
 
@@ -35,6 +38,7 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "objective_": ("float", "Its objective."),
     "duality_gap_": ("float", "Upper bound on the distance of its objective from the optimum."),
     "functions_": ("object", "The fitted functions of all tasks."),
+    "encoder_": ("TableEncoder or None", "How columns of a table became numbers; None where X was an array."),
     "n_features_in_": ("int", "Number of columns of X in `fit`."),
     "feature_names_in_": ("array of str", "Names of the columns of X, where it had names."),
 }
@@ -43,6 +47,11 @@ _PARAMETERS: dict[str, Parameter] = {
         "None, or what the other models take",
         "None: Gaussians on all columns, on groups of columns, and with learned length scales are all tried. Otherwise "
         "these kernels alone.",
+    ),
+    "encoder": Parameter(
+        "TableEncoder, optional",
+        "How the columns of a DataFrame become numbers (arrays hold numbers already). None: a `TableEncoder` as it is.",
+        [TableEncoder, None],
     ),
     "cv": Parameter(
         "int, or iterable of (training rows, test rows)",
@@ -70,8 +79,32 @@ _PARAMETERS: dict[str, Parameter] = {
 }
 
 
+class TableEstimator(MultiTaskEstimator):
+    """An estimator that reads tables of mixed columns by a `TableEncoder`, fitted on the training rows."""
+
+    encoder: Any
+    encoder_: Any
+
+    def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskData:
+        self.encoder_ = None
+        classification = is_classifier(self)
+        return read_training(self, X, y, tasks, sample_weight, classification=classification, encode=self._fit_encoder)
+
+    def _read_queries(self, X: Any, tasks: Any) -> Queries:
+        check_is_fitted(self)
+        encode = None if self.encoder_ is None else self.encoder_.encode
+        return read_queries(self, X, tasks, vars(self)["unknown_tasks"] == "common", encode)
+
+    def _fit_encoder(self, table: Table) -> Table:
+        """Encode the training rows of a table, unless they are encoded."""
+        if table.origins is not None:
+            return table
+        self.encoder_ = (TableEncoder() if self.encoder is None else clone(self.encoder)).fit(table)
+        return self.encoder_.encode(table)
+
+
 @describe((), _ATTRIBUTES, **_PARAMETERS)
-class KinRegressor(MultiTaskRegressor):
+class KinRegressor(TableEstimator, MultiTaskRegressor):
     """Regression for many related tasks with few rows each; no parameter needs to be set.
 
     Columns and targets are standardised. Kernels on all columns, on each column and on groups of columns, and with
@@ -96,6 +129,7 @@ class KinRegressor(MultiTaskRegressor):
         self,
         kernels=None,
         *,
+        encoder=None,
         cv=5,
         unknown_tasks="error",
         time_limit=None,
@@ -107,6 +141,7 @@ class KinRegressor(MultiTaskRegressor):
         verbose=0,
     ):
         self.kernels = kernels
+        self.encoder = encoder
         self.cv = cv
         self.unknown_tasks = unknown_tasks
         self.time_limit = time_limit
@@ -132,7 +167,7 @@ class KinRegressor(MultiTaskRegressor):
 
 
 @describe((*CLASSES,), _ATTRIBUTES, **_PARAMETERS)
-class KinClassifier(MultiTaskClassifier):
+class KinClassifier(TableEstimator, MultiTaskClassifier):
     """Classification for many related tasks with few rows each; no parameter needs to be set.
 
     As `KinRegressor`, with support vector machines in place of kernel ridge regression, compared by the logistic loss
@@ -154,6 +189,7 @@ class KinClassifier(MultiTaskClassifier):
         self,
         kernels=None,
         *,
+        encoder=None,
         class_weight="balanced",
         cv=5,
         unknown_tasks="error",
@@ -166,6 +202,7 @@ class KinClassifier(MultiTaskClassifier):
         verbose=0,
     ):
         self.kernels = kernels
+        self.encoder = encoder
         self.class_weight = class_weight
         self.cv = cv
         self.unknown_tasks = unknown_tasks

@@ -152,8 +152,7 @@ class KinPlan:
             "column_shares_": column_shares(
                 [member.attributes for member in members],
                 weights[chosen].tolist(),
-                self.data.feature_names,
-                self.data.X.shape[1],
+                self.data,
             ),
             "n_candidates_": len(trials),
             "is_complete_": search.is_complete,

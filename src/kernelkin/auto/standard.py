@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +24,7 @@ class Standard:
         used = data.sample_weight > 0
         X, weight = np.asarray(data.X[used], dtype=np.float64), data.sample_weight[used]
         center = np.average(X, axis=0, weights=weight)
-        scale = np.sqrt(np.average((X - center) ** 2, axis=0, weights=weight))
+        scale = np.sqrt(_joined(np.average((X - center) ** 2, axis=0, weights=weight), data.feature_origins))
         scale = np.where(scale > 1e-12 * np.maximum(np.abs(center), 1e-300), scale, 1.0)
         T = data.n_tasks
         if classification:
@@ -44,6 +45,14 @@ class Standard:
             pairs = zip(data.y, self.location, self.spread, strict=True)
             y = tuple((part - location) / spread for part, location, spread in pairs)
         return replace(data, X=X, y=y)
+
+
+def _joined(variance: np.ndarray, origins: Sequence[tuple[str, str]] | None) -> np.ndarray:
+    """Variances (d,), those of features of the same origin replaced by their sum: a category counts as one column."""
+    if origins is None:
+        return variance
+    codes = np.unique([f"{column}\0{part}" for column, part in origins], return_inverse=True)[1]
+    return np.bincount(codes, variance)[codes]
 
 
 def _moments(y: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:

@@ -3,14 +3,17 @@
 from .arrays import as_array, check_lengths, holds_dates, listing, missing, plain
 from .forms import Form, Queries, TaskData, read_piece, read_queries, read_training
 from .labels import check_labels, encode_tasks
+from .tables import Table, as_table, no_numbers
 from .targets import LARGEST, check_targets, check_weights, task_fault
 
 __all__ = [
     "LARGEST",
     "Form",
     "Queries",
+    "Table",
     "TaskData",
     "as_array",
+    "as_table",
     "check_labels",
     "check_lengths",
     "check_targets",
@@ -19,6 +22,7 @@ __all__ = [
     "holds_dates",
     "listing",
     "missing",
+    "no_numbers",
     "plain",
     "read_piece",
     "read_queries",

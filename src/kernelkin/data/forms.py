@@ -6,7 +6,7 @@ module distinguishes the forms.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -34,6 +34,9 @@ class TaskData:
     sample_weight : (n,) the weight of each row of X; rows of weight zero belong to no task.
     labels : (T,) the user's names of the tasks.
     form : how the data came, which decides the shape predictions go out in.
+    feature_names : (d,) the names of the columns of X, where it had names.
+    feature_origins : (d,) where X is an encoded table, the column of the table and the part of it that each column of X
+        was made from; those of one origin belong together.
     """
 
     X: np.ndarray
@@ -43,6 +46,7 @@ class TaskData:
     labels: np.ndarray
     form: Form
     feature_names: tuple[str, ...] | None = None
+    feature_origins: tuple[tuple[str, str], ...] | None = None
 
     @property
     def n_tasks(self) -> int:
@@ -91,15 +95,35 @@ class Queries:
     labels: np.ndarray | None = None
 
 
-def read_training(estimator: Any, X: Any, y: Any, tasks: Any, sample_weight: Any, *, classification: bool) -> TaskData:
-    """Validate what `fit` was given. Sets `n_features_in_` and `feature_names_in_` on the estimator."""
-    data = read_piece(estimator, X, y, tasks, sample_weight, classification=classification)
+def read_training(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    tasks: Any,
+    sample_weight: Any,
+    *,
+    classification: bool,
+    encode: Callable[[Table], Table] | None = None,
+) -> TaskData:
+    """Validate what `fit` was given. Sets `n_features_in_` and `feature_names_in_` on the estimator.
+
+    `encode` turns the columns of a table, without the tasks, into numbers.
+    """
+    data = read_piece(estimator, X, y, tasks, sample_weight, classification=classification, encode=encode)
     _check_tasks(data, classification=classification)
     return data
 
 
 def read_piece(
-    estimator: Any, X: Any, y: Any, tasks: Any, sample_weight: Any = None, *, classification: bool, first: bool = True
+    estimator: Any,
+    X: Any,
+    y: Any,
+    tasks: Any,
+    sample_weight: Any = None,
+    *,
+    classification: bool,
+    first: bool = True,
+    encode: Callable[[Table], Table] | None = None,
 ) -> TaskData:
     """As `read_training`, for a piece of a stream: tasks may have too few rows, and later pieces must fit the first."""
     if y is None:
@@ -107,20 +131,30 @@ def read_piece(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
         )
     rows, tasks = _split_tasks(estimator, X, tasks, reset=first)
-    names = tuple(map(str, rows.names)) if isinstance(rows, Table) else None
+    if encode is not None and isinstance(rows, Table):
+        rows = encode(rows)
+    names, origins = (tuple(map(str, rows.names)), rows.origins) if isinstance(rows, Table) else (None, None)
     X = check_rows(estimator, rows, fitting=True)
     Y = check_targets(y, classification=classification, tasks_given=tasks is not None)
     check_lengths(X, y=Y, tasks=tasks)
     weights = check_weights(sample_weight, X)
     data = _wide(X, Y, weights, _task_names(y, Y.shape[1])) if Y.ndim == 2 else _long(X, Y, weights, tasks)
-    return replace(data, feature_names=names)
+    return replace(data, feature_names=names, feature_origins=origins)
 
 
-def read_queries(estimator: Any, X: Any, tasks: Any, allow_unknown: bool = False) -> Queries:
+def read_queries(
+    estimator: Any,
+    X: Any,
+    tasks: Any,
+    allow_unknown: bool = False,
+    encode: Callable[[Table], Table] | None = None,
+) -> Queries:
     """Validate what `predict` was given against what `fit` has seen; unknown tasks, where allowed, have code -1."""
     if estimator.__sklearn_tags__().input_tags.pairwise:
         check_precomputed_queries(estimator, X)
     rows, tasks = _split_tasks(estimator, X, tasks, reset=False)
+    if encode is not None and isinstance(rows, Table):
+        rows = encode(rows)
     X = check_rows(estimator, rows, fitting=False)
     known = estimator.tasks_
     if tasks is None:
@@ -143,13 +177,20 @@ def _split_tasks(estimator: Any, X: Any, tasks: Any, *, reset: bool) -> tuple[An
     Sets, or with reset=False compares, the number and the names of the columns that the estimator has seen.
     """
     rows = read_rows(X)
-    validate_data(estimator, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=reset)
+    validate_data(estimator, _countable(X, rows), skip_check_array=True, reset=reset)
     column = estimator.task_column
     if column is None:
         return rows, None if tasks is None else check_labels(tasks)
     if tasks is not None:
         raise ValueError(f"the task of each row is given twice: by tasks= and by task_column={column!r}")
     return split_task_column(rows, column)
+
+
+def _countable(X: Any, rows: Any) -> Any:
+    """What scikit-learn can count the columns of, and read their names from."""
+    if isinstance(X, Table):
+        return np.broadcast_to(0.0, (X.n_rows, len(X.names)))
+    return X if isinstance(rows, Table) else rows
 
 
 def _task_names(y: Any, n_tasks: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,21 +36,33 @@ class Table:
     names : (d,) the names of the columns, text in most cases; unique.
     columns : d arrays (n,), or (n, m) for nested values.
     types : (d,) the type of each column as its library calls it.
+    origins : (d,) of encoded tables, the column that each feature was made from and the part of it; None for others.
     """
 
     names: tuple[Any, ...]
     columns: tuple[np.ndarray, ...]
     types: tuple[str, ...]
+    origins: tuple[tuple[str, str], ...] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.columns[0]) if self.columns else 0
 
     def without(self, position: int) -> Table:
         """The table without one column."""
-        kept = [k for k in range(len(self.names)) if k != position]
-        names, types = tuple(self.names[k] for k in kept), tuple(self.types[k] for k in kept)
-        return Table(names, tuple(self.columns[k] for k in kept), types)
+        return self.select([k for k in range(len(self.names)) if k != position])
+
+    def select(self, positions: Sequence[int]) -> Table:
+        """Some of the columns."""
+        names, types = tuple(self.names[k] for k in positions), tuple(self.types[k] for k in positions)
+        origins = None if self.origins is None else tuple(self.origins[k] for k in positions)
+        return Table(names, tuple(self.columns[k] for k in positions), types, origins)
 
 
 def as_table(values: Any, name: str) -> Table | None:
     """A data frame as a `Table`; None where `values` is not a data frame. `name` is what errors call it."""
+    if isinstance(values, Table):
+        return values
     kind = type(values)
     if hasattr(kind, "columns") and not hasattr(kind, "__len__"):
         raise TypeError(f"{name} is a {kind.__name__}, whose rows are not in memory yet: collect them first")

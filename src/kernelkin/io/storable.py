@@ -16,8 +16,10 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from ..tables import TableEncoder
+
 # Modules of kernelkin, each with its submodules: their dataclasses may be part of a saved model.
-_MODULES = ("couplings", "data", "fitting.targets", "functions", "kernels", "penalties", "solvers")
+_MODULES = ("couplings", "data", "fitting.targets", "functions", "kernels", "penalties", "solvers", "tables.columns")
 # Classes that fitted models hold and that are no dataclasses: penalties, and the state of a stream.
 _PLAIN_CLASSES = (
     ("penalties.indicators", "FixedWeights"),
@@ -55,7 +57,8 @@ class Storable:
         """Every class whose instances may be part of a model: estimators, those they wrap, and what they hold."""
         from sklearn.linear_model import Lasso, LinearRegression
 
-        return {**_by_name([*_dataclasses(), *_plain_classes(), Lasso, LinearRegression]), **self.estimators}
+        wrapped = [TableEncoder, Lasso, LinearRegression]
+        return {**_by_name([*_dataclasses(), *_plain_classes(), *wrapped]), **self.estimators}
 
     @cached_property
     def functions(self) -> dict[Name, Any]:

@@ -10,14 +10,18 @@ import numpy as np
 CORRELATED = 0.8
 
 
-def column_groups(X: np.ndarray, max_groups: int) -> list[tuple[int, ...]]:
+Origins = Sequence[tuple[str, str]]
+
+
+def column_groups(X: np.ndarray, max_groups: int, origins: Origins | None = None) -> list[tuple[int, ...]]:
     """Return groups of columns of X (n, d), at most `max_groups`; constant columns belong to none.
 
-    Indicator columns of one category are one group; every other column is one of its own. Where these are too many,
-    columns are joined by correlation until they are few enough; otherwise blocks of correlated columns are added.
+    Columns of the same origin, or without origins indicator columns of one category, are one group; every other column
+    is one of its own. Where these are too many, columns are joined by correlation until they are few enough; otherwise
+    blocks of correlated columns are added.
     """
     varying = np.flatnonzero(np.ptp(X, axis=0) > 0) if len(X) else np.arange(0)
-    groups = _indicator_runs(X, varying)
+    groups = _indicator_runs(X, varying) if origins is None else _of_one_origin(varying, origins)
     taken = {column for group in groups for column in group}
     single = [int(column) for column in varying if column not in taken]
     if len(groups) + len(single) > max_groups:
@@ -25,6 +29,14 @@ def column_groups(X: np.ndarray, max_groups: int) -> list[tuple[int, ...]]:
     groups += [(column,) for column in single]
     blocks = [block for block in _joined(X, single, None) if 1 < len(block) < len(varying)]
     return groups + blocks[: max_groups - len(groups)]
+
+
+def _of_one_origin(varying: np.ndarray, origins: Origins) -> list[tuple[int, ...]]:
+    """Return the groups of several columns that have the same origin."""
+    members: dict[tuple[str, str], list[int]] = {}
+    for column in varying.tolist():
+        members.setdefault(origins[column], []).append(column)
+    return [tuple(columns) for columns in members.values() if len(columns) > 1]
 
 
 def _indicator_runs(X: np.ndarray, varying: np.ndarray) -> list[tuple[int, ...]]:
@@ -62,8 +74,14 @@ def _joined(X: np.ndarray, columns: Sequence[int], count: int | None) -> list[tu
     return [tuple(columns[i] for i in group) for group in members]
 
 
-def group_name(group: Sequence[int], feature_names: Sequence[str] | None) -> str:
-    """Return a name for a group of columns: the column's own, what their names begin with, or their number."""
+def group_name(group: Sequence[int], feature_names: Sequence[str] | None, origins: Origins | None = None) -> str:
+    """Return a name for a group of columns: the column's own, what their names begin with, or their number.
+
+    Columns of an encoded table are named by where they come from: "day", "date (season)".
+    """
+    if origins is not None:
+        names = list(dict.fromkeys(origin_name(*origins[column]) for column in group))
+        return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
     names = [str(column) if feature_names is None else feature_names[column] for column in group]
     if len(names) == 1:
         return names[0]
@@ -71,6 +89,10 @@ def group_name(group: Sequence[int], feature_names: Sequence[str] | None) -> str
     if len(prefix) > 1:
         return prefix
     return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
+
+
+def origin_name(column: str, part: str) -> str:
+    return f"{column} ({part})" if part else column
 
 
 def _common_prefix(names: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from ..data import TaskData
 from .base import FittedKernel, Kernel
 from .columns import Columns
+from .encoded import on_encoded_columns
 from .families import default_kernels, gaussian_kernels, linear_kernels, resolve_kernels
 from .functions import Gaussian, ScaledGaussian
 from .groups import column_groups, group_name
@@ -45,7 +46,8 @@ class ListedKernels:
     uses_targets: bool = False
 
     def fit(self, data: TaskData) -> list[FittedKernel]:
-        return fit_kernels(self.kernels, data.X, data.feature_names, data.sample_weight)
+        kernels = on_encoded_columns(self.kernels, data.feature_origins)
+        return fit_kernels(kernels, data.X, data.feature_names, data.sample_weight)
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,9 @@ class AutoKernels:
 
     def fit(self, data: TaskData) -> list[FittedKernel]:
         whole = default_kernels() if self.whole else linear_kernels()
-        kernels = [*whole, *(self._named() if self.groups is not None else self._found(data))]
-        return fit_kernels(resolve_kernels(kernels), data.X, data.feature_names, data.sample_weight)
+        kernels = resolve_kernels([*whole, *(self._named() if self.groups is not None else self._found(data))])
+        kernels = on_encoded_columns(kernels, data.feature_origins)
+        return fit_kernels(kernels, data.X, data.feature_names, data.sample_weight)
 
     def _named(self) -> list[Kernel]:
         assert self.groups is not None
@@ -83,11 +86,12 @@ class AutoKernels:
 
     def _found(self, data: TaskData) -> list[Kernel]:
         rows = np.flatnonzero(data.sample_weight > 0)
-        groups = column_groups(np.asarray(data.X[rows], dtype=np.float64), self.max_groups)
+        groups = column_groups(np.asarray(data.X[rows], dtype=np.float64), self.max_groups, data.feature_origins)
         if len(groups) == 1 and len(groups[0]) == data.X.shape[1]:
             return []  # the kernels on all columns are those
         label = Gaussian(1.0).label
-        return [Kernel(f"{label}[{group_name(group, data.feature_names)}]", Gaussian(1.0), group) for group in groups]
+        names = [group_name(group, data.feature_names, data.feature_origins) for group in groups]
+        return [Kernel(f"{label}[{name}]", Gaussian(1.0), group) for name, group in zip(names, groups, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from .classes import decision_values, predicted_classes
 from .scoring import score_each_task
 
 # Set while the data are read, before a fit.
-_INPUT_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
+_INPUT_ATTRIBUTES = ("n_features_in_", "feature_names_in_", "encoder_")
 
 
 class MultiTaskEstimator(BaseEstimator):

@@ -1,22 +1,20 @@
-"""One column of a table: its kind, whether it is of use, and the features it becomes."""
+"""One column of a table: its kind, and the features it becomes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+from ..data import Table, missing
+from .dates import PART_FEATURES, as_days, part_values
+from .numbers import LARGEST, Decimal, as_numbers
 
-Kind = Literal["number", "boolean", "text"]
-# A column of text with more distinct values than this, or with one in every second row, identifies rows.
-MOST_CATEGORIES = 50
-# Squares of larger numbers overflow.
-LARGEST = 1e150
+Kind = Literal["number", "boolean", "text", "date"]
 BOOLEANS = {"true": 1.0, "false": 0.0}
+RARE, MISSING = "(rare)", "missing"
 
 
 @dataclass(frozen=True)
@@ -25,10 +23,15 @@ class Column:
 
     Attributes
     ----------
-    kind : "number" (standardised), "boolean" (0 and 1, standardised) or "text" (one-hot).
+    kind : "number" (standardised), "boolean" (0 and 1, standardised), "text" (one-hot) or "date" (see `parts`).
     dtype : its type in the training table.
     mean, scale : of the training rows; a missing number is encoded as the mean.
-    categories : the texts of the training rows, one feature each. A missing text is none of them.
+    unit : of its numbers, from the name ("price (EUR)") or the cells ("30 EUR").
+    categories : texts of the training rows, one feature each.
+    n_rare : number of other texts of the training rows, which have one feature together.
+    n_missing : number of missing cells in the training rows; if there are any, they are a feature too.
+    date_format : of dates that are text.
+    parts : of dates: time, season, weekday, hour.
     """
 
     name: str
@@ -36,174 +39,109 @@ class Column:
     dtype: str
     mean: float = 0.0
     scale: float = 1.0
+    unit: str = ""
     categories: tuple[str, ...] = ()
+    n_rare: int = 0
+    n_missing: int = 0
+    date_format: str = ""
+    parts: tuple[str, ...] = ()
+
+    @property
+    def origins(self) -> list[tuple[str, str]]:
+        """The column and the part of it that each feature comes from: features of the same origin belong together."""
+        if self.kind != "date":
+            return [(self.name, "")] * len(self.features)
+        parts = [part for part in self.parts for _ in PART_FEATURES[part]]
+        return [(self.name, part) for part in (*parts, *(self.parts[:1] if self.n_missing else ()))]
 
     @property
     def features(self) -> list[str]:
         """The names of its features."""
-        return [f"{self.name}={c}" for c in self.categories] if self.kind == "text" else [self.name]
-
-    def unseen(self, values: Series) -> list[str]:
-        """Texts that were not in the training rows."""
-        return sorted(set(values.dropna().astype(str)) - set(self.categories)) if self.kind == "text" else []
-
-
-def fit_columns(frame: DataFrame) -> tuple[list[Column], dict[str, str]]:
-    """The columns of use, and the others with the reason why they are not.
-
-    Numbers are read in one block for all columns: tables of gene data have tens of thousands of them.
-    """
-    kinds = column_kinds(frame)
-    useless = _useless_numbers(frame[[name for name, kind in kinds.items() if kind == "number"]])
-    for name, kind in kinds.items():
-        reason = None if kind == "number" else why_useless(frame[name], kind)
-        if reason is not None:
-            useless[name] = reason
-    numbers = [name for name, kind in kinds.items() if kind != "text" and name not in useless]
-    means, scales = means_and_scales(read_numbers(frame[numbers], [kinds[name] for name in numbers]))
-    # What rounding leaves of a constant is no scale.
-    scales = np.where(scales > 1e-12 * np.abs(means), scales, 1.0)
-    moments = dict(zip(numbers, zip(means.tolist(), scales.tolist(), strict=True), strict=True))
-    dtypes = dict(zip(frame.columns, map(str, frame.dtypes), strict=True))
-    columns = [
-        Column(str(name), kind, dtypes[name], *moments[name])
-        if name in moments
-        else Column(str(name), kind, dtypes[name], categories=_categories(frame[name]))
-        for name, kind in kinds.items()
-        if name not in useless
-    ]
-    return columns, {str(name): useless[name] for name in frame.columns if name in useless}
-
-
-def encode_columns(columns: Sequence[Column], frame: DataFrame) -> np.ndarray:
-    """(n, features) of the rows of a table."""
-    ends = np.cumsum([len(column.features) for column in columns])
-    out = np.zeros((len(frame), int(ends[-1])))
-    numbers = [c for c in columns if c.kind != "text"]
-    if numbers:
-        values = read_numbers(frame[[c.name for c in numbers]], [c.kind for c in numbers])
-        values -= np.array([c.mean for c in numbers])
-        values /= np.array([c.scale for c in numbers])
-        out[:, [end - 1 for c, end in zip(columns, ends, strict=True) if c.kind != "text"]] = np.nan_to_num(values)
-    for column, end in zip(columns, ends.tolist(), strict=True):
-        if column.kind == "text":
-            texts = frame[column.name].astype(object).astype(str).to_numpy()
-            out[:, end - len(column.categories) : end] = texts[:, np.newaxis] == column.categories
-    return out
-
-
-def column_kinds(frame: DataFrame) -> dict[str, Kind]:
-    """What each column holds."""
-    from pandas.api.types import is_bool_dtype, is_numeric_dtype
-
-    found: dict[str, Kind] = {}
-    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
-        if is_bool_dtype(dtype):
-            found[name] = "boolean"
-        elif is_numeric_dtype(dtype):
-            found[name] = "number"
+        if self.kind == "text":
+            found = [f"{self.name}={c}" for c in (*self.categories, *([RARE] if self.n_rare else []))]
+        elif self.kind == "date":
+            found = [f"{self.name}: {feature}" for part in self.parts for feature in PART_FEATURES[part]]
         else:
-            known = frame[name].dropna()
-            found[name] = "boolean" if len(known) and all(isinstance(value, bool) for value in known) else "text"
-    return found
+            found = [self.name]
+        return [*found, f"{self.name}: {MISSING}"] if self.n_missing else found
+
+    def unseen(self, values: np.ndarray) -> list[str]:
+        """Texts that were not in the training rows; none where rare texts have a feature of their own."""
+        if self.kind != "text" or self.n_rare:
+            return []
+        return sorted(set(map(str, values[~missing(values)])) - set(self.categories))
 
 
-def why_useless(values: Series, kind: Kind) -> str | None:
-    """Why a column cannot help, if so."""
-    distinct = values.dropna().nunique()
-    if distinct == 0:
-        return "empty"
-    if distinct == 1 and not values.isna().any():
-        return "the same in every row"
-    if kind == "text" and distinct > min(MOST_CATEGORIES, max(len(values) // 2, 2)):
-        return f"{distinct} distinct texts in {len(values)} rows: it identifies rows rather than describing them"
-    return None
+def encode_columns(columns: Sequence[Column], table: Table, decimal: Decimal) -> np.ndarray:
+    """(n, features) of the rows of a table that has these columns.
 
-
-def _useless_numbers(frame: DataFrame) -> dict[str, str]:
-    """As `why_useless`, for columns of numbers."""
-    block = frame.to_numpy(dtype=np.float64, na_value=np.nan)
-    missing = np.isnan(block)
-    constant = ~missing.any(axis=0) & (block == block[:1]).all(axis=0)
-    reasons = np.where(missing.all(axis=0), "empty", np.where(constant, "the same in every row", ""))
-    return {name: reason for name, reason in zip(frame.columns, reasons.tolist(), strict=True) if reason}
-
-
-def _categories(values: Series) -> tuple[str, ...]:
-    return tuple(sorted(set(values.dropna().astype(str))))
-
-
-def read_numbers(frame: DataFrame, kinds: Sequence[Kind]) -> np.ndarray:
-    """(n, d) floats, NaN where missing; refuses what is not a number, infinity, and numbers close to it."""
-    from pandas.api.types import is_numeric_dtype
-
-    out = np.empty(frame.shape)
-    typed = np.array([is_numeric_dtype(dtype) for dtype in frame.dtypes], dtype=bool)
-    out[:, typed] = frame.loc[:, typed].to_numpy(dtype=np.float64, na_value=np.nan)
-    text = frame.loc[:, ~typed].to_numpy(dtype=object, copy=True)
-    missing = frame.loc[:, ~typed].isna().to_numpy(dtype=bool)
-    boolean = np.array([kind == "boolean" for kind in kinds], dtype=bool)[~typed]
-    text[:, boolean] = _booleans_as_numbers(text[:, boolean])
-    out[:, ~typed] = _parse(text, missing)
-    bad = np.abs(out) > LARGEST
-    bad[:, ~typed] |= np.isnan(out[:, ~typed]) & ~missing
-    if bad.any():
-        _refuse(frame, out, bad)
+    Numbers are standardised in one block: tables of gene data have tens of thousands of columns.
+    """
+    cells = dict(zip(table.names, table.columns, strict=True))
+    ends = np.cumsum([len(column.features) for column in columns]).tolist()
+    out = np.zeros((table.n_rows, ends[-1]))
+    starts = [end - len(column.features) for column, end in zip(columns, ends, strict=True)]
+    numbers = [(c, start) for c, start in zip(columns, starts, strict=True) if c.kind in ("number", "boolean")]
+    if numbers:
+        values = np.stack([read_numbers(c.name, cells[c.name], c.kind, decimal, c.unit) for c, _ in numbers], axis=1)
+        gone = np.isnan(values)
+        values -= np.array([c.mean for c, _ in numbers])
+        values /= np.array([c.scale for c, _ in numbers])
+        out[:, [start for _, start in numbers]] = np.where(gone, 0.0, values)
+        flags = [(k, start + 1) for k, (c, start) in enumerate(numbers) if c.n_missing]
+        out[:, [place for _, place in flags]] = gone[:, [k for k, _ in flags]]
+    for column, start, end in zip(columns, starts, ends, strict=True):
+        if column.kind == "text":
+            out[:, start:end] = _one_hot(column, cells[column.name])
+        elif column.kind == "date":
+            out[:, start:end] = _date_features(column, cells[column.name])
     return out
 
 
-def _parse(text: np.ndarray, missing: np.ndarray) -> np.ndarray:
-    """(n, d) texts -> floats, NaN where a text is missing or not a number."""
-    import pandas as pd
-
-    flat = text.ravel()
-    flat[missing.ravel()] = None
-    return np.asarray(pd.to_numeric(flat, errors="coerce"), dtype=np.float64).reshape(text.shape)
-
-
-def _booleans_as_numbers(values: np.ndarray) -> np.ndarray:
-    if not values.size:
-        return values
-    return np.frompyfunc(lambda value: BOOLEANS.get(str(value).lower(), value), 1, 1)(values)
+def _one_hot(column: Column, values: np.ndarray) -> np.ndarray:
+    """(n, k): a feature for each category, then one for rare texts, then one for missing ones."""
+    place = {text: k for k, text in enumerate(column.categories)}
+    n_features, absent = len(column.features), missing(values)
+    other = len(place) if column.n_rare else -1
+    codes = np.array([place.get(str(value), other) for value in values], dtype=np.intp)
+    codes[absent] = n_features - 1 if column.n_missing else -1
+    return (codes[:, np.newaxis] == np.arange(n_features)).astype(np.float64)
 
 
-def _refuse(frame: DataFrame, numbers: np.ndarray, bad: np.ndarray) -> None:
-    column = int(bad.any(axis=0).argmax())
-    row = int(bad[:, column].argmax())
-    reason = "too large a number" if np.isfinite(numbers[row, column]) else "not a number"
-    value = str(frame.iloc[row, column])
-    raise ValueError(f"column {frame.columns[column]!r} has {value!r:.80} in row {row + 1}, {reason}")
+def _date_features(column: Column, values: np.ndarray) -> np.ndarray:
+    days = as_days(values, column.date_format)
+    refuse_cells(column.name, values, np.isinf(days), "not a date" + _written_as(column.date_format))
+    parts = [part_values(part, days, column.mean, column.scale) for part in column.parts]
+    return np.hstack([*parts, *([np.isnan(days)[:, np.newaxis]] if column.n_missing else [])])
 
 
-def means_and_scales(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard deviations (d,) of numbers (n, d), of which some may be missing; zeros where all are."""
-    known = ~np.isnan(numbers)
-    count = np.maximum(known.sum(axis=0), 1)
-    filled = np.where(known, numbers, 0.0)
-    means = filled.sum(axis=0) / count
-    # Squares of tiny numbers underflow; dividing by a power of two is exact.
-    largest = np.abs(filled).max(axis=0, initial=0.0)
-    unit = np.ldexp(1.0, np.maximum(np.frexp(largest)[1], -1000))
-    deviations = np.where(known, filled / unit - means / unit, 0.0)
-    return means, np.sqrt((deviations**2).sum(axis=0) / count) * unit
+def _written_as(date_format: str) -> str:
+    return f" written as {date_format}" if date_format else ""
 
 
-def class_labels(values: Series) -> np.ndarray:
-    """Labels of classes: whole numbers if all are, else text."""
-    if values.dtype.kind == "f" and are_whole(values):
-        return values.to_numpy().astype(np.int64)
-    return values.astype(object).astype(str).to_numpy(dtype=str)
+def read_numbers(
+    name: str, values: np.ndarray, kind: Kind = "number", decimal: Decimal = ".", unit: str = ""
+) -> np.ndarray:
+    """(n,) floats, NaN where missing; refuses what is not a number, infinity, and numbers close to it."""
+    numbers = _as_booleans(values) if kind == "boolean" else as_numbers(values, decimal, unit)
+    with np.errstate(invalid="ignore"):
+        large = np.abs(numbers) > LARGEST
+    if large.any():
+        finite = np.isfinite(numbers)
+        refuse_cells(name, values, large & ~finite, "not a number")
+        refuse_cells(name, values, large, "too large a number")
+    return numbers
 
 
-def are_whole(values: Series) -> bool:
-    """Whether all values are whole numbers that floats represent exactly."""
-    from pandas.api.types import is_bool_dtype, is_numeric_dtype
-
-    if not is_numeric_dtype(values) or is_bool_dtype(values):
-        return False
-    return bool(whole(values.to_numpy(dtype=np.float64, na_value=np.nan)).all())
+def _as_booleans(values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind in "OUS":
+        cells = [BOOLEANS.get(str(value).strip().lower(), value) for value in values]
+        values = np.array(cells, dtype=object)
+    return as_numbers(values)
 
 
-def whole(numbers: np.ndarray) -> np.ndarray:
-    """Which numbers (n,) are whole and below 2**53, so that no two whole numbers become one float."""
-    return (numbers == np.round(numbers)) & (np.abs(numbers) < 2**53)
+def refuse_cells(name: str, values: np.ndarray, bad: np.ndarray, reason: str) -> None:
+    """Refuse a column of which some cells are bad, naming the first with its row."""
+    if bad.any():
+        row = int(bad.argmax())
+        raise ValueError(f"column {name!r} has {str(values[row])!r:.80} in row {row + 1}, {reason}")

@@ -1,4 +1,4 @@
-"""Cells of a text file that are names rather than measurements: tasks and classes keep the text they were given."""
+"""Columns that name tasks or hold targets. Cells that are names keep the text they were given."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from .columns import read_numbers
+from .kinds import mean_and_scale
+from .numbers import Decimal
 
 if TYPE_CHECKING:
     from pandas import Series
@@ -47,3 +51,49 @@ def read_targets(cells: Series) -> Series:
 def _is_integer(cell: str) -> bool:
     """Whether a cell is an integer that floats represent exactly."""
     return len(cell) <= 17 and CANONICAL.fullmatch(cell) is not None and abs(int(cell)) < 2**53
+
+
+def class_labels(values: Series) -> np.ndarray:
+    """Labels of classes: whole numbers if all are, else text; None where missing."""
+    if values.dtype.kind == "f" and are_whole(values):
+        return values.to_numpy().astype(np.int64)
+    texts = values.astype(object).map(str, na_action="ignore")
+    return texts.where(values.notna(), None).to_numpy() if values.isna().any() else texts.to_numpy(dtype=str)
+
+
+def are_whole(values: Series) -> bool:
+    """Whether all values are whole numbers that floats represent exactly."""
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+    if not is_numeric_dtype(values) or is_bool_dtype(values):
+        return False
+    return bool(_whole(values.to_numpy(dtype=np.float64, na_value=np.nan)).all())
+
+
+def _whole(numbers: np.ndarray) -> np.ndarray:
+    """Which numbers (n,) are whole and below 2**53, so that no two whole numbers become one float."""
+    return (numbers == np.round(numbers)) & (np.abs(numbers) < 2**53)
+
+
+def whole_labels(values: Series) -> np.ndarray:
+    """Task labels (n,) as integers. A text must be written as an integer is: "01" is not the task 1."""
+    numbers = read_numbers(str(values.name), values.to_numpy())
+    good = _whole(numbers) & np.array([not isinstance(v, str) or bool(CANONICAL.fullmatch(v)) for v in values])
+    if not good.all():
+        row = int(np.argmin(good))
+        raise ValueError(
+            f"column {values.name!r} has {str(values.iloc[row])!r:.80} in row {row + 1}; tasks are whole numbers"
+        )
+    return numbers.astype(np.int64)
+
+
+def read_target(values: Series, decimal: Decimal = ".") -> np.ndarray:
+    """A target (n,) as numbers, NaN where it is missing."""
+    return read_numbers(str(values.name), values.to_numpy(), "number", decimal)
+
+
+def target_moments(values: Series, decimal: Decimal = ".") -> tuple[float, float]:
+    """The mean and the standard deviation of a target."""
+    numbers = read_target(values, decimal)
+    known = numbers[~np.isnan(numbers)]
+    return mean_and_scale(known) if len(known) else (0.0, 1.0)

@@ -4,39 +4,47 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data import listing
-from .columns import Column, are_whole, class_labels, encode_columns, fit_columns, means_and_scales, read_numbers, whole
-from .labels import CANONICAL
+from ..data import Table, listing
+from .columns import Column
+from .dates import FORMATS, PARTS
+from .encoder import TableEncoder
+from .labels import are_whole, class_labels, read_target, target_moments, whole_labels
+from .numbers import Decimal
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
 class TableSchema:
-    """The columns of a table in the long form: features, the task of each row, the target.
+    """The columns of a table: features, the task of each row, the target; or several targets, each a task.
 
     Parameters
     ----------
     columns : tuple of Column
         Those that became features, in the order of the features.
-    task, target : str
-        The names of the other two.
+    task : str or None
+        The column with the task of each row; None where every target is a task.
+    target_names : tuple of str
+        The columns to predict.
     whole_tasks : bool
         Whether task labels are whole numbers rather than text.
     regression : bool
-        Whether the target is a real number; the model then learns (target - target_mean) / target_scale.
-    target_mean, target_scale : float
-        The units of the target.
+        Whether targets are real numbers; the model then learns (target - target_mean) / target_scale.
+    target_means, target_scales : tuple of float
+        The units of the targets.
     n_rows : int
         Number of training rows.
     left_out : dict
         Columns that are no features, and why.
+    decimal : {".", ","}
+        What separates the fraction of numbers that are text.
 
     Examples
     --------
@@ -51,18 +59,26 @@ class TableSchema:
     """
 
     columns: tuple[Column, ...]
-    task: str
-    target: str
+    task: str | None
+    target_names: tuple[str, ...]
     whole_tasks: bool
     regression: bool
-    target_mean: float
-    target_scale: float
+    target_means: tuple[float, ...]
+    target_scales: tuple[float, ...]
     n_rows: int
     left_out: dict[str, str] = field(default_factory=dict)
+    decimal: Decimal = "."
 
     @classmethod
     def fit(
-        cls, frame: DataFrame, task: str, target: str, drop: Sequence[str] = (), *, regression: bool
+        cls,
+        frame: DataFrame,
+        task: str | None,
+        target: str | Sequence[str],
+        drop: Sequence[str] = (),
+        *,
+        regression: bool,
+        decimal: Decimal = ".",
     ) -> TableSchema:
         """Learn the schema of a training table whose tasks and targets are all there.
 
@@ -70,40 +86,60 @@ class TableSchema:
         ----------
         frame : DataFrame
             The table.
-        task, target : str
-            The columns with the task of each row and with what to predict.
+        task : str or None
+            The column with the task of each row; None where every target is a task.
+        target : str or sequence of str
+            The column to predict, or several.
         drop : sequence of str
             Columns to leave out.
         regression : bool
-            Whether the target is a number rather than a class.
+            Whether targets are numbers rather than classes.
+        decimal : {".", ","}
+            What separates the fraction of numbers that are text.
         """
-        check_columns(frame, [task, target, *drop])
-        excluded = {task, target, *drop}
-        columns, useless = fit_columns(frame[[name for name in frame.columns if name not in excluded]])
-        if not columns:
-            raise ValueError("no column is left to predict from: all are the task, the target, constant or dropped")
-        mean, scale = _mean_and_scale(frame[target]) if regression else (0.0, 0.0)
+        targets = (target,) if isinstance(target, str) else tuple(target)
+        special = [*targets, *([] if task is None else [task])]
+        check_columns(frame, [*special, *drop])
+        encoder = TableEncoder(decimal=decimal, drop=list(drop)).fit(frame.drop(columns=special))
+        moments = [target_moments(frame[name], decimal) if regression else (0.0, 1.0) for name in targets]
         return cls(
-            columns=tuple(columns),
+            columns=encoder.columns_,
             task=task,
-            target=target,
-            whole_tasks=are_whole(frame[task]),
+            target_names=targets,
+            whole_tasks=task is not None and are_whole(frame[task]),
             regression=regression,
-            target_mean=mean,
-            target_scale=scale or 1.0,
+            target_means=tuple(mean for mean, _ in moments),
+            target_scales=tuple(scale for _, scale in moments),
             n_rows=len(frame),
-            left_out={**dict.fromkeys(drop, "dropped on request"), **useless},
+            left_out=encoder.left_out_,
+            decimal=decimal,
         )
+
+    @cached_property
+    def encoder(self) -> TableEncoder:
+        """The transformer that encodes the features."""
+        encoder = TableEncoder(decimal=self.decimal)
+        encoder.columns_, encoder.left_out_ = self.columns, self.left_out
+        return encoder
+
+    @property
+    def target(self) -> str:
+        """The names of the targets, as text."""
+        return ", ".join(self.target_names)
+
+    @property
+    def title(self) -> str:
+        """What is predicted, for headlines: "sales by shop"."""
+        return self.target if self.task is None else f"{self.target} by {self.task}"
 
     @property
     def features(self) -> list[str]:
-        return [feature for column in self.columns for feature in column.features]
+        return self.encoder.get_feature_names_out().tolist()
 
     @property
     def positions(self) -> dict[str, list[int]]:
         """Column -> the positions of its features."""
-        ends = np.cumsum([len(column.features) for column in self.columns]).tolist()
-        return {c.name: list(range(end - len(c.features), end)) for c, end in zip(self.columns, ends, strict=True)}
+        return self.encoder.groups_
 
     def encode(self, frame: DataFrame) -> np.ndarray:
         """Return the features (n, d) of a table.
@@ -113,55 +149,83 @@ class TableSchema:
         frame : DataFrame
             Its columns in any order; columns that training did not have are ignored.
         """
-        check_columns(frame, [column.name for column in self.columns])
-        return encode_columns(self.columns, frame)
+        return self.encoder.transform(self._features(frame))
 
-    def tasks(self, frame: DataFrame) -> np.ndarray:
-        """Return the task of each row.
+    def encode_table(self, frame: DataFrame) -> Table:
+        """Return the features as a table that knows which of them belong together, for models to be fitted to.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            As for `encode`.
+        """
+        return self.encoder.encode(self._features(frame))
+
+    def _features(self, frame: DataFrame) -> DataFrame:
+        names = [column.name for column in self.columns]
+        check_columns(frame, names)
+        return frame[names]
+
+    def tasks(self, frame: DataFrame) -> np.ndarray | None:
+        """Return the task of each row; None where every target is a task.
 
         Parameters
         ----------
         frame : DataFrame
             The table.
         """
+        if self.task is None:
+            return None
         check_columns(frame, [self.task])
         values = frame[self.task]
         if values.isna().any():
             raise ValueError(f"column {self.task!r} has no task in row {int(values.isna().to_numpy().argmax()) + 1}")
-        return _whole_tasks(values) if self.whole_tasks else values.astype(object).astype(str).to_numpy(dtype=str)
+        return whole_labels(values) if self.whole_tasks else values.astype(object).astype(str).to_numpy(dtype=str)
 
-    def targets(self, frame: DataFrame) -> np.ndarray:
+    def targets(self, frame: DataFrame) -> Any:
         """Return the target as the model sees it: standardised numbers, or class labels.
 
         Parameters
         ----------
         frame : DataFrame
             The table.
+
+        Returns
+        -------
+        y : array of shape (n,), or DataFrame of shape (n, T) where every target is a task
         """
-        values = frame[self.target]
+        check_columns(frame, self.target_names)
+        if self.task is not None:
+            return self._target(frame, 0)
+        wide = {name: self._target(frame, k) for k, name in enumerate(self.target_names)}
+        return type(frame)(wide, index=frame.index)
+
+    def _target(self, frame: DataFrame, k: int) -> np.ndarray:
+        values = frame[self.target_names[k]]
         if self.regression:
-            return (read_numbers(values.to_frame(), ["number"])[:, 0] - self.target_mean) / self.target_scale
+            return (read_target(values, self.decimal) - self.target_means[k]) / self.target_scales[k]
         return values.to_numpy() if values.dtype.kind in "biu" else class_labels(values)
 
     def restore(self, prediction: np.ndarray) -> np.ndarray:
         """Predictions of the model in the units of the table."""
-        return prediction * self.target_scale + self.target_mean if self.regression else prediction
+        if not self.regression:
+            return prediction
+        return prediction * np.array(self.target_scales) + np.array(self.target_means)
 
     def unseen(self, frame: DataFrame) -> dict[str, list[str]]:
         """Column -> texts that training did not have, which are encoded as none of the known ones."""
-        found = {c.name: c.unseen(frame[c.name]) for c in self.columns if c.kind == "text"}
-        return {name: texts for name, texts in found.items() if texts}
+        return self.encoder.unseen(self._features(frame))
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> TableSchema:
+    def from_json(cls, content: Mapping[str, Any]) -> TableSchema:
         """The schema from the fields that `to_json` gave; a ValueError for anything else."""
         try:
-            columns = tuple(Column(**{**c, "categories": tuple(c["categories"])}) for c in fields["columns"])
-            schema = cls(**{**fields, "columns": columns})
-        except (KeyError, TypeError) as error:
+            columns = tuple(Column(**_with_tuples(part)) for part in content["columns"])
+            schema = cls(**_with_tuples({**content, "columns": columns}))
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"these are not the fields of a schema: {error}") from None
         _check_fields(schema)
         for column in columns:
@@ -169,11 +233,15 @@ class TableSchema:
         return schema
 
 
+def _with_tuples(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
+
+
 def _check_fields(part: TableSchema | Column) -> None:
     """Refuse values of the wrong type, which would cause errors much later."""
-    for name, value in vars(part).items():
-        expected = _FIELDS[name]
-        if not expected(value):
+    for name in (item.name for item in fields(part)):
+        value = getattr(part, name)
+        if not _FIELDS[name](value):
             raise ValueError(f"{name} of a schema cannot be {value!r:.80}")
 
 
@@ -186,22 +254,44 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
+def _is_scale(value: Any) -> bool:
+    return _is_number(value) and value != 0
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**62
+
+
+def _all(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, tuple) and all(map(test, value))
+
+
 _FIELDS: dict[str, Callable[[Any], bool]] = {
     "name": _is_text,
-    "kind": lambda value: value in ("number", "boolean", "text"),
+    "kind": lambda value: value in ("number", "boolean", "text", "date"),
     "dtype": _is_text,
     "mean": _is_number,
-    "scale": lambda value: _is_number(value) and value != 0,
-    "categories": lambda value: all(map(_is_text, value)),
+    "scale": _is_scale,
+    "unit": _is_text,
+    "categories": _all(_is_text),
+    "n_rare": _is_count,
+    "n_missing": _is_count,
+    "date_format": lambda value: value in ("", *FORMATS),
+    "parts": _all(lambda part: part in PARTS),
     "columns": bool,
-    "task": _is_text,
-    "target": _is_text,
-    "whole_tasks": lambda value: isinstance(value, bool),
-    "regression": lambda value: isinstance(value, bool),
-    "target_mean": _is_number,
-    "target_scale": lambda value: _is_number(value) and value != 0,
-    "n_rows": lambda value: type(value) is int and value > 0,
+    "task": lambda value: value is None or _is_text(value),
+    "target_names": lambda value: bool(value) and _all(_is_text)(value),
+    "whole_tasks": _is_truth,
+    "regression": _is_truth,
+    "target_means": _all(_is_number),
+    "target_scales": _all(_is_scale),
+    "n_rows": lambda value: _is_count(value) and value > 0,
     "left_out": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
+    "decimal": lambda value: value in (".", ","),
 }
 
 
@@ -215,20 +305,3 @@ def check_columns(frame: DataFrame, names: Sequence[str]) -> None:
     twice = set(frame.columns[frame.columns.duplicated()]).intersection(names)
     if twice:
         raise ValueError(f"column {sorted(twice)[0]!r} occurs twice")
-
-
-def _mean_and_scale(values: Series) -> tuple[float, float]:
-    means, scales = means_and_scales(read_numbers(values.to_frame(), ["number"]))
-    return float(means[0]), float(scales[0])
-
-
-def _whole_tasks(values: Series) -> np.ndarray:
-    """Task labels (n,) as integers. A text must be written as an integer is: "01" is not the task 1."""
-    numbers = read_numbers(values.to_frame(), ["number"])[:, 0]
-    good = whole(numbers) & np.array([not isinstance(v, str) or bool(CANONICAL.fullmatch(v)) for v in values])
-    if not good.all():
-        row = int(np.argmin(good))
-        raise ValueError(
-            f"column {values.name!r} has {str(values.iloc[row])!r:.80} in row {row + 1}; tasks are whole numbers"
-        )
-    return numbers.astype(np.int64)

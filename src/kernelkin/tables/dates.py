@@ -1,0 +1,154 @@
+"""Dates from cells, and the features they become: time, season, day of the week, time of day."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+
+from ..data import missing
+from .numbers import is_missing_mark
+
+PARTS = ("time", "season", "weekday", "hour")
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+# The names of the features of each part.
+PART_FEATURES = {
+    "time": ("time",),
+    "season": ("season sin", "season cos"),
+    "weekday": WEEKDAYS,
+    "hour": ("hour sin", "hour cos"),
+}
+ISO = "ISO"
+_CLOCKS = ("", " %H:%M", " %H:%M:%S")
+# Where both may be meant, the month is first.
+_DAYS = (
+    "%d.%m.%Y",
+    "%m/%d/%Y",
+    "%d/%m/%Y",
+    "%Y/%m/%d",
+    "%d-%m-%Y",
+    "%d.%m.%y",
+    "%m/%d/%y",
+    "%d/%m/%y",
+    "%d %b %Y",
+    "%d %B %Y",
+    "%b %d, %Y",
+    "%B %d, %Y",
+    "%d-%b-%Y",
+    "%Y-%m",
+)
+FORMATS = (ISO, *(day + clock for day in _DAYS for clock in _CLOCKS))
+_LOOKS_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?")
+_MAYBE_DATE = re.compile(r"[\w .,:/+\-]{6,40}")
+# Seasons are not told apart from the passing of time by fewer days than this, days of the week by fewer than two weeks.
+LEAST_YEAR, LEAST_WEEKS = 300.0, 14.0
+YEAR = 365.2425
+_EPOCH = datetime(1970, 1, 1)
+
+
+def find_format(texts: Sequence[str]) -> str | None:
+    """The format that all texts have, the first in the order of `FORMATS`; None where there is none."""
+    if not texts or not all(_MAYBE_DATE.fullmatch(text) and re.search(r"\d", text) for text in texts[:20]):
+        return None
+    return next((name for name in FORMATS if all(_days(text, name) is not None for text in texts)), None)
+
+
+def as_days(values: np.ndarray, date_format: str = "") -> np.ndarray:
+    """Dates (n,) as days since 1970: NaN where they are missing, infinite where they are no dates.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+        Dates of NumPy, pandas or Python, or texts.
+    date_format : str
+        The format of texts, one of `FORMATS`; any of them where it is empty.
+    """
+    if values.dtype.kind == "M":
+        micros = values.astype("datetime64[us]").astype(np.int64).astype(np.float64)
+        return np.where(np.isnat(values), np.nan, micros / 86_400e6)
+    absent = missing(values)
+    return np.array([np.nan if gone else _as_day(v, date_format) for v, gone in zip(values, absent, strict=True)])
+
+
+def is_date(value: Any) -> bool:
+    return isinstance(value, date | np.datetime64) or hasattr(value, "to_timestamp")
+
+
+def _as_day(value: Any, date_format: str) -> float:
+    if isinstance(value, str):
+        if is_missing_mark(value):
+            return np.nan
+        formats = (date_format,) if date_format else FORMATS
+        return next((day for name in formats if (day := _days(value.strip(), name)) is not None), np.inf)
+    if hasattr(value, "to_timestamp"):  # a period of pandas
+        value = value.to_timestamp()
+    if isinstance(value, np.datetime64):
+        return float(as_days(np.array([value]))[0])
+    if not isinstance(value, date):
+        return np.inf
+    return _since_epoch(value if isinstance(value, datetime) else datetime(value.year, value.month, value.day))
+
+
+def _days(text: str, name: str) -> float | None:
+    try:
+        if name != ISO:
+            return _since_epoch(datetime.strptime(text, name))
+        return _since_epoch(datetime.fromisoformat(text)) if _LOOKS_ISO.fullmatch(text) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _since_epoch(moment: datetime) -> float:
+    # Seasons, weeks and days are those of the place.
+    return (moment.replace(tzinfo=None) - _EPOCH).total_seconds() / 86_400
+
+
+def useful_parts(days: np.ndarray) -> tuple[str, ...]:
+    """The parts of these dates (n,) that can be told apart: always the time, others where the dates span enough."""
+    known = np.unique(days[np.isfinite(days)])
+    span = float(np.ptp(known)) if len(known) else 0.0
+    clock = np.round(known % 1.0, 6)
+    useful = {
+        "time": True,
+        "season": span >= LEAST_YEAR,
+        "weekday": span >= LEAST_WEEKS <= len(known) and _varies(weekday(known)) and _varies(_day_of_month(known)),
+        "hour": _varies(clock),
+    }
+    return tuple(part for part in PARTS if useful[part])
+
+
+def _varies(values: np.ndarray) -> bool:
+    return len(np.unique(values)) > 1
+
+
+def _day_of_month(days: np.ndarray) -> np.ndarray:
+    dates = np.floor(days).astype(np.int64).astype("datetime64[D]")
+    return (dates - dates.astype("datetime64[M]")).astype(np.int64)
+
+
+def weekday(days: np.ndarray) -> np.ndarray:
+    """0 for Monday to 6 for Sunday; the first of January 1970 was a Thursday."""
+    return (np.floor(np.nan_to_num(days)).astype(np.int64) + 3) % 7
+
+
+def part_values(part: str, days: np.ndarray, mean: float, scale: float) -> np.ndarray:
+    """The features (n, k) of a part of dates (n,); zeros where the date is missing."""
+    known = np.isfinite(days)
+    filled = np.where(known, days, mean)
+    return np.where(known[:, np.newaxis], _PARTS[part](filled, mean, scale), 0.0)
+
+
+def _circle(phase: np.ndarray) -> np.ndarray:
+    return np.column_stack([np.sin(2 * np.pi * phase), np.cos(2 * np.pi * phase)])
+
+
+_PARTS: dict[str, Callable[[np.ndarray, float, float], np.ndarray]] = {
+    "time": lambda days, mean, scale: ((days - mean) / scale)[:, np.newaxis],
+    # The error of a year of mean length is below a day.
+    "season": lambda days, mean, scale: _circle(days % YEAR / YEAR),
+    "weekday": lambda days, mean, scale: (weekday(days)[:, np.newaxis] == np.arange(7)).astype(np.float64),
+    "hour": lambda days, mean, scale: _circle(days % 1.0),
+}

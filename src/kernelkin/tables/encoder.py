@@ -1,0 +1,241 @@
+"""Tables of mixed columns as numbers: a transformer of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from ..data import Table, as_array, as_table, listing
+from .columns import Column, encode_columns
+from .describe import describe_columns
+from .kinds import Reading, Unused
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Encode the columns of a table as numbers, as a person would: it looks at each column and says what it did.
+
+    Numbers, also those written as "25,397" or "30 EUR", are standardised. Truth values are numbers. Texts are one-hot,
+    rare ones together. Dates become the time, the season (sine and cosine), the day of the week and the time of day, as
+    far as the dates span enough of each. Missing values are encoded as the mean, or as none of the known texts, and
+    have an indicator of their own. Columns that are empty, constant, or identify rows are left out. `describe` says
+    what was done to each column.
+
+    Parameters
+    ----------
+    decimal : {".", ","}, default "."
+        What separates the fraction of numbers that are text; the other one separates thousands.
+    drop : sequence of str, default ()
+        Columns to leave out.
+    max_categories : int, default 30
+        Texts of a column that have a feature of their own at most; the others are taken together.
+    min_frequency : int, default 2
+        Rows that a text must be in for a feature of its own.
+
+    Attributes
+    ----------
+    columns_ : tuple of Column
+        The columns that became features, each with its encoding.
+    left_out_ : dict
+        The other columns, and why they are left out.
+    groups_ : dict
+        For each column that became features, their positions. Those of one column belong together.
+    n_features_in_ : int
+        Number of columns of X in `fit`.
+    feature_names_in_ : array of str
+        Names of the columns of X, where it had names.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from kernelkin import TableEncoder
+    >>> table = pd.DataFrame({"day": ["Mon", "Sat"] * 3, "price (EUR)": ["1,200", "950", None] * 2, "id": range(6)})
+    >>> encoder = TableEncoder().fit(table)
+    >>> encoder.get_feature_names_out().tolist()
+    ['day=Mon', 'day=Sat', 'price (EUR)', 'price (EUR): missing']
+    >>> print(encoder.describe())
+    day: text with 2 values, one feature each
+    price (EUR): number in EUR, standardised (mean 1075, standard deviation 125); 2 missing, marked by a feature
+    id: left out: a different whole number in every row, and by its name it identifies rows
+    >>> encoder.transform(table).shape
+    (6, 4)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "decimal": [StrOptions({".", ","})],
+        "drop": ["array-like", tuple],
+        "max_categories": [Interval(Integral, 1, None, closed="left")],
+        "min_frequency": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    columns_: tuple[Column, ...]
+    left_out_: dict[str, str]
+
+    def __init__(self, *, decimal=".", drop=(), max_categories=30, min_frequency=2):
+        self.decimal = decimal
+        self.drop = drop
+        self.max_categories = max_categories
+        self.min_frequency = min_frequency
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn how to encode each column from the training rows.
+
+        Parameters
+        ----------
+        X : DataFrame of pandas, polars or Arrow, dict of columns, or array of shape (n, d)
+            The training rows. An array of numbers is a table of numbers.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+        """
+        table = self._read(X, reset=True)
+        dropped = list(map(str, self.drop))
+        check_names(table, dropped)
+        kept = table.select([k for k, name in enumerate(table.names) if str(name) not in dropped])
+        found = Reading(self.decimal, self.max_categories, self.min_frequency).fit(kept)
+        columns = tuple(column for column in found if isinstance(column, Column))
+        self.left_out_ = dict.fromkeys(dropped, "dropped on request")
+        self.left_out_ |= {column.name: column.reason for column in found if isinstance(column, Unused)}
+        if not columns:
+            reasons = _reasons(self.left_out_) or "the table has none"
+            raise ValueError(f"no column is left to learn from (n_samples={table.n_rows}): {reasons}")
+        self.columns_ = columns
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the features of a table.
+
+        Parameters
+        ----------
+        X : as for `fit`
+            Columns in any order; columns that training did not have are ignored.
+
+        Returns
+        -------
+        features : array of shape (n, n_features)
+        """
+        check_is_fitted(self)
+        return self._encode(self._read(X, reset=False))
+
+    def encode(self, X: Any) -> Table:
+        """Return the features as a table that knows which of them belong together; the models of kernelkin take it.
+
+        Parameters
+        ----------
+        X : as for `transform`
+
+        Returns
+        -------
+        table : Table
+        """
+        features = self.transform(X) if not isinstance(X, Table) else self._encode(X)
+        names = tuple(self.get_feature_names_out().tolist())
+        origins = tuple(origin for column in self.columns_ for origin in column.origins)
+        return Table(names, tuple(features.T), ("float64",) * len(names), origins)
+
+    def unseen(self, X: Any) -> dict[str, list[str]]:
+        """Return the texts that training did not have, by column; they are encoded as none of the known ones.
+
+        Parameters
+        ----------
+        X : as for `transform`
+
+        Returns
+        -------
+        texts : dict from column to list of str
+        """
+        table = self._read(X, reset=False)
+        cells = dict(zip(map(str, table.names), table.columns, strict=True))
+        found = {column.name: column.unseen(cells[column.name]) for column in self.columns_}
+        return {name: texts for name, texts in found.items() if texts}
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the features: "size", "day=Mon", "date: season sin", "size: missing".
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        names : array of str
+        """
+        check_is_fitted(self)
+        return np.array([name for column in self.columns_ for name in column.features], dtype=object)
+
+    @property
+    def groups_(self) -> dict[str, list[int]]:
+        """The positions of the features of each column."""
+        ends = np.cumsum([len(column.features) for column in self.columns_]).tolist()
+        pairs = zip(self.columns_, ends, strict=True)
+        return {column.name: list(range(end - len(column.features), end)) for column, end in pairs}
+
+    def describe(self) -> str:
+        """Return what was done to each column, one line each.
+
+        Returns
+        -------
+        text : str
+        """
+        check_is_fitted(self)
+        return "\n".join(describe_columns(self.columns_, self.left_out_))
+
+    def _encode(self, table: Table) -> np.ndarray:
+        check_names(table, [column.name for column in self.columns_])
+        table = Table(tuple(map(str, table.names)), table.columns, table.types)
+        return encode_columns(self.columns_, table, self.decimal)
+
+    def _read(self, X: Any, *, reset: bool) -> Table:
+        """X as a table; sets, or with reset=False compares, the number of columns of an array."""
+        if isinstance(X, Mapping):
+            return _from_mapping(X)
+        table = as_table(X, "X")
+        if table is None:
+            array = X if issparse(X) else as_array(X, "X")
+            array = check_array(array, dtype=None, ensure_all_finite=False, estimator=self, input_name="X")
+            validate_data(self, array, reset=reset, skip_check_array=True)
+            return Table(*zip(*((f"x{k}", column, str(array.dtype)) for k, column in enumerate(array.T)), strict=True))
+        if reset and not isinstance(X, Table):
+            validate_data(self, X, reset=True, skip_check_array=True)
+        return table
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "columns_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _from_mapping(columns: Mapping[Any, Any]) -> Table:
+    arrays = tuple(as_array(values, f"column {name!r}") for name, values in columns.items())
+    if len({len(array) for array in arrays}) > 1:
+        lengths = ", ".join(f"{name!r} has {len(array)}" for name, array in zip(columns, arrays, strict=True))
+        raise ValueError(f"the columns differ in length: {lengths}")
+    return Table(tuple(columns), arrays, tuple(str(array.dtype) for array in arrays))
+
+
+def check_names(table: Table, names: Sequence[str]) -> None:
+    """Refuse a table without one of these columns, naming all that are missing."""
+    present = list(map(str, table.names))
+    absent = [name for name in names if name not in set(present)]
+    if absent:
+        are = "column is" if len(absent) == 1 else "columns are"
+        raise ValueError(f"{are} missing: {listing(absent)}; the data has {listing(present, 20)}")
+
+
+def _reasons(left_out: Mapping[str, str]) -> str:
+    return "; ".join(f"{name!r}: {reason}" for name, reason in list(left_out.items())[:5])

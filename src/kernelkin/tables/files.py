@@ -1,4 +1,4 @@
-"""Reading tables from CSV, TSV and Parquet files, whole or in pieces."""
+"""Reading tables from CSV, TSV, Parquet and Excel files, whole or in pieces."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .excel import is_excel, read_excel
 from .labels import MISSING, read_targets, read_tasks
 from .parquet import is_parquet, parquet_pieces, read_parquet
-from .text import TextTable, display_name, open_text
+from .text import TextFormat, TextTable, display_name, open_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,34 +37,41 @@ def need_pandas() -> Any:
     return pandas
 
 
-def read_table(path: str, task: str | None = None, target: str | None = None) -> DataFrame:
+def read_table(
+    path: str, task: str | None = None, targets: Sequence[str] | str = (), form: TextFormat | None = None
+) -> DataFrame:
     """Read a whole table; "-" is CSV from standard input.
 
-    The cells of the `task` column of a text file are names: "01", "1" and "NA" are three tasks. Those of the `target`
+    The cells of the `task` column of a text file are names: "01", "1" and "NA" are three tasks. Those of the `targets`
     are numbers or names of classes.
     """
-    frame = read_parquet(path, MOST_COLUMNS) if is_parquet(path) else _read_text(path, task, target)
+    if is_parquet(path):
+        frame = read_parquet(path, MOST_COLUMNS)
+    elif is_excel(path):
+        frame = read_excel(path, MOST_COLUMNS)
+    else:
+        frame = _read_text(path, task, [targets] if isinstance(targets, str) else targets, form or TextFormat())
     if not len(frame):
         raise ValueError(f"{display_name(path)} has no rows")
     if frame.shape[1] == 1:
         raise ValueError(
-            f"{display_name(path)} has one column, {str(frame.columns[0])!r}: columns are separated by commas, or by "
-            "tabs in a .tsv file"
+            f"{display_name(path)} has one column, {str(frame.columns[0])!r}: what separates columns can be set (--sep)"
         )
     return frame
 
 
-def _read_text(path: str, task: str | None, target: str | None) -> DataFrame:
+def _read_text(path: str, task: str | None, targets: Sequence[str], form: TextFormat) -> DataFrame:
     pandas = need_pandas()
-    with _opened(path) as table, _explained(path):
-        names = [name for name in (task, target) if name in table.header]
+    with _opened(path, form) as table, _explained(path, form):
+        names = [name for name in (task, *targets) if name in table.header]
         # pandas looks for missing values in what a converter returns, too; a character before the text prevents that.
         how = {**_how(table), "converters": dict.fromkeys(names, "={}".format), "na_values": sorted(MISSING)}
+        how["decimal"] = form.decimal
         # The copy puts columns of one type into one block; operations on tens of thousands of blocks are slow.
         frame = pandas.read_csv(table.file, **how, low_memory=False).copy()
-    for name, read in ((target, read_targets), (task, read_tasks)):
-        if name in names:
-            frame[name] = read(frame[name].astype(object).map(lambda cell: cell[1:]))
+    for name in names:
+        cells = frame[name].astype(object).map(lambda cell: cell[1:])
+        frame[name] = read_tasks(cells) if name == task else read_targets(cells, form.decimal)
     return frame
 
 
@@ -78,7 +86,7 @@ class Piece:
     header: list[str]
     text: bool
 
-    def values(self, columns: Sequence[str], task: str) -> DataFrame:
+    def values(self, columns: Sequence[str], task: str | None) -> DataFrame:
         """Columns with None for missing cells, for a schema to encode; columns that are absent stay absent."""
         found = self.frame[[name for name in dict.fromkeys([*columns, task]) if name in self.frame.columns]]
         if not self.text:
@@ -92,34 +100,40 @@ class Piece:
         return need_pandas().DataFrame(cells, columns=found.columns, index=found.index, dtype=object)
 
 
-def read_pieces(path: str, rows: int) -> Iterator[Piece]:
+def read_pieces(path: str, rows: int, form: TextFormat | None = None) -> Iterator[Piece]:
     """Read a table so many rows at a time, fewer where it has very many columns."""
+    form = form or TextFormat()
+    if is_excel(path):
+        typed = read_excel(path, MOST_COLUMNS)
+        for start in range(0, len(typed), rows):
+            yield Piece(typed.iloc[start : start + rows], list(map(str, typed.columns)), text=False)
+        return
     if is_parquet(path):
         for typed in parquet_pieces(path, rows, MOST_COLUMNS, MOST_CELLS):
             yield Piece(typed, list(map(str, typed.columns)), text=False)
         return
     pandas = need_pandas()
-    with _opened(path) as table:
+    with _opened(path, form) as table:
         rows = min(rows, max(1, MOST_CELLS // max(len(table.header), 1)))
-        with _explained(path):
+        with _explained(path, form):
             frames = pandas.read_csv(table.file, **_how(table), dtype=object, chunksize=rows)
-        while (frame := _next(frames, path)) is not None:
+        while (frame := _next(frames, path, form)) is not None:
             frame = frame.copy()  # one block instead of one for each column
             header = table.header if len(table.header) == frame.shape[1] else list(map(str, frame.columns))
             yield Piece(frame, header, text=True)
 
 
-def _next(frames: Iterator[DataFrame], path: str) -> DataFrame | None:
-    with _explained(path):
+def _next(frames: Iterator[DataFrame], path: str, form: TextFormat) -> DataFrame | None:
+    with _explained(path, form):
         return next(frames, None)
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[TextTable]:
+def _opened(path: str, form: TextFormat) -> Iterator[TextTable]:
     """A text table whose header was checked. pandas would rename the second of two columns of one name."""
     with ExitStack() as stack:
-        with _explained(path):
-            table = stack.enter_context(open_text(path))
+        with _explained(path, form):
+            table = stack.enter_context(open_text(path, form))
         if len(table.header) > MOST_COLUMNS:
             raise ValueError(
                 f"{display_name(path)} has {len(table.header)} columns; at most {MOST_COLUMNS} can be read"
@@ -137,7 +151,7 @@ def _how(table: TextTable) -> dict[str, Any]:
 
 
 @contextmanager
-def _explained(path: str) -> Iterator[None]:
+def _explained(path: str, form: TextFormat) -> Iterator[None]:
     """Whatever reading a damaged file raises, as one error that names it."""
     errors, name = need_pandas().errors, display_name(path)
     with warnings.catch_warnings():
@@ -147,11 +161,15 @@ def _explained(path: str) -> Iterator[None]:
         except errors.EmptyDataError:
             raise ValueError(f"{name} is empty") from None
         except errors.ParserWarning:
-            raise ValueError(f"{name} is not a table: its rows have more fields than its header") from None
+            raise ValueError(
+                f"{name} is not a table: its rows have more fields than its header (--sep sets what separates them)"
+            ) from None
         except (errors.ParserError, csv.Error) as error:
             raise ValueError(f"{name} is not a table: {error}") from None
         except UnicodeDecodeError as error:
-            raise ValueError(f"{name} is not text in UTF-8: {error}") from None
+            raise ValueError(
+                f"{name} is not text in {form.encoding.upper()} (--encoding sets another): {error}"
+            ) from None
         except (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, zlib.error) as error:
             # Errors of the system have numbers, those of damaged archives have none.
             if getattr(error, "errno", None) is not None:

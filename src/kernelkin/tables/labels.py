@@ -9,7 +9,7 @@ import numpy as np
 
 from .columns import read_numbers
 from .kinds import mean_and_scale
-from .numbers import Decimal
+from .numbers import Decimal, as_numbers
 
 if TYPE_CHECKING:
     from pandas import Series
@@ -34,18 +34,16 @@ def read_tasks(cells: Series) -> Series:
     return cells.astype(object).where(known, None)
 
 
-def read_targets(cells: Series) -> Series:
+def read_targets(cells: Series, decimal: Decimal = ".") -> Series:
     """Targets from text cells: numbers if all are, else the texts, so that classes "01", "1", "TRUE" and "true" differ.
 
     Numbers with leading zeros are codes, and stay text.
     """
-    import pandas as pd
-
     known = ~cells.isin(MISSING)
-    numbers = pd.to_numeric(cells.where(known, None), errors="coerce")
-    if (numbers.isna() & known).any() or any(_LEADING_ZERO.match(cell) for cell in cells[known]):
+    numbers = as_numbers(cells.where(known, None).to_numpy(), decimal)
+    if np.isinf(numbers).any() or any(_LEADING_ZERO.match(cell) for cell in cells[known]):
         return cells.astype(object).where(known, None)
-    return numbers
+    return type(cells)(numbers, index=cells.index, name=cells.name)
 
 
 def _is_integer(cell: str) -> bool:

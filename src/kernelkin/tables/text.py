@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 import io
@@ -13,18 +14,24 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from ..io.storage import check_writable, open_whole
+from .numbers import Decimal
 
 STDIN = STDOUT = "-"
+# Tried in this order where the header has not the usual one.
+OTHER_SEPARATORS = (";", "\t", "|")
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
 _UNPACK: dict[str, Callable[[str], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,
     ".zip": lambda path: _open_zip(path),
+    ".zst": lambda path: _open_zst(path),
 }
 _PACK: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": lambda file: gzip.GzipFile("", "wb", fileobj=file, mtime=0),
@@ -33,6 +40,35 @@ _PACK: dict[str, Callable[[BinaryIO], Any]] = {
 }
 # A header that is longer than this is none.
 MOST_CHARACTERS = 2**26
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How a text file is written.
+
+    Attributes
+    ----------
+    separator : what separates columns; None: what its ending says, or where its header has no comma, what that has.
+    encoding : of its characters.
+    decimal : what separates the fractions of numbers.
+    """
+
+    separator: str | None = None
+    encoding: str = "utf-8"
+    decimal: Decimal = "."
+
+    def __post_init__(self) -> None:
+        if self.separator is not None and len(self.separator) != 1:
+            raise ValueError(f"columns are separated by one character, not by {self.separator!r}")
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise ValueError(f"no encoding is named {self.encoding!r}; try utf-8, cp1252 or utf-16") from None
+
+    @property
+    def codec(self) -> str:
+        # A byte order mark at the beginning of a file is no part of its header.
+        return "utf-8-sig" if codecs.lookup(self.encoding).name == "utf-8" else self.encoding
 
 
 @dataclass(frozen=True)
@@ -45,21 +81,26 @@ class TextTable:
 
 
 @contextmanager
-def open_text(path: str) -> Iterator[TextTable]:
+def open_text(path: str, form: TextFormat | None = None) -> Iterator[TextTable]:
     """Open a text file for reading, unpacked; "-" is standard input."""
-    separator = input_separator(path)
+    form = form or TextFormat()
+    separator = form.separator or input_separator(path)
     with ExitStack() as stack:
         if path == STDIN:
             if sys.stdin is None:
                 raise ValueError("standard input is closed")
             if isinstance(sys.stdin, io.TextIOWrapper):
-                sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict", newline="")
+                sys.stdin.reconfigure(encoding=form.codec, errors="strict", newline="")
             file: TextIO = sys.stdin
         else:
             raw = stack.enter_context(_UNPACK.get(Path(path).suffix.lower(), io.FileIO)(path))
-            file = stack.enter_context(io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8-sig", newline=""))
+            file = stack.enter_context(io.TextIOWrapper(io.BufferedReader(raw), encoding=form.codec, newline=""))
         lines: list[str] = []
-        header = next((row for row in csv.reader(_header_lines(file, path, lines), delimiter=separator) if row), [])
+        source = _header_lines(file, path, lines)
+        first = next((line for line in source if line.strip("\r\n")), "")
+        if form.separator is None and separator not in first:
+            separator = next((mark for mark in OTHER_SEPARATORS if mark in first), separator)
+        header = next((row for row in csv.reader(chain([first], source), delimiter=separator) if row), [])
         yield TextTable(_Rejoined("".join(lines), file, path), header, separator)
 
 
@@ -107,7 +148,7 @@ def input_separator(path: str) -> str:
     if separator is None:
         raise ValueError(
             f"{path}: the ending must be one of {', '.join(SEPARATORS)}, each also with {', '.join(_UNPACK)}, or "
-            ".parquet; or - for CSV on stdin"
+            ".parquet or .xlsx; or - for CSV on stdin"
         )
     return separator
 
@@ -171,3 +212,32 @@ def _open_zip(path: str) -> Any:
         if len(archive.namelist()) != 1:
             raise ValueError(f"{path} contains {len(archive.namelist())} files, not one")
         return archive.open(archive.namelist()[0])
+
+
+def _open_zst(path: str) -> Any:
+    """A file packed by Zstandard: by Python from 3.14 on, else by pyarrow."""
+    if sys.version_info >= (3, 14):
+        return import_module("compression.zstd").open(path)
+    try:
+        arrow = import_module("pyarrow")
+    except ImportError as error:
+        raise ImportError("reading .zst files needs Python 3.14 or pyarrow: install kernelkin[parquet]") from error
+    return _Unpacked(arrow.input_stream(path, compression="zstd"))
+
+
+class _Unpacked(io.RawIOBase):
+    """A stream of Arrow as one of Python; what is damaged is an EOFError, as in the other archives."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        try:
+            found = self._stream.read(len(buffer))
+        except OSError as error:
+            raise EOFError(str(error).splitlines()[0]) from None
+        buffer[: len(found)] = found
+        return len(found)

@@ -6,7 +6,8 @@ import shutil
 import sys
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from threading import Lock
 from typing import TextIO
 
@@ -24,6 +25,8 @@ class Progress:
     ----------
     total : int
         Number of steps.
+    weights : sequence of `total` float, optional
+        How long the steps take relative to each other; equally long by default.
     stream : text stream, optional
         Where to write; standard error by default.
     clock : callable, in seconds
@@ -37,8 +40,15 @@ class Progress:
     [2/2] MK-MTRL
     """
 
-    def __init__(self, total: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        total: int,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        weights: Sequence[float] | None = None,
+    ) -> None:
         self.total, self.finished, self.cached = total, 0, 0
+        self._work = list(accumulate(weights or [1.0] * total, initial=0.0))
         self._stream, self._clock = sys.stderr if stream is None else stream, clock
         notebook = type(self._stream).__module__.startswith("ipykernel.")
         self._bar = notebook or (self._stream is not None and self._stream.isatty())
@@ -50,8 +60,7 @@ class Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._bar:
-            self._write("\r\x1b[K")
+        self.clear()
 
     def begin(self, text: str) -> None:
         """The next step begins; the one before it is finished."""
@@ -77,16 +86,28 @@ class Progress:
     @property
     def seconds_left(self) -> float | None:
         """An estimate; None before anything was measured."""
-        done = self.finished + self._share
+        done = self._done()
         measured = done - self.cached
-        return (self._clock() - self._start) * (self.total - done) / measured if measured else None
+        return (self._clock() - self._start) * (self._work[-1] - done) / measured if measured else None
+
+    def _done(self) -> float:
+        """The work that is done, in units of the weights."""
+        begun = min(self.finished, self.total)
+        following = min(begun + 1, self.total)
+        return self._work[begun] + self._share * (self._work[following] - self._work[begun])
+
+    def clear(self) -> None:
+        """Remove the bar from a terminal, for other text; the next step draws it again."""
+        with self._lock:
+            if self._bar:
+                self._write("\r\x1b[K")
 
     def _show(self, text: str) -> None:
         number, left, now = self.finished + self._begun, self.seconds_left, self._clock()
         line = f"[{number:{len(str(self.total))}d}/{self.total}] {printable(text)}".rstrip()
         line += f", about {duration(left)} left" if left is not None and left >= 1 else ""
         if self._bar:
-            filled = round(_BAR * min((self.finished + self._share) / max(self.total, 1), 1.0))
+            filled = round(_BAR * min(self._done() / max(self._work[-1], 1e-9), 1.0))
             width = shutil.get_terminal_size().columns - _BAR - 2
             self._write(f"\r\x1b[K{'#' * filled}{'.' * (_BAR - filled)} {line[:width]}")
         elif number != self._shown or now - self._last >= INTERVAL:

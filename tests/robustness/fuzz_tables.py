@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelkin.app.commands.training import read_problem
+from kernelkin.app.commands.problem import read_problem
 from kernelkin.tables.files import read_pieces, read_table
 
 HEADER = ["shop", "size", "day", "promo", "sales"]
@@ -26,7 +26,8 @@ TOKENS = [
 CODINGS = ["utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1", "utf-7", "cp037"]
 ARGUMENTS = {
     "task": "shop",
-    "target": "sales",
+    "target": ["sales"],
+    "decimal": ".",
     "drop": [],
     "classification": False,
     "regression": False,

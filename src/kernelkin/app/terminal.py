@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from ..progress import Progress, printable
 
@@ -24,22 +27,34 @@ class Terminal:
     """
 
     def __init__(self, *, keep_going: bool = False) -> None:
-        self._keep_going = keep_going
+        self._keep_going, self._as_json = keep_going, False
         self.lost: OSError | None = None
         if sys.stdout is None and not keep_going:
             raise ValueError("standard output is closed")
 
+    def use_json(self) -> None:
+        """From now on print nothing but what is given to `emit`, for scripts."""
+        self._as_json = True
+
+    def emit(self, content: dict[str, Any]) -> None:
+        """Print an object as one line of JSON, after `use_json`; numbers that are not finite are null."""
+        if self._as_json:
+            self._write(json.dumps(_finite(content), ensure_ascii=True, allow_nan=False) + "\n")
+
     def say(self, *lines: str) -> None:
         """Print lines, each with its control characters escaped; an empty line where none is given."""
+        if self._as_json:
+            return
         self._write("".join(f"{printable(line)}\n" for line in lines or ("",)))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """The first column to the left, the others to the right; an empty row becomes a line."""
-        self._write(format_table(columns, rows) + "\n")
+        if not self._as_json:
+            self._write(format_table(columns, rows) + "\n")
 
-    def progress(self, total: int) -> Progress:
-        """The progress of so many steps, on standard error."""
-        return Progress(total)
+    def progress(self, total: int, weights: Sequence[float] | None = None) -> Progress:
+        """The progress of so many steps, on standard error; `weights` say how long they take beside each other."""
+        return Progress(total, weights=weights)
 
     def _write(self, text: str) -> None:
         if self.lost is not None or sys.stdout is None:
@@ -51,6 +66,14 @@ class Terminal:
             if not self._keep_going:
                 raise
             self.lost = error
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {str(name): _finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def complain(text: str) -> None:

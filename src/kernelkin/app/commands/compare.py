@@ -16,20 +16,12 @@ from ...io.fingerprint import fingerprint
 from ...model_selection import Scorer, make_folds
 from ...progress import Progress
 from ...tables import TableSchema
-from ...tables.files import read_table
 from ..terminal import Terminal
-from .evaluation import as_tasks, held_values, read_metric, score_name, split_by_task
+from .evaluation import held_values, read_metric, score_name, split_by_task
 from .kernel_spec import HELP as KERNELS
+from .problem import Problem, add_data_arguments, load_problem
 from .search_folder import search_folder
-from .training import (
-    Problem,
-    Recipe,
-    add_data_arguments,
-    add_model_arguments,
-    check_cache,
-    check_parameters,
-    read_problem,
-)
+from .training import Recipe, add_model_arguments, check_cache, check_parameters
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -55,7 +47,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     if arguments.folds < 2:
         raise ValueError(f"--folds must be at least 2, not {arguments.folds}")
     check_cache(arguments)
-    problem = read_problem(read_table(arguments.data, arguments.task, arguments.target), arguments)
+    problem = load_problem(arguments)
     recipes = {recipe.name: recipe for recipe in (Recipe.of(name, problem, arguments) for name in arguments.models)}
     check_parameters(list(recipes.values()), arguments)
     terminal.say(*problem.notes)
@@ -101,8 +93,7 @@ def _rows(found: dict[str, Scores]) -> list[list[str]]:
 def _cross_validate(
     problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, terminal: Terminal, cache: ResultCache
 ) -> dict[str, Scores]:
-    classification, whole = not problem.regression, problem.schema()
-    data = as_tasks(whole.tasks(problem.frame), whole.targets(problem.frame), classification=classification)
+    classification, data = not problem.regression, problem.task_data()
     metric = read_metric(problem.scoring, data, classification=classification)
     folds = make_folds(data, arguments.folds, classification=classification, random_state=arguments.seed)
     outputs: dict[str, list[list[np.ndarray]]] = {name: [] for name in recipes}
@@ -163,7 +154,7 @@ class Piece:
         # These change how the model is computed, not the result.
         ways = [name for name in model.get_params() if name.rpartition("__")[2] in ("n_jobs", "cache", "callback")]
         model.set_params(**dict.fromkeys(ways))
-        rows = self.schema.encode(self.train), self.schema.targets(self.train), tasks
+        rows = self.schema.encode(self.train), np.asarray(self.schema.targets(self.train)), tasks, self.schema.features
         queries = self.schema.encode(self.test), self.schema.tasks(self.test)
         return fingerprint(model, rows, queries)
 

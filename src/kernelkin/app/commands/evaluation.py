@@ -9,19 +9,24 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ...data import TaskData, read_training
-from ...model_selection import Fold, Metric, read_scoring
+from ...model_selection import Fold, Metric, make_folds, read_scoring
 from ...models import MeanRegressor
 
 NAMES = {"r2": "R²", "roc_auc": "AUC"}
 
 
-def as_tasks(tasks: np.ndarray, y: np.ndarray, *, classification: bool) -> TaskData:
+def as_tasks(tasks: np.ndarray | None, y: Any, *, classification: bool) -> TaskData:
     """Return the rows of a table as data of tasks, without features: what folds and scores are made from."""
     return read_training(MeanRegressor(), np.zeros((len(y), 1)), y, tasks, None, classification=classification)
 
 
 def hold_out(data: TaskData, share: float, seed: int, *, classification: bool) -> Fold:
-    """Hold out this share of every task, of every class of it, but never all rows of one."""
+    """Hold out this share of every task, of every class of it, but never all rows of one.
+
+    On wide data rows are held out for all tasks at once.
+    """
+    if data.form == "wide":
+        return make_folds(data, max(2, round(1 / share)), classification=classification, random_state=seed)[0]
     rng = check_random_state(seed)
     held = []
     for y in data.y:
@@ -31,6 +36,13 @@ def hold_out(data: TaskData, share: float, seed: int, *, classification: bool) -
         held.append(np.sort(np.concatenate(drawn)))
     kept = [np.setdiff1d(np.arange(len(y)), rows) for y, rows in zip(data.y, held, strict=True)]
     return Fold(tuple(kept), tuple(held))
+
+
+def last_rows(data: TaskData, count: int) -> Fold:
+    """Hold out the last rows of the table."""
+    first = len(data.X) - count
+    kept = tuple(np.flatnonzero(rows < first) for rows in data.rows)
+    return Fold(kept, tuple(np.flatnonzero(rows >= first) for rows in data.rows))
 
 
 def read_metric(scoring: str, data: TaskData, *, classification: bool) -> Metric:
@@ -46,18 +58,22 @@ def read_metric(scoring: str, data: TaskData, *, classification: bool) -> Metric
     return metric
 
 
-def held_values(model: Any, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-    """Return the values (q, M) of the fitted functions at rows X (q, d) of these tasks (q,)."""
-    return model.functions_.values(X, np.searchsorted(model.tasks_, tasks))
+def held_values(model: Any, X: np.ndarray, tasks: np.ndarray | None) -> np.ndarray:
+    """Return the values (q, M) of the fitted functions at rows X (q, d) of these tasks (q,).
+
+    Where every target is a task, `tasks` is None and the values are (q, T, M).
+    """
+    return model.functions_.values(X, None if tasks is None else np.searchsorted(model.tasks_, tasks))
 
 
 def split_by_task(values: np.ndarray, data: TaskData, fold: Fold, *, classification: bool) -> list[np.ndarray]:
-    """Values (q, M) at the held-out rows of a fold -> those of each task, (q_t, m) with its number of outputs m."""
+    """Values (q, M) or (q, T, M) at the held-out rows of a fold -> those of each task, (q_t, m) with m outputs."""
     _, held = fold.rows(data)
     found = []
-    for rows, y, kept, part in zip(data.rows, data.y, fold.kept, fold.held, strict=True):
+    for t, (rows, y, kept, part) in enumerate(zip(data.rows, data.y, fold.kept, fold.held, strict=True)):
         n_classes = len(np.unique(y[kept])) if classification else 1
-        found.append(values[np.searchsorted(held, rows[part]), : n_classes if n_classes > 2 else 1])
+        own = values if values.ndim == 2 else values[:, t]
+        found.append(own[np.searchsorted(held, rows[part]), : n_classes if n_classes > 2 else 1])
     return found
 
 

@@ -13,28 +13,23 @@ from ...io.storage import check_writable
 from ...model_selection import Scorer
 from ...progress import Progress
 from ...tables import TableSchema
-from ...tables.files import read_table
+from ...tables.describe import describe_column
 from ...tables.text import STDIN
 from ..terminal import Terminal
 from .baseline_scores import BASELINES, show_scores
-from .evaluation import as_tasks, held_values, hold_out, read_metric, score_name, split_by_task
+from .evaluation import held_values, hold_out, last_rows, mean, read_metric, score_name, split_by_task
 from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
+from .problem import Problem, add_data_arguments, load_problem
 from .search_folder import search_folder
-from .training import (
-    Problem,
-    Recipe,
-    add_data_arguments,
-    add_model_arguments,
-    check_cache,
-    check_parameters,
-    read_problem,
-)
+from .training import Recipe, add_model_arguments, check_cache, check_parameters
 
 HELP = "learn a model of many tasks from a table, measure it on held-out rows, save it"
 EXAMPLES = (
     "  kernelkin fit shops.csv --task shop --target sales -o sales.skops\n"
-    "  kernelkin fit shops.csv --task shop --target sales --drop id date --cv -o sales.skops\n"
+    "  kernelkin fit shops.csv --task shop --target sales --drop id --test later.csv -o sales.skops\n"
+    "  kernelkin fit robot.csv --target torque1 torque2 torque3 -o robot.skops\n"
+    "  kernelkin fit umsatz.csv --sep ';' --decimal , --encoding cp1252 --task ort --target umsatz -o m.skops\n"
     "  kernelkin fit shops.csv --task shop --target sales --set C=10 min_rank=2 -o sales.skops\n"
     "  kernelkin fit exams.parquet --task school --target grade --couplings common --kernels gaussian@each -o m.skops\n"
     "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.skops\n\n"
@@ -43,8 +38,12 @@ EXAMPLES = (
 )
 # The model of a plain `fit`.
 SEARCHED = "Kin"
-_SWITCHES = ("classification", "regression", "quick", "cv", "balanced", "keep_test")
-_DEFAULTS = {"model": None, "seed": 0, "test_size": 0.25}
+_SWITCHES = ("classification", "regression", "quick", "cv", "balanced", "keep_test", "json")
+_SINGLE = ("task", "sep", "encoding", "decimal", "model", "couplings", "scoring", "jobs", "seed", "test_size", "test")
+_LISTS = ("target", "drop", "kernels", "set")
+_DEFAULTS = {"seed": 0, "test_size": 0.25, "encoding": "utf-8", "decimal": "."}
+# How long other models take beside a search, and how times grow with the number of rows.
+_WITHOUT_SEARCH, _GROWTH = 0.03, 1.5
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -64,6 +63,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="SHARE",
         help="share of every task to hold out; 0: no test (default: 0.25)",
     )
+    parser.add_argument("--test", metavar="FILE", help="a labelled table to test on, in place of rows held out of DATA")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
     parser.add_argument(
         "--keep-test", action="store_true", help="save the model that was tested; by default it is refitted to all rows"
     )
@@ -71,19 +72,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
     _check(arguments)
-    problem = read_problem(read_table(arguments.data, arguments.task, arguments.target), arguments)
+    if arguments.json:
+        terminal.use_json()
+    problem = load_problem(arguments, arguments.test)
     recipe = Recipe.of(choose_model(arguments), problem, arguments)
     check_parameters([recipe], arguments)
-    _show_data(terminal, arguments, problem, problem.schema())
+    _show_data(terminal, arguments, problem)
     searches = arguments.cv or recipe.name == SEARCHED
     with search_folder(arguments.cache, arguments.out if searches else None) as folder:
         recipe = recipe.with_cache(folder)
-        # Saved before anything is printed about it: a terminal that fails does not cost the model.
-        model, about = _fit_and_save(problem, recipe, arguments, terminal)
-    if "evaluation" in about:
-        show_scores(terminal, about["evaluation"])
+        model, about, schema = _fit_and_save(problem, recipe, arguments, terminal)
     _show_model(terminal, model)
-    rows = "the training rows; the test rows were kept out" if arguments.keep_test else "all rows"
+    rows = "all rows" if _refits(arguments) else "the training rows; the test rows were kept out"
     out = shlex.quote(arguments.out)
     terminal.say(
         "",
@@ -91,6 +91,34 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         f"  kernelkin report {out} -o report.html",
         f"  kernelkin predict {out} NEW.csv -o predictions.csv",
     )
+    terminal.emit(_summary(arguments, problem, model, about, schema))
+
+
+def _refits(arguments: Namespace) -> bool:
+    """Whether the model is fitted again after the test, to all rows."""
+    return not (arguments.keep_test or arguments.test)
+
+
+def _summary(
+    arguments: Namespace, problem: Problem, model: Any, about: dict[str, Any], schema: TableSchema
+) -> dict[str, Any]:
+    """What a script may want to know about a fit."""
+    evaluation = about.get("evaluation")
+    return {
+        "model": arguments.out,
+        "estimator": type(model).__name__,
+        "regression": problem.regression,
+        "tasks": model.tasks_.tolist(),
+        "rows": schema.n_rows,
+        "columns": {column.name: describe_column(column) for column in schema.columns},
+        "left_out": schema.left_out,
+        "notes": list(problem.notes),
+        "evaluation": evaluation,
+        "mean_scores": evaluation and {name: mean(values) for name, values in evaluation["scores"].items()},
+        "column_shares": getattr(model, "column_shares_", None),
+        "explanation": model.explain() if hasattr(model, "explain") else None,
+        "command": about["command"],
+    }
 
 
 def _check(arguments: Namespace) -> None:
@@ -98,23 +126,28 @@ def _check(arguments: Namespace) -> None:
         raise ValueError(f"--test-size must be at least 0 and below 1, not {arguments.test_size:g}")
     if arguments.keep_test and not arguments.test_size:
         raise ValueError("--keep-test needs a test: --test-size above 0")
-    if arguments.cache and not arguments.cv:
-        raise ValueError("--cache keeps the parts of a cross-validation: it needs --cv")
+    if arguments.cache and not arguments.cv and choose_model(arguments) != SEARCHED:
+        raise ValueError("--cache keeps the parts of a search: it needs --cv, or a fit without --quick and --model")
     check_writable(arguments.out)
     check_cache(arguments)
 
 
 def _fit_and_save(
     problem: Problem, recipe: Recipe, arguments: Namespace, terminal: Terminal
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple[Any, dict[str, Any], TableSchema]:
+    """Test the model and show its scores, then fit it to all rows and save it."""
     from ...io import save_model
 
     recipes = {recipe.name: recipe, **{name: recipe.other(name) for name in BASELINES if name != recipe.name}}
-    refit = not arguments.keep_test
+    tests, refit = bool(arguments.test_size or arguments.test), _refits(arguments)
     about: dict[str, Any] = {}
-    with terminal.progress((len(recipes) if arguments.test_size else 0) + refit) as progress:
-        if arguments.test_size:
+    weights = [1.0, *[_WITHOUT_SEARCH if recipe.name == SEARCHED else 1.0] * (len(recipes) - 1)] if tests else []
+    weights += [(1 / (1 - arguments.test_size)) ** _GROWTH] if refit else []
+    with terminal.progress(len(weights), weights) as progress:
+        if tests:
             about["evaluation"], schema, model = _evaluate(problem, recipes, arguments, progress)
+            progress.clear()
+            show_scores(terminal, about["evaluation"])
         if refit:
             progress.begin(f"{recipe.name} on all {len(problem.frame)} rows")
             schema = problem.schema()
@@ -123,7 +156,7 @@ def _fit_and_save(
     about["data"] = "standard input" if arguments.data == STDIN else arguments.data
     about["command"] = command_line(arguments)
     save_model(model, arguments.out, schema=schema, about=about)
-    return model, about
+    return model, about, schema
 
 
 def _evaluate(
@@ -131,22 +164,23 @@ def _evaluate(
 ) -> tuple[dict[str, Any], TableSchema, Any]:
     """Fit every model to a part of the rows and score it on the others -> scores, schema, and the first model."""
     classification = not problem.regression
-    whole = problem.schema()
-    tasks = whole.tasks(problem.frame)
-    data = as_tasks(tasks, whole.targets(problem.frame), classification=classification)
+    data = problem.task_data()
     metric = read_metric(problem.scoring, data, classification=classification)
-    fold = hold_out(data, arguments.test_size, arguments.seed, classification=classification)
+    if problem.n_test:
+        fold = last_rows(data, problem.n_test)
+    else:
+        fold = hold_out(data, arguments.test_size, arguments.seed, classification=classification)
     train, test = fold.rows(data)
     if not len(test):
         raise ValueError("the tasks have too few rows to hold any out: use --test-size 0")
     scorer = Scorer(data, [fold], metric, classification=classification)
     schema = problem.schema(train)
-    X_test = schema.encode(problem.frame.iloc[test])
+    X_test, tasks_test = schema.encode(problem.frame.iloc[test]), schema.tasks(problem.frame.iloc[test])
     scores, models = {}, []
     for name, recipe in recipes.items():
         progress.begin(f"{name} on {len(train)} rows, tested on {len(test)}")
         models.append(recipe.fit(schema, problem.frame.iloc[train], progress))
-        values = held_values(models[-1], X_test, tasks[test])
+        values = held_values(models[-1], X_test, tasks_test)
         scores[name] = scorer.score_tasks([split_by_task(values, data, fold, classification=classification)]).tolist()
     evaluation = {
         "score": score_name(problem.scoring),
@@ -159,25 +193,39 @@ def _evaluate(
     return evaluation, schema, models[0]
 
 
-def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem, schema: TableSchema) -> None:
-    counts = problem.frame[problem.task].value_counts()
-    each = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
-    terminal.say(f"{len(problem.frame)} rows, {len(counts)} tasks ({problem.task!r}) of {each} rows.", *problem.notes)
-    kinds = {kind: [c.name for c in schema.columns if c.kind == kind] for kind in ("number", "boolean", "text")}
-    words = {"number": "numbers, standardised", "boolean": "yes or no", "text": "text, one feature for each value"}
-    found = [f"{len(names)} {words[kind]} ({listing(names, 5)})" for kind, names in kinds.items() if names]
+def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem) -> None:
+    schema, frame = problem.schema(slice(len(problem.frame) - problem.n_test)), problem.frame
+    if problem.task is None:
+        terminal.say(f"{len(frame)} rows, {len(problem.targets)} tasks ({listing(problem.targets, 5)}).")
+    else:
+        counts = frame[problem.task].value_counts()
+        each = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+        terminal.say(f"{len(frame)} rows, {len(counts)} tasks ({problem.task!r}) of {each} rows.")
+    terminal.say(*problem.notes)
+    kinds = {kind: [c.name for c in schema.columns if c.kind == kind] for kind in _KIND_WORDS}
+    found = [f"{len(names)} {_KIND_WORDS[kind]} ({listing(names, 5)})" for kind, names in kinds.items() if names]
     terminal.say(f"Features: {'; '.join(found)}.")
+    for column in schema.columns:
+        if column.kind == "date" or column.n_rare:
+            terminal.say(f"Column {column.name!r}: {describe_column(column)}.")
     for name, reason in schema.left_out.items():
         if name not in arguments.drop:
             terminal.say(f"Left out column {name!r}: {reason}.")
-    missing = problem.frame.isna().any()
-    incomplete = [c.name for c in schema.columns if missing[c.name]]
+    incomplete = [column.name for column in schema.columns if column.n_missing]
     if incomplete:
         terminal.say(
             f"Missing values in {listing(incomplete, 5)}: numbers are taken as the mean, texts as none of the known "
-            "ones."
+            "ones, and a feature marks them."
         )
     terminal.say()
+
+
+_KIND_WORDS = {
+    "number": "numbers, standardised",
+    "boolean": "yes or no",
+    "text": "text, one feature for each value",
+    "date": "dates",
+}
 
 
 def choose_model(arguments: Namespace) -> str:
@@ -213,20 +261,24 @@ def _show_model(terminal: Terminal, model: Any) -> None:
 
 
 def _task_rows(schema: TableSchema, problem: Problem) -> list[list[Any]]:
-    labels, counts = np.unique(schema.tasks(problem.frame), return_counts=True)
+    if problem.task is None:
+        return [[name, int(problem.frame[name].notna().sum())] for name in problem.targets]
+    labels, counts = np.unique(np.asarray(schema.tasks(problem.frame)), return_counts=True)
     return [list(pair) for pair in zip(labels.tolist(), counts.tolist(), strict=True)]
 
 
 def command_line(arguments: Namespace) -> str:
     """The command that fits the same model, quoted for a shell."""
     parts = ["kernelkin", "fit", arguments.data]
-    for name in ("task", "target", "model", "couplings", "scoring", "jobs", "seed", "test_size", "out"):
+    for name in (*_SINGLE, "out"):
         value = getattr(arguments, name)
         if value is not None and value != _DEFAULTS.get(name):
             option, text = f"--{name.replace('_', '-')}", str(value)
             # A value with a dash would be taken for an option.
             parts += [f"{option}={text}"] if text.startswith("-") else [option, text]
-    for name in ("drop", "kernels", "set"):
-        parts += [f"--{name}", *getattr(arguments, name)] if getattr(arguments, name) else []
+    for name in _LISTS:
+        values = getattr(arguments, name) or []
+        single = len(values) == 1 and values[0].startswith("-")
+        parts += [f"--{name}={values[0]}"] if single else [f"--{name}", *values] if values else []
     parts += [f"--{name.replace('_', '-')}" for name in _SWITCHES if getattr(arguments, name)]
     return shlex.join(parts)

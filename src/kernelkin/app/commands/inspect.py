@@ -41,7 +41,8 @@ def facts(saved: Any) -> list[tuple[str, str]]:
     found = []
     if schema is not None:
         found.append(("target", f"{schema.target!r}, {'a number' if schema.regression else 'a class'}"))
-        found.append(("task", f"{schema.task!r}, {len(model.tasks_)} tasks: {listing(model.tasks_, 5)}"))
+        tasks = f"{len(model.tasks_)} tasks: {listing(model.tasks_, 5)}"
+        found.append(("task", f"{schema.task!r}, {tasks}" if schema.task is not None else f"every target; {tasks}"))
         found.append(("features", f"{len(schema.features)} from {len(schema.columns)} columns: " + _names(schema)))
         found.append(("fitted to", f"{schema.n_rows} rows"))
     else:

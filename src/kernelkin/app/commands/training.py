@@ -1,4 +1,4 @@
-"""From a table and command line arguments to fitted models."""
+"""From a learning problem and command line arguments to fitted models."""
 
 from __future__ import annotations
 
@@ -17,29 +17,14 @@ from ...io.storage import Folder
 from ...kernels.families import default_kernels
 from ...registry import Model, find_model
 from ...tables import TableSchema
-from ...tables.schema import check_columns
 from ..terminal import complain
 from .kernel_spec import read_kernels
+from .problem import Problem
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
     from ...progress import Progress
-
-# Whole numbers with at most this many distinct values are taken as classes.
-MOST_CLASSES = 10
-# Below this share of the rarer of two classes, accuracy is uninformative.
-RARE = 0.2
-
-
-def add_data_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("data", metavar="DATA", help="a CSV, TSV or Parquet file with a header, or - for CSV on stdin")
-    parser.add_argument("--task", required=True, metavar="COL", help="the column with the task of each row")
-    parser.add_argument("--target", required=True, metavar="COL", help="the column to predict")
-    parser.add_argument("--drop", nargs="+", default=[], metavar="COL", help="columns to leave out")
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--classification", action="store_true", help="treat the target as a class")
-    kind.add_argument("--regression", action="store_true", help="treat the target as a number")
 
 
 def add_model_arguments(parser: ArgumentParser) -> None:
@@ -63,92 +48,6 @@ def add_model_arguments(parser: ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A table whose rows all have a task and a target, and how to learn from it.
-
-    `notes` describe how the table was read.
-    """
-
-    frame: DataFrame
-    task: str
-    target: str
-    drop: tuple[str, ...]
-    regression: bool
-    scoring: str
-    notes: tuple[str, ...]
-
-    def schema(self, rows: np.ndarray | slice = slice(None)) -> TableSchema:
-        """The schema of some of the rows."""
-        return TableSchema.fit(self.frame.iloc[rows], self.task, self.target, self.drop, regression=self.regression)
-
-
-def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
-    """Choose the rows to use, and classification or regression."""
-    task, target = arguments.task, arguments.target
-    check_columns(frame, [task, target, *arguments.drop])
-    if task == target:
-        raise ValueError(f"--task and --target are the same column, {task!r}")
-    notes = []
-    missing = frame[[task, target]].isna().any(axis=1)
-    if missing.any():
-        notes.append(f"Left out {missing.sum()} of {len(frame)} rows, without {task!r} or {target!r}.")
-        frame = frame[~missing]
-    if not len(frame):
-        raise ValueError(f"no row has both a {task!r} and a {target!r}")
-    regression, why = _guess(frame[target], arguments)
-    notes.append(f"{'Regression' if regression else 'Classification'}: {why}.")
-    if not regression:
-        frame, note = _drop_one_class_tasks(frame, task, target)
-        notes += note
-    scoring, note = _choose_scoring(frame, task, target, regression, arguments.scoring)
-    return Problem(frame, task, target, tuple(arguments.drop), regression, scoring, (*notes, *note))
-
-
-def _guess(values: Series, arguments: Namespace) -> tuple[bool, str]:
-    """Whether to regress, and why."""
-    from pandas.api.types import is_bool_dtype, is_numeric_dtype
-
-    name, distinct = arguments.target, values.nunique()
-    if arguments.regression or arguments.classification:
-        if arguments.regression and not is_numeric_dtype(values):
-            raise ValueError(f"--regression: {name!r} holds text, such as {str(values.iloc[0])!r}")
-        return arguments.regression, "on request"
-    if distinct == 1:
-        raise ValueError(f"{name!r} is {values.iloc[0]!r} in every row: nothing can be learned")
-    if not is_numeric_dtype(values) or is_bool_dtype(values):
-        return False, f"{name!r} is text with {distinct} distinct values"
-    whole = bool((values == values.round()).all())
-    if distinct == 2 or (whole and distinct <= MOST_CLASSES):
-        kind = "whole numbers" if whole else "numbers"
-        return False, f"{name!r} has {distinct} distinct values, {kind} (--regression to predict a number)"
-    return True, f"{name!r} is a number with {distinct} distinct values" + (
-        " (--classification to predict a class)" if whole and distinct <= 3 * MOST_CLASSES else ""
-    )
-
-
-def _drop_one_class_tasks(frame: DataFrame, task: str, target: str) -> tuple[DataFrame, list[str]]:
-    classes = frame.groupby(task)[target].nunique()
-    single = classes[classes < 2].index
-    if not len(single):
-        return frame, []
-    if len(single) == len(classes):
-        raise ValueError(f"every task has only one class of {target!r}: is {task!r} the right task column?")
-    kept = frame[~frame[task].isin(single)]
-    tasks = "1 task" if len(single) == 1 else f"{len(single)} tasks"
-    return kept, [f"Left out {tasks} with only one class: {listing(single.tolist())}."]
-
-
-def _choose_scoring(
-    frame: DataFrame, task: str, target: str, regression: bool, scoring: str | None
-) -> tuple[str, list[str]]:
-    if scoring is not None or regression:
-        return scoring or "r2", []
-    if frame[target].nunique() == 2 and (rarer := frame[target].value_counts(normalize=True).min()) < RARE:
-        return "roc_auc", [f"Score: AUC, because the rarer class has only {rarer:.0%} of the rows."]
-    return "accuracy", []
-
-
-@dataclass(frozen=True)
 class Recipe:
     """A model to fit, and the arguments that set its parameters."""
 
@@ -156,10 +55,11 @@ class Recipe:
     regression: bool
     arguments: Namespace
     scoring: str
+    wide: bool = False
 
     @classmethod
     def of(cls, name: str, problem: Problem, arguments: Namespace) -> Recipe:
-        recipe = cls(find_model(name), problem.regression, arguments, problem.scoring)
+        recipe = cls(find_model(name), problem.regression, arguments, problem.scoring, problem.task is None)
         recipe.estimator_class()
         return recipe
 
@@ -177,7 +77,7 @@ class Recipe:
 
     def fit(self, schema: TableSchema, frame: DataFrame, progress: Progress) -> Any:
         """Fit to the rows of a table, a step of the progress whose parts are candidates."""
-        X, y, tasks = schema.encode(frame), schema.targets(frame), schema.tasks(frame)
+        X, y, tasks = schema.encode_table(frame), schema.targets(frame), schema.tasks(frame)
         model = self.unfitted(schema, progress).fit(X, y, tasks=tasks)
         if getattr(model, "n_cached_", 0):
             complain(f"{self.name}: {model.n_cached_} parts of the cross-validation were found in the cache")
@@ -209,8 +109,8 @@ class Recipe:
         if found is None:
             kind = "regression" if self.regression else "classification"
             raise ValueError(f"{self.name} is not for {kind}; `kernelkin models` lists what is")
-        if self.model.needs_wide:
-            raise ValueError(f"{self.name} needs every target of every row, and a table has one target in each row")
+        if self.model.needs_wide and not self.wide:
+            raise ValueError(f"{self.name} needs every target of every row, and this table has one target in each row")
         return found
 
     def _estimator(self, schema: TableSchema) -> Any:

@@ -40,7 +40,7 @@ def report_content(saved: SavedModel, *, title: str | None = None, file: str = "
 def _title(saved: SavedModel) -> str:
     if saved.schema is None:
         return f"{type(saved.model).__name__}: {len(saved.model.tasks_)} tasks"
-    return f"{saved.schema.target} by {saved.schema.task}"
+    return saved.schema.title
 
 
 def _model(saved: SavedModel) -> dict[str, Any]:

@@ -1,0 +1,246 @@
+"""From a table and command line arguments to a learning problem: rows, tasks, targets, and what kind they are."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from ...data import TaskData, listing
+from ...tables import TableSchema
+from ...tables.files import read_table
+from ...tables.numbers import Decimal, as_numbers
+from ...tables.schema import check_columns
+from ...tables.text import TextFormat, display_name
+from .evaluation import as_tasks
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+T = TypeVar("T")
+# Whole numbers with at most this many distinct values are taken as classes.
+MOST_CLASSES = 10
+# Below this share of the rarer of two classes, accuracy is uninformative.
+RARE = 0.2
+DATA_HELP = "a CSV, TSV, Parquet or Excel file with a header, also packed (.gz, .zst), or - for CSV on stdin"
+
+
+def add_data_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
+    parser.add_argument("--task", metavar="COL", help="the column with the task of each row")
+    parser.add_argument(
+        "--target",
+        required=True,
+        nargs="+",
+        metavar="COL",
+        help="the column to predict; or several, each of which is a task on the same rows (then without --task)",
+    )
+    parser.add_argument("--drop", nargs="+", default=[], metavar="COL", help="columns to leave out")
+    add_format_arguments(parser)
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--classification", action="store_true", help="treat the target as a class")
+    kind.add_argument("--regression", action="store_true", help="treat the target as a number")
+
+
+def add_format_arguments(parser: ArgumentParser) -> None:
+    """How text files are written: of all commands that read a table."""
+    parser.add_argument(
+        "--sep", metavar="CHAR", help="what separates columns, tab for a tab (default: by the ending and the header)"
+    )
+    parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="of a text file (default: utf-8)")
+    parser.add_argument(
+        "--decimal", choices=[".", ","], default=".", help="what separates the fractions of numbers (default: .)"
+    )
+
+
+def text_format(arguments: Namespace) -> TextFormat:
+    """Return how the text files are written that these arguments name."""
+    separator = {"tab": "\t", "\\t": "\t"}.get(arguments.sep, arguments.sep)
+    return TextFormat(separator, arguments.encoding, arguments.decimal)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A table whose rows all have a task and a target, and how to learn from it.
+
+    Attributes
+    ----------
+    task : the column of tasks; None where every target is a task.
+    targets : the columns to predict; one where there is a task.
+    n_test : number of rows at the end of the table that are for testing only.
+    notes : how the table was read.
+    """
+
+    frame: DataFrame
+    task: str | None
+    targets: tuple[str, ...]
+    drop: tuple[str, ...]
+    regression: bool
+    scoring: str
+    notes: tuple[str, ...]
+    decimal: Decimal = "."
+    n_test: int = 0
+
+    def task_data(self) -> TaskData:
+        """The tasks and targets of all rows, without features: what folds and scores are made from."""
+        whole = self.schema()
+        return as_tasks(whole.tasks(self.frame), whole.targets(self.frame), classification=not self.regression)
+
+    def schema(self, rows: np.ndarray | slice = slice(None)) -> TableSchema:
+        """The schema of some of the rows."""
+        return TableSchema.fit(
+            self.frame.iloc[rows],
+            self.task,
+            self.targets if self.task is None else self.targets[0],
+            self.drop,
+            regression=self.regression,
+            decimal=self.decimal,
+        )
+
+
+def load_problem(arguments: Namespace, test: str | None = None) -> Problem:
+    """Read the table that the arguments name, and the labelled table `test`, if any; errors name the file."""
+    frame = _load(arguments.data, arguments)
+    if test is None:
+        return _in_file(arguments.data, lambda: read_problem(frame, arguments))
+    import pandas as pd
+
+    tested = _load(test, arguments)
+    needed = [*arguments.target, *([arguments.task] if arguments.task else [])]
+    _in_file(test, lambda: check_columns(tested, needed))
+    joined = pd.concat([frame.assign(**{_TEST: False}), tested.assign(**{_TEST: True})], ignore_index=True)
+    return _in_file(f"{display_name(arguments.data)} and {test}", lambda: read_problem(joined, arguments))
+
+
+# The name of a column of our own while two tables are one.
+_TEST = "\0test"
+
+
+def _load(path: str, arguments: Namespace) -> DataFrame:
+    return read_table(path, arguments.task, arguments.target, text_format(arguments))
+
+
+def _in_file(path: str, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except ValueError as error:
+        raise ValueError(f"{display_name(path)}: {error}") from error
+
+
+def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
+    """Choose the rows to use, and classification or regression."""
+    task, targets = arguments.task, tuple(dict.fromkeys(arguments.target))
+    special = [*([] if task is None else [task]), *targets]
+    check_columns(frame, [*special, *arguments.drop])
+    _check_roles(task, targets)
+    notes = []
+    frame, note = _with_labels(frame, task, targets)
+    notes += note
+    regression, why = _guess_all(frame, targets, arguments)
+    notes.append(f"{'Regression' if regression else 'Classification'}: {why}.")
+    if not regression and task is not None:
+        frame, note = _drop_one_class_tasks(frame, task, targets[0])
+        notes += note
+    scoring, note = _choose_scoring(frame, targets, regression, arguments.scoring)
+    n_test = 0
+    if _TEST in frame.columns:
+        n_test, frame = int(frame[_TEST].sum()), frame.drop(columns=_TEST)
+    return Problem(
+        frame, task, targets, tuple(arguments.drop), regression, scoring, (*notes, *note), arguments.decimal, n_test
+    )
+
+
+def _check_roles(task: str | None, targets: Sequence[str]) -> None:
+    if task is None and len(targets) == 1:
+        raise ValueError("--task is missing: name the column with the task of each row, or several columns as --target")
+    if task is not None and len(targets) > 1:
+        raise ValueError("several columns as --target are tasks of their own: leave out --task, or name one target")
+    if task in targets:
+        raise ValueError(f"--task and --target are the same column, {task!r}")
+
+
+def _with_labels(frame: DataFrame, task: str | None, targets: Sequence[str]) -> tuple[DataFrame, list[str]]:
+    """The rows that have a task and a target; of several targets, one at least."""
+    gone = frame[list(targets)].isna().all(axis=1)
+    names = " or ".join(map(repr, targets[:3] if task is None else [task, *targets]))
+    if task is not None:
+        gone |= frame[task].isna()
+    if gone.all():
+        raise ValueError(
+            f"no row has {'both a' if task else 'a'} {names.replace(' or ', ' and a ' if task else ' or ')}"
+        )
+    return frame[~gone], [f"Left out {gone.sum()} of {len(frame)} rows, without {names}."] if gone.any() else []
+
+
+def _guess_all(frame: DataFrame, targets: Sequence[str], arguments: Namespace) -> tuple[bool, str]:
+    """Whether to regress, and why; several targets must agree."""
+    found = {name: _guess(frame[name].dropna(), name, arguments) for name in targets}
+    kinds = {regression: name for name, (regression, _) in found.items()}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{kinds[True]!r} is a number and {kinds[False]!r} a class: fit them separately, or say --regression or "
+            "--classification"
+        )
+    regression, why = found[targets[0]]
+    return regression, why if len(targets) == 1 else f"{why}, and the other {len(targets) - 1} targets alike"
+
+
+def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+    distinct = values.nunique()
+    numeric = is_numeric_dtype(values) and not is_bool_dtype(values)
+    if not numeric and not arguments.classification:
+        _refuse_stray_text(values, name, arguments)
+    if arguments.regression or arguments.classification:
+        return arguments.regression, "on request"
+    if distinct <= 1:
+        found = f"{values.iloc[0]!r} in every row" if distinct else "empty"
+        raise ValueError(f"{name!r} is {found}: nothing can be learned")
+    if not numeric:
+        return False, f"{name!r} is text with {distinct} distinct values"
+    whole = bool((values == values.round()).all())
+    if distinct == 2 or (whole and distinct <= MOST_CLASSES):
+        kind = "whole numbers" if whole else "numbers"
+        return False, f"{name!r} has {distinct} distinct values, {kind} (--regression to predict a number)"
+    return True, f"{name!r} is a number with {distinct} distinct values" + (
+        " (--classification to predict a class)" if whole and distinct <= 3 * MOST_CLASSES else ""
+    )
+
+
+def _refuse_stray_text(values: Series, name: str, arguments: Namespace) -> None:
+    """Refuse a target of text that is asked to be a number, or of which most values are numbers."""
+    numbers = as_numbers(values.to_numpy(dtype=object), arguments.decimal)
+    stray = np.isinf(numbers)
+    if arguments.regression or (values.nunique() > MOST_CLASSES and 0 < stray.mean() < 0.5):
+        at = int(stray.argmax())
+        raise ValueError(
+            f"column {name!r} has {str(values.iloc[at])!r:.80} in row {int(values.index[at]) + 1}, not a number: "
+            "correct or empty this cell, or say --classification"
+        )
+
+
+def _drop_one_class_tasks(frame: DataFrame, task: str, target: str) -> tuple[DataFrame, list[str]]:
+    classes = frame.groupby(task)[target].nunique()
+    single = classes[classes < 2].index
+    if not len(single):
+        return frame, []
+    if len(single) == len(classes):
+        raise ValueError(f"every task has only one class of {target!r}: is {task!r} the right task column?")
+    kept = frame[~frame[task].isin(single)]
+    tasks = "1 task" if len(single) == 1 else f"{len(single)} tasks"
+    return kept, [f"Left out {tasks} with only one class: {listing(single.tolist())}."]
+
+
+def _choose_scoring(
+    frame: DataFrame, targets: Sequence[str], regression: bool, scoring: str | None
+) -> tuple[str, list[str]]:
+    if scoring is not None or regression:
+        return scoring or "r2", []
+    shares = [frame[name].value_counts(normalize=True) for name in targets]
+    if all(len(share) == 2 for share in shares) and (rarer := min(share.min() for share in shares)) < RARE:
+        return "roc_auc", [f"Score: AUC, because the rarer class has only {rarer:.0%} of the rows."]
+    return "accuracy", []

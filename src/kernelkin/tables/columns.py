@@ -144,4 +144,6 @@ def refuse_cells(name: str, values: np.ndarray, bad: np.ndarray, reason: str) ->
     """Refuse a column of which some cells are bad, naming the first with its row."""
     if bad.any():
         row = int(bad.argmax())
-        raise ValueError(f"column {name!r} has {str(values[row])!r:.80} in row {row + 1}, {reason}")
+        raise ValueError(
+            f"column {name!r} has {str(values[row])!r:.80} in row {row + 1}, {reason}: correct this cell or empty it"
+        )

@@ -46,14 +46,30 @@ _MAYBE_DATE = re.compile(r"[\w .,:/+\-]{6,40}")
 # Seasons are not told apart from the passing of time by fewer days than this, days of the week by fewer than two weeks.
 LEAST_YEAR, LEAST_WEEKS = 300.0, 14.0
 YEAR = 365.2425
+# A column is meant as dates where so many texts, and this share of them, are dates.
+LEAST_DATES, MOST_DATES = 3, 0.5
 _EPOCH = datetime(1970, 1, 1)
 
 
-def find_format(texts: Sequence[str]) -> str | None:
-    """The format that all texts have, the first in the order of `FORMATS`; None where there is none."""
-    if not texts or not all(_MAYBE_DATE.fullmatch(text) and re.search(r"\d", text) for text in texts[:20]):
-        return None
-    return next((name for name in FORMATS if all(_days(text, name) is not None for text in texts)), None)
+def find_format(texts: Sequence[str]) -> tuple[str | None, str | None]:
+    """The format that all texts have, the first in the order of `FORMATS`, or None; and a text that is no date.
+
+    A text is given only where most of the others are dates of one format.
+    """
+    shaped = [text for text in texts[:20] if _MAYBE_DATE.fullmatch(text) and re.search(r"\d", text)]
+    if len(shaped) * 2 <= len(texts[:20]):
+        return None, None
+    best, most, stray = None, 0.0, None
+    for name in FORMATS:
+        # Most columns are not of most formats: a few texts show that.
+        if sum(_days(text, name) is not None for text in shaped) <= len(shaped) / 2:
+            continue
+        good = [_days(text, name) is not None for text in texts]
+        if all(good):
+            return name, None
+        if sum(good) > max(most, MOST_DATES * len(texts)):
+            best, most, stray = name, sum(good), texts[good.index(False)]
+    return None, stray if best is not None and len(texts) >= LEAST_DATES else None
 
 
 def as_days(values: np.ndarray, date_format: str = "") -> np.ndarray:

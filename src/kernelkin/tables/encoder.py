@@ -108,7 +108,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.left_out_ |= {column.name: column.reason for column in found if isinstance(column, Unused)}
         if not columns:
             reasons = _reasons(self.left_out_) or "the table has none"
-            raise ValueError(f"no column is left to learn from (n_samples={table.n_rows}): {reasons}")
+            few = " of one row (n_samples=1)" if table.n_rows == 1 else ""
+            raise ValueError(f"no column is left to learn from{few}: {reasons}")
         self.columns_ = columns
         return self
 
@@ -197,15 +198,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _read(self, X: Any, *, reset: bool) -> Table:
         """X as a table; sets, or with reset=False compares, the number of columns of an array."""
-        if isinstance(X, Mapping):
-            return _from_mapping(X)
-        table = as_table(X, "X")
+        table = read_columns(X)
         if table is None:
-            array = X if issparse(X) else as_array(X, "X")
+            array = as_array(X, "X")
             array = check_array(array, dtype=None, ensure_all_finite=False, estimator=self, input_name="X")
             validate_data(self, array, reset=reset, skip_check_array=True)
             return Table(*zip(*((f"x{k}", column, str(array.dtype)) for k, column in enumerate(array.T)), strict=True))
-        if reset and not isinstance(X, Table):
+        if reset and not isinstance(X, Table | Mapping):
             validate_data(self, X, reset=True, skip_check_array=True)
         return table
 
@@ -218,6 +217,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+
+def read_columns(X: Any) -> Table | None:
+    """A data frame or a dict of columns as a `Table`; None for anything else."""
+    if issparse(X):
+        raise TypeError("Sparse data was passed for X, but dense data is required: use X.toarray()")
+    return _from_mapping(X) if isinstance(X, Mapping) else as_table(X, "X")
 
 
 def _from_mapping(columns: Mapping[Any, Any]) -> Table:

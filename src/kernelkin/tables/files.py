@@ -165,11 +165,12 @@ def _explained(path: str, form: TextFormat) -> Iterator[None]:
                 f"{name} is not a table: its rows have more fields than its header (--sep sets what separates them)"
             ) from None
         except (errors.ParserError, csv.Error) as error:
-            raise ValueError(f"{name} is not a table: {error}") from None
+            reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
+            advice = " (a text that contains the separator needs quotation marks)" if "Expected" in reason else ""
+            raise ValueError(f"{name} is not a table: {reason}{advice}") from None
         except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{name} is not text in {form.encoding.upper()} (--encoding sets another): {error}"
-            ) from None
+            wrong = f"{name} is not text in {form.encoding.upper()} (--encoding sets another, such as cp1252 or utf-16)"
+            raise ValueError(f"{wrong}: {error}") from None
         except (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, zlib.error) as error:
             # Errors of the system have numbers, those of damaged archives have none.
             if getattr(error, "errno", None) is not None:

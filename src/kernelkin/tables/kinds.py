@@ -93,7 +93,9 @@ class Reading:
                 return self._numbers(replace(column, kind="number", unit=units.pop()), values)
             if (reason := self._why_not_numbers(values, distinct, is_number)) is not None:
                 return Unused(column.name, reason)
-        date_format = find_format(distinct)
+        date_format, stray = find_format(distinct)
+        if stray is not None:
+            return Unused(column.name, f"dates mixed with {_where(stray, values)}")
         if date_format is not None:
             return self._dates(replace(column, kind="date", date_format=date_format), values)
         return self._texts(column, values)
@@ -108,9 +110,7 @@ class Reading:
             return f"its numbers have the decimal sign {other!r}, as in {example}: set the decimal sign to {other!r}"
         if is_number.all() or is_number.mean() < MOST_NUMBERS or len(distinct) < 6:
             return None
-        stray = distinct[int(is_number.argmin())]
-        row = next(i for i, value in enumerate(values) if str(value).strip() == stray)
-        return f"numbers mixed with text, such as {stray!r:.40} in row {row + 1}: correct these cells or empty them"
+        return f"numbers mixed with {_where(distinct[int(is_number.argmin())], values)}"
 
     def _numbers(self, column: Column, values: np.ndarray) -> Column | Unused:
         numbers = read_numbers(column.name, values, column.kind, self.decimal, column.unit)
@@ -153,6 +153,11 @@ class Reading:
         kept = kept if len(counts) - len(kept) > 1 or len(counts) > self.max_categories else list(counts)
         n_rare = len(counts) - len(kept)
         return replace(column, categories=tuple(sorted(kept)), n_rare=n_rare, n_missing=n_missing)
+
+
+def _where(stray: str, values: np.ndarray) -> str:
+    row = next(i for i, value in enumerate(values) if str(value).strip() == stray)
+    return f"text, such as {stray!r:.40} in row {row + 1}: correct these cells or empty them"
 
 
 def unit_in_name(name: str) -> str:

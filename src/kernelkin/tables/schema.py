@@ -15,7 +15,7 @@ from .columns import Column
 from .dates import FORMATS, PARTS
 from .encoder import TableEncoder
 from .labels import are_whole, class_labels, read_target, target_moments, whole_labels
-from .numbers import Decimal
+from .numbers import Decimal, split_number
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -295,13 +295,19 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
 }
 
 
+def _is_numeral(name: str) -> bool:
+    return bool(np.isfinite(split_number(name)[0])) and "." in name
+
+
 def check_columns(frame: DataFrame, names: Sequence[str]) -> None:
     """Refuse a table without one of these columns, naming all that are missing, or with one of them twice."""
     present = set(frame.columns)
     absent = [name for name in names if name not in present]
     if absent:
         are = "column is" if len(absent) == 1 else "columns are"
-        raise ValueError(f"{are} missing: {listing(absent)}; the data has {listing(list(map(str, frame.columns)), 20)}")
+        names = list(map(str, frame.columns))
+        hint = "; the first row has numbers, and must be a header" if any(map(_is_numeral, names)) else ""
+        raise ValueError(f"{are} missing: {listing(absent)}; the data has {listing(names, 20)}{hint}")
     twice = set(frame.columns[frame.columns.duplicated()]).intersection(names)
     if twice:
         raise ValueError(f"column {sorted(twice)[0]!r} occurs twice")

@@ -19,7 +19,7 @@ def test_says_what_it_found_guessed_and_measured(run, folder, tmp_path):
         "120 rows, 3 tasks ('shop') of 40 rows.",
         "Regression: 'sales' is a number with",
         "1 numbers, standardised ('size'); 1 yes or no ('promo'); 1 text, one feature for each value ('day')",
-        "Left out column 'id': 120 distinct texts in 120 rows",
+        "Left out column 'id': a different text in every row",
         "Missing values in 'size'",
         "R² on 30 test rows of all tasks",
         "MK-MTRL against average kernel: ",
@@ -100,7 +100,8 @@ def test_rare_classes_are_judged_by_rank(run, sales, tmp_path):
     [
         (["--target", "profit"], "column is missing: 'profit'; the data has 'id', 'shop'"),
         (["--target", "shop"], "--task and --target are the same column"),
-        (["--target", "busy", "--regression"], "--regression: 'busy' holds text"),
+        (["--target", "busy", "--regression"], "sales.csv: column 'busy' has 'no' in row 1, not a number"),
+        (["--target", "sales", "size"], "several columns as --target are tasks of their own: leave out --task"),
         (["--target", "sales", "--model", "magic"], "no model is named 'magic'"),
         (["--target", "sales", "--model", "MRCE"], "needs every target of every row"),
         (["--target", "busy", "--model", "OLS"], "OLS is not for classification"),
@@ -126,9 +127,9 @@ def test_errors_are_one_line_and_nothing_is_saved(run, folder, tmp_path, argv, e
 def test_files_that_cannot_be_read_or_written(run, folder, tmp_path):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "head.csv").write_text("shop,sales\n")
-    (tmp_path / "semi.csv").write_text("shop;sales\na;1\n")
+    (tmp_path / "one.csv").write_text("shop#sales\na#1\n")
     for name, error in (
-        ("semi.csv", "has one column, 'shop;sales': columns are separated by commas"),
+        ("one.csv", "one.csv has one column, 'shop#sales': what separates columns can be set (--sep)"),
         ("no.csv", "No such file"),
         ("empty.csv", "is empty"),
         ("head.csv", "has no rows"),

@@ -9,9 +9,9 @@ from ..terminal import Terminal
 
 HELP = "print a script that completes commands and options in bash, zsh or fish"
 EXAMPLES = (
+    "  kernelkin completion fish | source         # in ~/.config/fish/config.fish\n"
     '  eval "$(kernelkin completion bash)"       # in ~/.bashrc\n'
-    '  eval "$(kernelkin completion zsh)"        # in ~/.zshrc, after compinit\n'
-    "  kernelkin completion fish | source         # in ~/.config/fish/config.fish"
+    '  eval "$(kernelkin completion zsh)"        # in ~/.zshrc, after compinit'
 )
 
 

@@ -31,7 +31,9 @@ def hold_out(data: TaskData, share: float, seed: int, *, classification: bool) -
     held = []
     for y in data.y:
         parts = [np.flatnonzero(y == label) for label in np.unique(y)] if classification else [np.arange(len(y))]
-        counts = [min(int(share * len(rows) + 0.5), len(rows) - 1) for rows in parts]
+        # A fit needs two rows of a task, or one of each class.
+        least = 1 if classification else 2
+        counts = [max(min(int(share * len(rows) + 0.5), len(rows) - least), 0) for rows in parts]
         drawn = [rng.permutation(rows)[:count] for rows, count in zip(parts, counts, strict=True)]
         held.append(np.sort(np.concatenate(drawn)))
     kept = [np.setdiff1d(np.arange(len(y)), rows) for y, rows in zip(data.y, held, strict=True)]

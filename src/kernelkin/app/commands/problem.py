@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ...data import TaskData, listing
-from ...tables import TableSchema
+from ...tables import TableEncoder, TableSchema
 from ...tables.files import read_table
 from ...tables.numbers import Decimal, as_numbers
 from ...tables.schema import check_columns
@@ -109,8 +109,10 @@ def load_problem(arguments: Namespace, test: str | None = None) -> Problem:
     import pandas as pd
 
     tested = _load(test, arguments)
-    needed = [*arguments.target, *([arguments.task] if arguments.task else [])]
-    _in_file(test, lambda: check_columns(tested, needed))
+    if arguments.task is not None:
+        unknown = sorted(set(tested[arguments.task].dropna()) - set(frame[arguments.task]))
+        if unknown:
+            raise ValueError(f"{test} has tasks that {display_name(arguments.data)} has not: {listing(unknown)}")
     joined = pd.concat([frame.assign(**{_TEST: False}), tested.assign(**{_TEST: True})], ignore_index=True)
     return _in_file(f"{display_name(arguments.data)} and {test}", lambda: read_problem(joined, arguments))
 
@@ -120,7 +122,13 @@ _TEST = "\0test"
 
 
 def _load(path: str, arguments: Namespace) -> DataFrame:
-    return read_table(path, arguments.task, arguments.target, text_format(arguments))
+    """Read a table; cells that cannot be encoded are refused while rows still have the numbers of the file."""
+    frame = read_table(path, arguments.task, arguments.target, text_format(arguments))
+    special = [*arguments.target, *([arguments.task] if arguments.task else [])]
+    _in_file(path, lambda: check_columns(frame, [*special, *arguments.drop]))
+    features = frame.drop(columns=[*special, *arguments.drop])
+    _in_file(path, lambda: TableEncoder(decimal=arguments.decimal).fit(features))
+    return frame
 
 
 def _in_file(path: str, read: Callable[[], T]) -> T:
@@ -141,8 +149,8 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
     notes += note
     regression, why = _guess_all(frame, targets, arguments)
     notes.append(f"{'Regression' if regression else 'Classification'}: {why}.")
-    if not regression and task is not None:
-        frame, note = _drop_one_class_tasks(frame, task, targets[0])
+    if task is not None:
+        frame, note = _drop_tasks(frame, task, targets[0], regression)
         notes += note
     scoring, note = _choose_scoring(frame, targets, regression, arguments.scoring)
     n_test = 0
@@ -198,8 +206,13 @@ def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
     if arguments.regression or arguments.classification:
         return arguments.regression, "on request"
     if distinct <= 1:
-        found = f"{values.iloc[0]!r} in every row" if distinct else "empty"
+        found = f"{str(values.iloc[0])!r:.80} in every row" if distinct else "empty"
         raise ValueError(f"{name!r} is {found}: nothing can be learned")
+    if not numeric and distinct > max(len(values) // 2, 2):
+        raise ValueError(
+            f"column {name!r} has {distinct} different texts in {len(values)} rows, such as "
+            f"{str(values.iloc[0])!r:.80}: a class needs several rows, and a number no text"
+        )
     if not numeric:
         return False, f"{name!r} is text with {distinct} distinct values"
     whole = bool((values == values.round()).all())
@@ -213,8 +226,11 @@ def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
 
 def _refuse_stray_text(values: Series, name: str, arguments: Namespace) -> None:
     """Refuse a target of text that is asked to be a number, or of which most values are numbers."""
-    numbers = as_numbers(values.to_numpy(dtype=object), arguments.decimal)
-    stray = np.isinf(numbers)
+    cells = values.to_numpy(dtype=object)
+    other: Decimal = "," if arguments.decimal == "." else "."
+    stray = np.isinf(as_numbers(cells, arguments.decimal))
+    if stray.any() and not np.isinf(as_numbers(cells, other)).any():
+        raise ValueError(f"column {name!r} has numbers with the decimal sign {other!r}: say --decimal {other}")
     if arguments.regression or (values.nunique() > MOST_CLASSES and 0 < stray.mean() < 0.5):
         at = int(stray.argmax())
         raise ValueError(
@@ -223,16 +239,19 @@ def _refuse_stray_text(values: Series, name: str, arguments: Namespace) -> None:
         )
 
 
-def _drop_one_class_tasks(frame: DataFrame, task: str, target: str) -> tuple[DataFrame, list[str]]:
-    classes = frame.groupby(task)[target].nunique()
-    single = classes[classes < 2].index
-    if not len(single):
+def _drop_tasks(frame: DataFrame, task: str, target: str, regression: bool) -> tuple[DataFrame, list[str]]:
+    """Leave out the tasks that nothing can be learned from: with one row, or with one class."""
+    groups = frame.groupby(task)[target]
+    useful = groups.size() > 1 if regression else groups.nunique() > 1
+    fault = "only one row" if regression else "only one class"
+    if useful.all():
         return frame, []
-    if len(single) == len(classes):
-        raise ValueError(f"every task has only one class of {target!r}: is {task!r} the right task column?")
-    kept = frame[~frame[task].isin(single)]
-    tasks = "1 task" if len(single) == 1 else f"{len(single)} tasks"
-    return kept, [f"Left out {tasks} with only one class: {listing(single.tolist())}."]
+    if not useful.any():
+        of = "" if regression else f" of {target!r}"
+        raise ValueError(f"every task has {fault}{of}: is {task!r} the right task column?")
+    dropped = useful.index[~useful].tolist()
+    tasks = "1 task" if len(dropped) == 1 else f"{len(dropped)} tasks"
+    return frame[~frame[task].isin(dropped)], [f"Left out {tasks} with {fault}: {listing(dropped)}."]
 
 
 def _choose_scoring(

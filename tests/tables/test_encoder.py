@@ -1,0 +1,222 @@
+"""TableEncoder: what each kind of column becomes, whatever library the table is of."""
+
+import datetime
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.utils.estimator_checks import check_estimator
+
+from kernelkin import TableEncoder
+from kernelkin.tables.dates import as_days, find_format
+from kernelkin.tables.numbers import as_numbers
+
+N = 40
+DATES = pd.date_range("2023-01-02", periods=N, freq="D")
+
+
+def encode(values, **parameters):
+    """One column -> its features by name."""
+    encoder = TableEncoder(**parameters).fit({"x": values})
+    return dict(zip(encoder.get_feature_names_out(), encoder.transform({"x": values}).T, strict=True)), encoder
+
+
+def test_scikit_learn_checks():
+    found = check_estimator(TableEncoder(), on_fail=None, on_skip=None)
+    assert [check["check_name"] for check in found if check["status"] == "failed"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal", "number"),
+    [
+        ("25,397", ".", 25397),
+        ("1,234,567.5", ".", 1234567.5),
+        ("1.234.567,5", ",", 1234567.5),
+        ("12,5", ",", 12.5),
+        ("-3e2", ".", -300),
+        ("\N{MINUS SIGN}3", ".", -3),
+        ("1 234", ".", 1234),
+        ("12,5", ".", np.inf),
+        ("1,23,456", ".", np.inf),
+        ("12:30", ".", np.inf),
+        ("n.a.", ".", np.nan),
+    ],
+)
+def test_numbers_in_texts(text, decimal, number):
+    # The second value makes the first no column of plain numbers.
+    assert_array_equal(as_numbers(np.array([text, "x"], dtype=object), decimal), [number, np.inf])
+
+
+def test_numbers_with_separators_and_units_are_standardised():
+    numbers = np.arange(900.0, 1100.0, 5.0)
+    for texts in ([f"{v:,.0f}" for v in numbers], [f"{v:.0f} EUR" for v in numbers], [f"€ {v:,.0f}" for v in numbers]):
+        features, _ = encode(texts)
+        assert_allclose(features["x"], (numbers - numbers.mean()) / numbers.std())
+    assert TableEncoder().fit({"price (EUR)": numbers}).columns_[0].unit == "EUR"
+    assert encode([f"{v:.0f} kg" for v in numbers])[1].columns_[0].unit == "kg"
+
+
+def test_decimal_commas_are_read_on_request_and_named_otherwise():
+    texts = [f"{v / 4:.2f}".replace(".", ",") for v in range(N)]
+    assert_allclose(encode(texts, decimal=",")[0]["x"], encode(np.arange(N) / 4)[0]["x"])
+    encoder = TableEncoder().fit({"x": texts, "other": range(N)})
+    assert encoder.left_out_["x"] == "its numbers have the decimal sign ',', as in '0,00': set the decimal sign to ','"
+
+
+@pytest.mark.parametrize(
+    ("write", "found"),
+    [
+        ("%Y-%m-%d", "ISO"),
+        ("%d.%m.%Y", "%d.%m.%Y"),
+        ("%m/%d/%Y", "%m/%d/%Y"),
+        ("%d/%m/%Y", "%d/%m/%Y"),
+        ("%d %b %Y", "%d %b %Y"),
+        ("%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M"),
+    ],
+)
+def test_formats_of_dates(write, found):
+    texts = [moment.strftime(write) for moment in DATES]
+    assert find_format(texts) == (found, None)
+    expected = np.arange(N) + (DATES[0] - pd.Timestamp("1970-01-01")).days
+    assert_array_equal(as_days(np.array(texts, dtype=object), found), expected)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        DATES,
+        DATES.tz_localize("Europe/Berlin"),
+        [moment.date() for moment in DATES],
+        [moment.strftime("%Y-%m-%d") for moment in DATES],
+        DATES.to_numpy(),
+        pa.array(DATES.date),
+    ],
+    ids=["pandas", "time zone", "date", "text", "NumPy", "Arrow"],
+)
+def test_dates_of_all_kinds_have_the_same_features(values):
+    features, encoder = encode(values)
+    assert encoder.columns_[0].parts == ("time", "weekday")
+    assert_allclose(features["x: time"], (np.arange(N) - np.arange(N).mean()) / np.arange(N).std(), atol=1e-8)
+    assert_array_equal(features["x: Mon"], (np.arange(N) % 7 == 0).astype(float))
+    assert_array_equal(sum(features[f"x: {day}"] for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")), 1.0)
+
+
+def test_parts_of_dates_are_those_that_the_rows_can_tell_apart():
+    def parts(**range_):
+        return encode(pd.date_range("2023-01-02", **range_))[1].columns_[0].parts
+
+    assert parts(periods=5, freq="D") == ("time",)
+    assert parts(periods=60, freq="9D") == ("time", "season", "weekday")
+    assert parts(periods=60, freq="MS") == ("time", "season")
+    assert parts(periods=200, freq="5h") == ("time", "weekday", "hour")
+    summer, winter = (encode(pd.date_range(start, periods=800, freq="D"))[0] for start in ("2023-07-01", "2024-01-01"))
+    # The same place on the circle a year later, the opposite one half a year later.
+    for name in ("x: season sin", "x: season cos"):
+        assert_allclose(summer[name][365:430], summer[name][:65], atol=0.02)
+        assert_allclose(winter[name][:300], -summer[name][:300], atol=0.06)
+
+
+def test_rare_texts_share_a_feature_with_new_ones():
+    texts = ["a"] * 10 + ["b"] * 5 + ["c", "d"]
+    features, encoder = encode(texts)
+    assert list(features) == ["x=a", "x=b", "x=(rare)"]
+    assert features["x=(rare)"].tolist() == [0] * 15 + [1, 1]
+    assert encoder.transform({"x": ["new", "a"]}).tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert encoder.unseen({"x": ["new", "a"]}) == {}
+    assert list(encode(texts, max_categories=1)[0]) == ["x=a", "x=(rare)"]
+    assert list(encode(texts, min_frequency=1)[0]) == ["x=a", "x=b", "x=c", "x=d"]
+
+
+def test_missing_values_are_the_mean_and_marked():
+    features, encoder = encode([1.0, np.nan, 3.0, None])
+    assert_array_equal(features["x"], [-1, 0, 1, 0])
+    assert_array_equal(features["x: missing"], [0, 1, 0, 1])
+    # Rows that are missing only later are the mean.
+    complete = TableEncoder().fit({"x": [1.0, 3.0]})
+    assert_array_equal(complete.transform({"x": [None, 3.0]}), [[0.0], [1.0]])
+    assert encoder.groups_ == {"x": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "reason"),
+    [
+        ("x", [f"r{i}" for i in range(N)], "a different text in every row"),
+        ("order_id", range(N), "a different whole number in every row, and by its name it identifies rows"),
+        ("x", [7] * N, "the same in every row"),
+        ("x", [None] * N, "empty"),
+        ("x", [[1, 2]] * N, "which are not read"),
+        ("x", [*map(str, range(1, N)), "oops"], "numbers mixed with text, such as 'oops' in row 40"),
+        ("x", [*DATES.strftime("%Y-%m-%d")[1:], "2023-02-30"], "dates mixed with text, such as '2023-02-30' in row 40"),
+    ],
+)
+def test_columns_that_are_left_out_have_the_reason(name, values, reason):
+    encoder = TableEncoder().fit(pd.DataFrame({name: list(values), "number": range(N)}))
+    assert [column.name for column in encoder.columns_] == ["number"]
+    assert reason in encoder.left_out_[name]
+    assert f"{name}: left out: {encoder.left_out_[name]}" in encoder.describe()
+
+
+def test_codes_with_leading_zeros_stay_text():
+    assert list(encode(["01", "02"] * 10)[0]) == ["x=01", "x=02"]
+
+
+MIXED = {
+    "size": [1.5, 2.5, None, 4.0] * 5,
+    "count": list(range(20)),
+    "town": ["York", "Bath", None, "York"] * 5,
+    "open": [True, False] * 10,
+    "day": [datetime.date(2024, 1, 1) + datetime.timedelta(5 * i) for i in range(20)],
+}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_frames_of_all_libraries_are_encoded_alike(library):
+    module = pytest.importorskip(library)
+    frame = module.table(MIXED) if library == "pyarrow" else module.DataFrame(MIXED)
+    expected = TableEncoder().fit(MIXED)
+    encoder = TableEncoder().fit(frame)
+    assert encoder.get_feature_names_out().tolist() == expected.get_feature_names_out().tolist()
+    assert_allclose(encoder.transform(frame), expected.transform(MIXED))
+    assert encoder.transform(frame).shape == (20, 15)
+
+
+def test_an_array_is_a_table_of_numbers():
+    X = np.random.default_rng(0).normal(3.0, 2.0, (20, 3))
+    encoder = TableEncoder().fit(X)
+    assert encoder.get_feature_names_out().tolist() == ["x0", "x1", "x2"]
+    assert_allclose(encoder.transform(X), (X - X.mean(axis=0)) / X.std(axis=0))
+
+
+def test_output_as_a_frame():
+    frame = pd.DataFrame(MIXED)
+    out = TableEncoder().set_output(transform="pandas").fit_transform(frame)
+    assert out.columns.tolist()[:3] == ["size", "size: missing", "count"]
+    assert_array_equal(out.index, frame.index)
+
+
+def test_what_was_done_in_words():
+    assert TableEncoder(drop=["count"]).fit(pd.DataFrame(MIXED)).describe().splitlines() == [
+        "size: number, standardised (mean 2.667, standard deviation 1.027); 5 missing, marked by a feature",
+        "town: text with 2 values, one feature each; 5 missing, marked by a feature",
+        "open: yes or no, standardised",
+        "day: date, as the time and the day of the week",
+        "count: left out: dropped on request",
+    ]
+
+
+def test_columns_are_found_by_name_and_missing_ones_are_named():
+    frame = pd.DataFrame(MIXED)
+    encoder = TableEncoder().fit(frame)
+    assert_array_equal(encoder.transform(frame[["day", "open", "town", "count", "size"]]), encoder.transform(frame))
+    with pytest.raises(ValueError, match=r"^columns are missing: 'town', 'open'; the data has 'size', 'count', 'day'$"):
+        encoder.transform(frame.drop(columns=["town", "open"]))
+
+
+def test_nothing_in_the_table_is_changed():
+    frame = pd.DataFrame(MIXED)
+    before = json.dumps(MIXED, default=str)
+    TableEncoder().fit(frame).transform(frame)
+    assert json.dumps(frame.astype(object).where(frame.notna(), None).to_dict("list"), default=str) == before

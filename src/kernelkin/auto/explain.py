@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..data import TaskData
-from ..kernels import FittedKernel
-from ..kernels.functions import ScaledGaussian
+from ..kernels import FittedKernel, Kernel
+from ..kernels.encoded import on_encoded_columns
+from ..kernels.functions import Linear, ScaledGaussian
 from ..kernels.groups import group_name
 
 ALL_COLUMNS = "all columns together"
@@ -19,13 +20,15 @@ def column_shares(members: Sequence[dict[str, Any]], weights: Sequence[float], d
     """Return the share of the kernel weights on each column or group of columns, the largest first.
 
     Columns of an encoded table are those of the table. Kernels on all columns count as one group; a kernel with learned
-    length scales is shared out by how fast it varies along each column.
+    length scales is shared out by how fast it varies along each column. Where `kernels` is a mapping from names to
+    columns, these are the names of the groups.
     """
+    named = _named_groups(kernels, data) if isinstance(kernels, Mapping) else {}
     total: dict[str, float] = {}
     for attributes, weight in zip(members, weights, strict=True):
         kernels, mix = attributes["kernels_"], _mean_mix(attributes)
         for kernel, share in zip(kernels, mix, strict=True):
-            for name, part in _by_column(kernel, data).items():
+            for name, part in _by_column(kernel, data, named).items():
                 total[name] = total.get(name, 0.0) + weight * share * part
     return dict(sorted(total.items(), key=lambda item: -item[1]))
 
@@ -37,7 +40,17 @@ def _mean_mix(attributes: dict[str, Any]) -> np.ndarray:
     return mix / mix.sum() if mix.sum() > 0 else mix
 
 
-def _by_column(kernel: FittedKernel, data: TaskData) -> dict[str, float]:
+def _named_groups(groups: Mapping[str, Any], data: TaskData) -> dict[tuple[int, ...], str]:
+    """The positions of the columns of each group -> its name."""
+    kernels = [Kernel(name, Linear(), columns) for name, columns in groups.items()]
+    kernels = on_encoded_columns(kernels, data.feature_origins)
+    found = [target for kernel in kernels for target in kernel.targets(data.X.shape[1], data.feature_names)]
+    return {positions: name for name, positions in found}
+
+
+def _by_column(kernel: FittedKernel, data: TaskData, named: Mapping[tuple[int, ...], str]) -> dict[str, float]:
+    if kernel.columns in named:
+        return {named[kernel.columns]: 1.0}
     names, origins = data.feature_names, data.feature_origins
     if isinstance(kernel.function, ScaledGaussian):
         speed = np.square(kernel.function.scales)

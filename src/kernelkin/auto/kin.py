@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import Queries, Table, TaskData, read_queries, read_training
 from ..fitting import Classification, Regression
+from ..kernels.encoded import refuse_positions
 from ..models.base import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ..models.parameters import CLASSES, Parameter, describe
 from ..tables import TableEncoder
@@ -99,6 +100,7 @@ class TableEstimator(MultiTaskEstimator):
         """Encode the training rows of a table, unless they are encoded."""
         if table.origins is not None:
             return table
+        refuse_positions(self.kernels)
         self.encoder_ = (TableEncoder() if self.encoder is None else clone(self.encoder)).fit(table)
         return self.encoder_.encode(table)
 

@@ -153,6 +153,7 @@ class KinPlan:
                 [member.attributes for member in members],
                 weights[chosen].tolist(),
                 self.data,
+                self.fit.kernels,
             ),
             "n_candidates_": len(trials),
             "is_complete_": search.is_complete,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 from .base import Kernel
+from .families import resolve_kernels
 from .groups import Origins, origin_name
 
 
@@ -24,6 +26,17 @@ def on_encoded_columns(kernels: Sequence[Kernel], origins: Origins | None) -> li
         places.setdefault(column, []).append(position)
         groups.setdefault(origin_name(column, part), []).append(position)
     return [found for kernel in kernels for found in _on_features(kernel, places, groups)]
+
+
+def refuse_positions(kernels: Any) -> None:
+    """Refuse what a user passes as `kernels` where columns are given by position: encoding a table moves columns."""
+    if kernels is None or isinstance(kernels, str):
+        return
+    columns: Any = kernels.values() if isinstance(kernels, Mapping) else [k.columns for k in resolve_kernels(kernels)]
+    for given in columns:
+        items = [given] if given is None or isinstance(given, str | slice | Integral) else list(given)
+        if any(isinstance(item, slice | Integral) for item in items):
+            raise ValueError("kernels: columns of a table are given by name, not by position")
 
 
 def _on_features(kernel: Kernel, places: dict[str, list[int]], groups: dict[str, list[int]]) -> list[Kernel]:

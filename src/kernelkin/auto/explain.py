@@ -16,7 +16,9 @@ from ..kernels.groups import group_name
 ALL_COLUMNS = "all columns together"
 
 
-def column_shares(members: Sequence[dict[str, Any]], weights: Sequence[float], data: TaskData) -> dict[str, float]:
+def column_shares(
+    members: Sequence[dict[str, Any]], weights: Sequence[float], data: TaskData, kernels: Any = None
+) -> dict[str, float]:
     """Return the share of the kernel weights on each column or group of columns, the largest first.
 
     Columns of an encoded table are those of the table. Kernels on all columns count as one group; a kernel with learned
@@ -26,8 +28,8 @@ def column_shares(members: Sequence[dict[str, Any]], weights: Sequence[float], d
     named = _named_groups(kernels, data) if isinstance(kernels, Mapping) else {}
     total: dict[str, float] = {}
     for attributes, weight in zip(members, weights, strict=True):
-        kernels, mix = attributes["kernels_"], _mean_mix(attributes)
-        for kernel, share in zip(kernels, mix, strict=True):
+        mix = _mean_mix(attributes)
+        for kernel, share in zip(attributes["kernels_"], mix, strict=True):
             for name, part in _by_column(kernel, data, named).items():
                 total[name] = total.get(name, 0.0) + weight * share * part
     return dict(sorted(total.items(), key=lambda item: -item[1]))

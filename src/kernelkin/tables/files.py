@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,8 @@ import numpy as np
 from .excel import is_excel, read_excel
 from .labels import MISSING, read_targets, read_tasks
 from .parquet import is_parquet, parquet_pieces, read_parquet
-from .text import TextFormat, TextTable, display_name, open_text
+from .records import Record, read_records
+from .text import BYTE_ORDER_MARK, TextFormat, TextTable, display_name, open_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -79,17 +81,20 @@ def _read_text(path: str, task: str | None, targets: Sequence[str], form: TextFo
 class Piece:
     """Some rows of a table, and its header as it was written.
 
-    The cells of a text file are texts, exactly as they were, so that they can be written again.
+    The cells of a text file are texts, exactly as they were. `records` have the text of each row, and `header_record`
+    that of the header, so that they can be written again.
     """
 
     frame: DataFrame
     header: list[str]
-    text: bool
+    records: list[Record] | None = None
+    header_record: Record | None = None
+    separator: str | None = None
 
     def values(self, columns: Sequence[str], task: str | None) -> DataFrame:
         """Columns with None for missing cells, for a schema to encode; columns that are absent stay absent."""
         found = self.frame[[name for name in dict.fromkeys([*columns, task]) if name in self.frame.columns]]
-        if not self.text:
+        if self.records is None:
             return found
         cells = found.to_numpy(dtype=object, copy=True)
         is_missing = np.frompyfunc(lambda cell: cell in MISSING or cell != cell, 1, 1)(cells).astype(bool)
@@ -106,26 +111,32 @@ def read_pieces(path: str, rows: int, form: TextFormat | None = None) -> Iterato
     if is_excel(path):
         typed = read_excel(path, MOST_COLUMNS)
         for start in range(0, len(typed), rows):
-            yield Piece(typed.iloc[start : start + rows], list(map(str, typed.columns)), text=False)
+            yield Piece(typed.iloc[start : start + rows], list(map(str, typed.columns)))
         return
     if is_parquet(path):
         for typed in parquet_pieces(path, rows, MOST_COLUMNS, MOST_CELLS):
-            yield Piece(typed, list(map(str, typed.columns)), text=False)
+            yield Piece(typed, list(map(str, typed.columns)))
         return
-    pandas = need_pandas()
     with _opened(path, form) as table:
         rows = min(rows, max(1, MOST_CELLS // max(len(table.header), 1)))
-        with _explained(path, form):
-            frames = pandas.read_csv(table.file, **_how(table), dtype=object, chunksize=rows)
-        while (frame := _next(frames, path, form)) is not None:
-            frame = frame.copy()  # one block instead of one for each column
-            header = table.header if len(table.header) == frame.shape[1] else list(map(str, frame.columns))
-            yield Piece(frame, header, text=True)
+        records = read_records(table.lines, table.separator)
+        if (header := _take(records, 1, path, form)) and table.marked:
+            header = [Record(header[0].cells, BYTE_ORDER_MARK + header[0].text)]
+        while some := _take(records, rows, path, form):
+            yield Piece(_cells(some, table.header, path, form), table.header, some, header[0], table.separator)
 
 
-def _next(frames: Iterator[DataFrame], path: str, form: TextFormat) -> DataFrame | None:
+def _take(records: Iterator[Record], count: int, path: str, form: TextFormat) -> list[Record]:
     with _explained(path, form):
-        return next(frames, None)
+        return list(islice(records, count))
+
+
+def _cells(records: list[Record], header: list[str], path: str, form: TextFormat) -> DataFrame:
+    """A table of texts, its columns named as pandas names those of a whole file."""
+    names = [name or f"Unnamed: {i}" for i, name in enumerate(header)]
+    with _explained(path, form):
+        cells = [record.fitted(len(names)) for record in records]
+    return need_pandas().DataFrame(np.array(cells, dtype=object), columns=names, dtype=object)
 
 
 @contextmanager

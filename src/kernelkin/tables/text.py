@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import codecs
-import csv
 import gzip
 import io
 import lzma
@@ -21,6 +20,7 @@ from typing import Any, BinaryIO, TextIO
 
 from ..io.storage import check_writable, open_whole
 from .numbers import Decimal
+from .records import long_cells, read_records
 
 STDIN = STDOUT = "-"
 # Tried in this order where the header has not the usual one.
@@ -40,6 +40,10 @@ _PACK: dict[str, Callable[[BinaryIO], Any]] = {
 }
 # A header that is longer than this is none.
 MOST_CHARACTERS = 2**26
+
+
+# Unicode's mark of the byte order, with which some programs begin a file.
+BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True)
@@ -65,19 +69,20 @@ class TextFormat:
         except LookupError:
             raise ValueError(f"no encoding is named {self.encoding!r}; try utf-8, cp1252 or utf-16") from None
 
-    @property
-    def codec(self) -> str:
-        # A byte order mark at the beginning of a file is no part of its header.
-        return "utf-8-sig" if codecs.lookup(self.encoding).name == "utf-8" else self.encoding
-
 
 @dataclass(frozen=True)
 class TextTable:
-    """An open text file from its beginning, the names in its header, and what separates its columns."""
+    """An open text file from its beginning: as a file or by lines, of which one can be read, and once.
+
+    `header` are the names of its columns, which `separator` separates; `marked` says that a byte order mark, which the
+    text does not contain, is before them.
+    """
 
     file: io.TextIOBase
+    lines: Iterator[str]
     header: list[str]
     separator: str
+    marked: bool
 
 
 @contextmanager
@@ -90,18 +95,19 @@ def open_text(path: str, form: TextFormat | None = None) -> Iterator[TextTable]:
             if sys.stdin is None:
                 raise ValueError("standard input is closed")
             if isinstance(sys.stdin, io.TextIOWrapper):
-                sys.stdin.reconfigure(encoding=form.codec, errors="strict", newline="")
+                sys.stdin.reconfigure(encoding=form.encoding, errors="strict", newline="")
             file: TextIO = sys.stdin
         else:
             raw = stack.enter_context(_UNPACK.get(Path(path).suffix.lower(), io.FileIO)(path))
-            file = stack.enter_context(io.TextIOWrapper(io.BufferedReader(raw), encoding=form.codec, newline=""))
-        lines: list[str] = []
-        source = _header_lines(file, path, lines)
-        first = next((line for line in source if line.strip("\r\n")), "")
-        if form.separator is None and separator not in first:
-            separator = next((mark for mark in OTHER_SEPARATORS if mark in first), separator)
-        header = next((row for row in csv.reader(chain([first], source), delimiter=separator) if row), [])
-        yield TextTable(_Rejoined("".join(lines), file, path), header, separator)
+            file = stack.enter_context(io.TextIOWrapper(io.BufferedReader(raw), encoding=form.encoding, newline=""))
+        stack.enter_context(long_cells(MOST_CHARACTERS))
+        first, head = file.readline(MOST_CHARACTERS), list[str]()
+        text = first.removeprefix(BYTE_ORDER_MARK)
+        if form.separator is None and separator not in text:
+            separator = next((mark for mark in OTHER_SEPARATORS if mark in text), separator)
+        header = next((row.cells for row in read_records(_header_lines(text, file, path, head), separator)), [])
+        lines = chain(head, _checked(file, path))
+        yield TextTable(_Rejoined("".join(head), file, path), lines, header, separator, marked=text != first)
 
 
 @contextmanager
@@ -170,10 +176,10 @@ def _detach(text: io.TextIOWrapper) -> None:
         text.detach()
 
 
-def _header_lines(file: TextIO, path: str, read: list[str]) -> Iterator[str]:
-    """Lines, each appended to `read` before it is given; one without end is refused."""
+def _header_lines(line: str, file: TextIO, path: str, read: list[str]) -> Iterator[str]:
+    """The first line and those of a file, each appended to `read` before it is given; one without end is refused."""
     left = MOST_CHARACTERS
-    while line := file.readline(left):
+    while line:
         _refuse_nul(line, path)
         left -= len(line)
         if left <= 0:
@@ -181,6 +187,13 @@ def _header_lines(file: TextIO, path: str, read: list[str]) -> Iterator[str]:
                 f"{display_name(path)} is not a table: its header has more than {MOST_CHARACTERS} characters"
             )
         read.append(line)
+        yield line
+        line = file.readline(left)
+
+
+def _checked(file: TextIO, path: str) -> Iterator[str]:
+    for line in file:
+        _refuse_nul(line, path)
         yield line
 
 

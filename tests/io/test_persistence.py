@@ -254,8 +254,9 @@ def test_a_model_without_one_of_its_parameters_is_refused(archive):
     [
         ({"schema": [1]}, "not the fields of a schema"),
         ({"schema.n_rows": -1}, "n_rows of a schema cannot be -1"),
-        ({"schema.target_mean": 10**400}, "target_mean of a schema cannot be 1000"),
-        ({"schema.target_scale": float("nan")}, "target_scale of a schema cannot be nan"),
+        ({"schema.target_means": [10**400]}, r"target_means of a schema cannot be \(1000"),
+        ({"schema.target_scales": [float("nan")]}, r"target_scales of a schema cannot be \(nan"),
+        ({"schema.target_scales": []}, "has 1 targets and 0 units of targets"),
         ({"schema.columns": []}, "columns of a schema cannot be"),
         ({"about": 3}, "notes about the model are not a JSON object"),
         ({"format": True}, "does not say which version"),

@@ -230,6 +230,11 @@ class TableSchema:
         _check_fields(schema)
         for column in columns:
             _check_fields(column)
+            if column.kind == "date" and not column.parts:
+                raise ValueError(f"parts of a schema cannot be {column.parts!r}")
+        for units in (schema.target_means, schema.target_scales):
+            if len(units) != len(schema.target_names):
+                raise ValueError(f"a schema has {len(schema.target_names)} targets and {len(units)} units of targets")
         return schema
 
 

@@ -146,7 +146,7 @@ class Piece:
             warnings.simplefilter("always")
             model = self.recipe.fit(self.schema, self.train, self.progress)
         seconds = time.perf_counter() - began
-        values = held_values(model, self.schema.encode(self.test), self.schema.tasks(self.test))
+        values = held_values(model, self.schema, self.test)
         texts = [str(warning.message) for warning in caught]
         cache.store(self._key, values=values, seconds=seconds, warnings=np.array(texts, dtype=str))
         _warn(texts)

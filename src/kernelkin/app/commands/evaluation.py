@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -11,6 +11,10 @@ from sklearn.utils import check_random_state
 from ...data import TaskData, read_training
 from ...model_selection import Fold, Metric, make_folds, read_scoring
 from ...models import MeanRegressor
+from ...tables import TableSchema
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 NAMES = {"r2": "R²", "roc_auc": "AUC"}
 
@@ -60,12 +64,15 @@ def read_metric(scoring: str, data: TaskData, *, classification: bool) -> Metric
     return metric
 
 
-def held_values(model: Any, X: np.ndarray, tasks: np.ndarray | None) -> np.ndarray:
-    """Return the values (q, M) of the fitted functions at rows X (q, d) of these tasks (q,).
+def held_values(model: Any, schema: TableSchema, frame: DataFrame) -> np.ndarray:
+    """Return the values (q, M) of the fitted functions at the rows of a table; of a regression, in its units.
 
-    Where every target is a task, `tasks` is None and the values are (q, T, M).
+    Where every target is a task, the values are (q, T, M).
     """
-    return model.functions_.values(X, None if tasks is None else np.searchsorted(model.tasks_, tasks))
+    tasks = schema.tasks(frame)
+    codes = None if tasks is None else np.searchsorted(model.tasks_, tasks)
+    values = model.functions_.values(schema.encode(frame), codes)
+    return schema.restore(values[..., 0])[..., np.newaxis] if schema.regression else values
 
 
 def split_by_task(values: np.ndarray, data: TaskData, fold: Fold, *, classification: bool) -> list[np.ndarray]:

@@ -175,12 +175,11 @@ def _evaluate(
         raise ValueError("the tasks have too few rows to hold any out: use --test-size 0")
     scorer = Scorer(data, [fold], metric, classification=classification)
     schema = problem.schema(train)
-    X_test, tasks_test = schema.encode(problem.frame.iloc[test]), schema.tasks(problem.frame.iloc[test])
     scores, models = {}, []
     for name, recipe in recipes.items():
         progress.begin(f"{name} on {len(train)} rows, tested on {len(test)}")
         models.append(recipe.fit(schema, problem.frame.iloc[train], progress))
-        values = held_values(models[-1], X_test, tasks_test)
+        values = held_values(models[-1], schema, problem.frame.iloc[test])
         scores[name] = scorer.score_tasks([split_by_task(values, data, fold, classification=classification)]).tolist()
     evaluation = {
         "score": score_name(problem.scoring),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
 
 from ...data import listing
 from ...tables.files import Piece, read_pieces
-from ...tables.parquet import is_parquet
-from ...tables.text import STDOUT, check_output, input_separator, open_output
+from ...tables.text import STDOUT, check_output, display_name, input_separator, open_output
 from ..terminal import Terminal, complain
+from .problem import DATA_HELP, add_format_arguments, text_format
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -21,7 +24,8 @@ EXAMPLES = (
     "  cat new.csv | kernelkin predict sales.skops - -o - | head\n"
     "  kernelkin predict sales.skops new_shops.csv --unknown-tasks common -o predictions.csv\n\n"
     "the text of a CSV or TSV file is repeated as it is, quotes and ends of lines included, and a cell with the\n"
-    "prediction is added to each row; with --safe-csv, or from CSV to TSV, the cells are written anew"
+    "prediction is added to each row; with --safe-csv, or from CSV to TSV, the cells are written anew. A model of\n"
+    "several targets adds a column for each, named by the target and --column. What is written is UTF-8"
 )
 # What a spreadsheet takes for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -29,7 +33,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a file saved by `kernelkin fit`")
-    parser.add_argument("data", metavar="DATA", help="a CSV, TSV or Parquet file, or - for CSV on stdin")
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
     parser.add_argument(
         "-o", "--out", required=True, metavar="OUT", help="a CSV or TSV file, also packed as .gz, or - for stdout"
     )
@@ -45,6 +49,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="put ' before texts that a spreadsheet would run as a formula (those that begin with = + - @)",
     )
+    add_format_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object about what was written, for scripts")
     parser.add_argument("--rows", type=int, default=20_000, metavar="N", help="rows at a time (default: 20000)")
 
 
@@ -53,37 +59,56 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
 
     if arguments.rows < 1:
         raise ValueError(f"--rows must be at least 1, not {arguments.rows}")
+    if arguments.json:
+        if arguments.out == STDOUT:
+            raise ValueError("--json prints to standard output, and so does -o -: name a file")
+        terminal.use_json()
     separator = check_output(arguments.out)
     saved = load_model(arguments.model)
     if saved.schema is None:
         raise ValueError(f"{arguments.model} was saved without the schema of a table: predict with it from Python")
     if arguments.unknown_tasks == "common":
         _allow_unknown_tasks(saved.model)
+    columns = output_columns(saved, arguments.column)
     with open_output(arguments.out) as file:
-        count, unseen = _predict_all(saved, arguments, file, separator)
+        count, unseen = _predict_all(saved, arguments, file, separator, columns)
     for name, values in unseen.items():
         complain(
             f"warning: column {name!r} has values that training did not have: {listing(sorted(values), 5)}; they are "
             "taken as none of the known ones"
         )
     if arguments.out != STDOUT:
-        terminal.say(f"Wrote {count} rows with the column {arguments.column!r} to {arguments.out}.")
+        names = f"the column {columns[0]!r}" if len(columns) == 1 else f"the columns {listing(columns, 5)}"
+        terminal.say(f"Wrote {count} rows with {names} to {arguments.out}.")
+    unknown = {name: sorted(values) for name, values in unseen.items()}
+    terminal.emit({"out": arguments.out, "rows": count, "columns": columns, "unknown_values": unknown})
 
 
-def _predict_all(saved: Any, arguments: Namespace, file: TextIO, separator: str) -> tuple[int, dict[str, set[str]]]:
+def output_columns(saved: Any, column: str) -> list[str]:
+    """The names of the columns of predictions: one for each target, where every target is a task."""
+    if saved.schema.task is not None:
+        return [column]
+    return [f"{target} {column}" for target in saved.schema.target_names]
+
+
+def _predict_all(
+    saved: Any, arguments: Namespace, file: TextIO, separator: str, columns: list[str]
+) -> tuple[int, dict[str, set[str]]]:
     """Write every piece with its predictions -> the number of rows, and texts that training did not have."""
-    columns = [column.name for column in saved.schema.columns]
+    features = [column.name for column in saved.schema.columns]
     count, unseen = 0, dict[str, set[str]]()
-    separator_in = None if is_parquet(arguments.data) else input_separator(arguments.data)
-    for piece in read_pieces(arguments.data, arguments.rows):
-        if arguments.column in piece.header:
-            raise ValueError(f"the data already has a column {arguments.column!r}: choose another with --column")
-        values = piece.values(columns, saved.schema.task)
-        predicted = _predict(saved, values, count)
-        if piece.records is None or arguments.safe_csv or separator != separator_in:
-            _write_cells(file, piece, predicted, arguments, separator, first=not count)
+    form = text_format(arguments)
+    if form.decimal != ".":
+        saved = replace(saved, schema=replace(saved.schema, decimal=form.decimal))
+    for piece in read_pieces(arguments.data, arguments.rows, form):
+        if found := set(columns).intersection(piece.header):
+            raise ValueError(f"the data already has a column {min(found)!r}: choose another with --column")
+        values = piece.values(features, saved.schema.task)
+        predicted = _predict(saved, values, count, arguments.data).reshape(len(values), -1)
+        if piece.records is None or arguments.safe_csv or separator != input_separator(arguments.data):
+            _write_cells(file, piece, predicted, columns, arguments.safe_csv, separator, first=not count)
         else:
-            _write_records(file, piece, predicted, arguments.column, separator, first=not count)
+            _write_records(file, piece, _texts(predicted, saved.schema.decimal), columns, first=not count)
         for name, texts in saved.schema.unseen(values).items():
             unseen.setdefault(name, set()).update(texts)
         count += len(piece.frame)
@@ -94,20 +119,27 @@ def _predict_all(saved: Any, arguments: Namespace, file: TextIO, separator: str)
     return count, unseen
 
 
-def _write_records(file: TextIO, piece: Piece, predicted: Any, name: str, separator: str, first: bool) -> None:
-    """Repeat the text of each row, with one cell more; the end of the last line is as in the input."""
-    assert piece.records is not None and piece.header_record is not None
-    n = len(piece.header)
+def _texts(predicted: np.ndarray, decimal: str) -> list[list[str]]:
+    """Predictions (n, m) as cells, with the decimal sign of the table."""
+    rows = [list(map(str, row)) for row in predicted.tolist()]
+    return rows if decimal == "." or predicted.dtype.kind != "f" else [[c.replace(".", ",") for c in r] for r in rows]
+
+
+def _write_records(file: TextIO, piece: Piece, cells: list[list[str]], names: list[str], first: bool) -> None:
+    """Repeat the text of each row, with more cells; the end of the last line is as in the input."""
+    assert piece.records is not None and piece.header_record is not None and piece.separator is not None
+    n, separator = len(piece.header), piece.separator
     if first:
-        file.write(piece.header_record.with_cell(name, n, separator))
-    cells = map(str, predicted.tolist())
-    file.writelines(record.with_cell(cell, n, separator) for record, cell in zip(piece.records, cells, strict=True))
+        file.write(piece.header_record.with_cells(names, n, separator))
+    file.writelines(record.with_cells(more, n, separator) for record, more in zip(piece.records, cells, strict=True))
 
 
-def _write_cells(file: TextIO, piece: Piece, predicted: Any, arguments: Namespace, separator: str, first: bool) -> None:
+def _write_cells(
+    file: TextIO, piece: Piece, predicted: np.ndarray, names: list[str], safe: bool, separator: str, first: bool
+) -> None:
     """Write the values in a form of our own, where the input has no text or another is asked for."""
-    out, header = piece.frame.assign(**{arguments.column: predicted}), [*piece.header, arguments.column]
-    if arguments.safe_csv:
+    out, header = piece.frame.assign(**dict(zip(names, predicted.T, strict=True))), [*piece.header, *names]
+    if safe:
         out, header = neutralise(out), [_neutral(name) for name in header]
     out.to_csv(file, index=False, header=header if first else False, sep=separator, lineterminator="\n")
 
@@ -119,14 +151,13 @@ def _allow_unknown_tasks(model: Any) -> None:
     model.set_params(unknown_tasks="common")
 
 
-def _predict(saved: Any, values: DataFrame, before: int) -> Any:
-    """The predictions of a piece; errors give its position in the file."""
+def _predict(saved: Any, values: DataFrame, before: int, path: str) -> np.ndarray:
+    """The predictions of a piece; errors name the file, and the position of the piece in it."""
     try:
         return saved.predict(values)
     except ValueError as error:
-        if not before:
-            raise
-        raise ValueError(f"in the rows after {before}: {error}") from error
+        after = f" in the rows after {before}:" if before else ""
+        raise ValueError(f"{display_name(path)}:{after} {error}") from error
 
 
 def neutralise(frame: DataFrame) -> DataFrame:

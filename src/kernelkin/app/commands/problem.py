@@ -85,9 +85,10 @@ class Problem:
     n_test: int = 0
 
     def task_data(self) -> TaskData:
-        """The tasks and targets of all rows, without features: what folds and scores are made from."""
+        """The tasks and targets of all rows, in the units of the table: what folds and scores are made from."""
         whole = self.schema()
-        return as_tasks(whole.tasks(self.frame), whole.targets(self.frame), classification=not self.regression)
+        y = whole.restore(whole.targets(self.frame))
+        return as_tasks(whole.tasks(self.frame), y, classification=not self.regression)
 
     def schema(self, rows: np.ndarray | slice = slice(None)) -> TableSchema:
         """The schema of some of the rows."""

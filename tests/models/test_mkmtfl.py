@@ -18,8 +18,7 @@ def split(y, tasks):
     return [y[tasks == t] for t in np.unique(tasks)]
 
 
-@pytest.mark.parametrize("p", [2, 3, 6, np.inf])
-@pytest.mark.parametrize("kind", ["hinge", "squared"])
+@pytest.mark.parametrize(("p", "kind"), [(2, "squared"), (3, "hinge"), (6, "squared"), (np.inf, "hinge")])
 def test_the_value_is_that_of_the_conic_optimum(p, kind):
     X, y, labels, tasks = long_data(0)
     target, estimator = (labels, MKMTFLClassifier) if kind == "hinge" else (y, MKMTFLRegressor)
@@ -79,8 +78,7 @@ def test_the_published_step_never_raises_the_objective():
     assert trace[-1] < 0.99 * trace[0]
 
 
-@pytest.mark.parametrize(("p", "evaluations"), [(2, 60), (4, 100)])
-@pytest.mark.parametrize("C", [1.0, 1e4])
+@pytest.mark.parametrize(("p", "evaluations", "C"), [(2, 60, 1e4), (4, 100, 1.0)])
 def test_kernels_that_resemble_each_other_do_not_slow_it_down(p, evaluations, C):
     """Ten Gaussians of neighbouring widths, and a kernel for each column."""
     rng = np.random.default_rng(8)

@@ -37,8 +37,10 @@ def pooled_features(X, kernels):
 
 
 @pytest.mark.parametrize("name", STRENGTHS)
-@pytest.mark.parametrize("kind", ["hinge", "squared"])
-@pytest.mark.parametrize(("T", "d", "kernels"), [(5, 2, "linear"), (3, 5, "linear"), (3, 2, "average")])
+@pytest.mark.parametrize(
+    ("kind", "T", "d", "kernels"),
+    [("hinge", 5, 2, "linear"), ("squared", 3, 5, "linear"), ("hinge", 3, 5, "linear"), ("squared", 3, 2, "average")],
+)
 def test_the_value_is_that_of_the_conic_optimum(name, kind, T, d, kernels):
     """More tasks than features is solved from the side of the features, more features from that of the tasks."""
     kernels = gaussian_kernels([1.0, 2.0]) if kernels == "average" else kernels
@@ -105,7 +107,7 @@ def test_the_fit_satisfies_the_closed_forms_of_its_source(name, T):
     np.testing.assert_allclose(W, V @ A, atol=1e-3 * np.abs(W).max())
 
 
-def test_related_tasks_are_told_from_others():
+def test_related_tasks_are_separated_from_others():
     rng = np.random.default_rng(5)
     X, tasks = rng.normal(size=(240, 6)), np.repeat(np.arange(4), 60)
     w = rng.normal(size=(6, 2))

@@ -140,7 +140,7 @@ def test_rows_to_predict_at_which_a_kernel_overflows(name):
 
 
 @pytest.mark.parametrize("estimator", [TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor])
-def test_a_stream_of_tasks_of_one_row_learns_nothing_and_says_so(estimator):
+def test_a_stream_of_tasks_of_one_row_has_no_pairs_and_no_predictions(estimator):
     n = 100_000
     X = np.random.default_rng(0).normal(size=(n, 2))
     y = np.resize(["no", "yes"], n) if estimator is TwoStageMKMTRLClassifier else X[:, 0]

@@ -144,7 +144,7 @@ def test_tasks_of_two_to_two_thousand_rows(loss):
     assert model.score_tasks(X, y, tasks=tasks)[4] > 0.9
 
 
-def test_a_machine_that_cannot_be_solved_ends_and_says_so():
+def test_a_machine_that_cannot_be_solved_ends_with_a_warning():
     """Cubes of features of 1e5, not scaled: sums of 1e30 in which the answer is lost to rounding."""
     rng = np.random.default_rng(0)
     X = 1e5 * rng.normal(size=(N, 3))

@@ -124,14 +124,16 @@ def test_offsets_that_are_huge_beside_the_noise_leave_an_honest_objective(ratio)
 
 
 @pytest.mark.parametrize("estimator", [MKMTRLRegressor, IMKLRegressor, IKLRegressor, MKMTRLClassifier])
-def test_a_strength_that_means_nothing_is_refused_by_name(estimator):
+def test_a_strength_outside_its_range_is_refused_by_name(estimator):
     y = Y > 0 if estimator is MKMTRLClassifier else Y
-    with pytest.raises(ValueError, match=r"mu=5e-324 cannot be told apart from none for these data \(C about 1, "):
+    with pytest.raises(ValueError, match=r"mu=5e-324 cannot be distinguished from none for these data \(C about 1, "):
         estimator(mu=5e-324).fit(X, y, tasks=TASKS)
 
 
 def test_a_cost_that_leaves_no_function_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"mu=1.0 cannot be told apart from infinite strength .*\(C about 9.82e-91, "):
+    with pytest.raises(
+        ValueError, match=r"mu=1.0 cannot be distinguished from infinite strength .*\(C about 9.82e-91, "
+    ):
         MKMTRLClassifier(C=1e-90).fit(X, Y > 0.3, tasks=TASKS)
 
 

@@ -84,7 +84,7 @@ def test_certificates_hold_at_any_scale(case, name):
 
 @pytest.mark.parametrize(("name", "s"), in_turn(PENALTIES, [1e-140, 1e-84, 1e100]))
 @pytest.mark.parametrize("loss", ["squared", "epsilon_insensitive"])
-def test_bounds_hold_in_the_units_of_the_user_too(loss, name, s):
+def test_bounds_hold_in_the_units_of_the_user(loss, name, s):
     """A problem that is evaluated as it is, at the optimum of scale one: its two bounds are not false."""
     standard, units = scaled_problem(0, loss, name, s, 1.0)[0].in_standard_units()
     best = solve(standard, units=units, tol=1e-5)
@@ -143,7 +143,9 @@ def test_rescaling_by_powers_of_two_is_exact():
 @pytest.mark.parametrize(("mu", "strength"), [(5e-324, "none"), (1e-40, "none"), (1e200, "infinite strength")])
 def test_strengths_without_meaning_are_refused_by_name(mu, strength):
     problem, _ = scaled_problem(0, "squared", "relation", 1.0, 1.0)
-    message = rf"mu={mu!r} cannot be told apart from {strength} for these data \(C about 2, spread of the targets about"
+    message = (
+        rf"mu={mu!r} cannot be distinguished from {strength} for these data \(C about 2, spread of the targets about"
+    )
     with pytest.raises(ValueError, match=message.replace("+", r"\+")):
         dataclasses.replace(problem, mu=mu).in_standard_units()
 

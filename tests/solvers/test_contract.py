@@ -222,7 +222,7 @@ def test_machines_begin_at_given_dual_variables():
 
 
 @pytest.mark.parametrize("start", ["one row", "one column", "one entry"])
-def test_a_start_with_zeros_is_no_trap(start):
+def test_zeros_in_the_start_do_not_stay_zero(start):
     B = np.zeros((K, T))
     B[{"one row": np.s_[0], "one column": np.s_[:, 0], "one entry": np.s_[0, 0]}[start]] = 1.0
     assert solve(small_problem(), Joint(), tol=1e-5, start=B).status is Status.CONVERGED

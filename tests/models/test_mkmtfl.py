@@ -49,21 +49,6 @@ def test_p_two_is_the_shared_one_norm():
     np.testing.assert_allclose(model.predict(X, tasks=tasks), ikl.predict(X, tasks=tasks), atol=1e-4)
 
 
-@pytest.mark.parametrize("p", [3.0, 6.0, np.inf])
-def test_the_shares_are_best_on_their_sphere(p):
-    """lambda minimises sum_t Q_t / lambda_t at a norm of one; the value is N, and no other lambda is below."""
-    rng = np.random.default_rng(3)
-    Q, norm = rng.uniform(size=(4, 5)), MixedNorm(p)
-    conjugate = 1.0 if np.isinf(p) else p / (p - 2)
-    best = norm.shares(Q)
-    np.testing.assert_allclose((best**conjugate).sum(axis=1), 1)
-    np.testing.assert_allclose((Q / best).sum(axis=1), norm.dual_terms(Q))
-    for _ in range(20):
-        other = best * np.exp(0.1 * rng.normal(size=Q.shape))
-        other /= (other**conjugate).sum(axis=1, keepdims=True) ** (1 / conjugate)
-        assert ((Q / other).sum(axis=1) >= norm.dual_terms(Q) - 1e-12).all()
-
-
 def test_the_published_step_never_raises_the_objective():
     """gamma_k N_k^(1/2) is the best gamma for the w at hand."""
     X, y, _, tasks = long_data(7)

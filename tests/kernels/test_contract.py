@@ -25,7 +25,6 @@ FAMILIES = {
     f"{name}{i}": KERNEL_FAMILIES[name](**kw) for name in KERNEL_FAMILIES for i, kw in enumerate(ARGUMENTS[name])
 }
 OTHERS = {
-    "none": resolve_kernels(None),
     "names": resolve_kernels(["rbf", "linear", "poly", "laplacian", "chi2", "cosine"]),
     "callables": resolve_kernels([laplacian_kernel, functools.partial(laplacian_kernel, gamma=2.0)]),
 }
@@ -125,7 +124,7 @@ def test_fitted_kernels_are_the_same_after_pickling(kernels, X):
     np.testing.assert_array_equal(evaluate(restored, X), evaluate(fitted, X))
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, "none", "names"])
+@pytest.mark.parametrize("family", [*FAMILIES, "names"])
 def test_kernels_are_compared_hashed_and_cloned_by_value(family):
     # Not the callables: Python compares two functools.partial by identity.
     kernels = {**FAMILIES, **OTHERS}[family]

@@ -183,7 +183,7 @@ class TableSchema:
         return whole_labels(values) if self.whole_tasks else values.astype(object).astype(str).to_numpy(dtype=str)
 
     def targets(self, frame: DataFrame) -> Any:
-        """Return the target as the model sees it: standardised numbers, or class labels.
+        """Return the target as the model is given it: standardised numbers, or class labels.
 
         Parameters
         ----------

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..data import Queries, TaskData, read_queries, read_training
 from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
-from ..fitting import Fitted, RunOptions, Specification
+from ..fitting import FitPlan, Fitted, RunOptions, Specification
 from ..functions import TaskFunctions
 from ..kernels import is_precomputed
+from ..kernels.spreads import spread_warning
 from ..memory import check_memory, check_square
 from ..penalties import Relation
 from .classes import decision_values, predicted_classes
@@ -71,6 +72,8 @@ class MultiTaskEstimator(BaseEstimator):
             options = self.run_options()
             check_memory(plan.memory(count_workers(options.n_jobs)))
             fitted = plan.run(options)
+        if isinstance(plan, FitPlan) and plan.kernels is not None and (text := spread_warning(plan.kernels, data)):
+            warn_user(f"{type(self).__name__}: {text}", UserWarning)
         return self.store(fitted)
 
     def store(self, fitted: Fitted) -> Self:

@@ -1,0 +1,37 @@
+"""Columns in very different units are named in a warning, where one distance depends on all of them."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernelkin import KinRegressor, MKMTRLRegressor, TableEncoder, linear_kernels
+from kernelkin.kernels import gaussian_kernels
+
+rng = np.random.default_rng(0)
+FRAME = pd.DataFrame({"age": rng.normal(40, 10, 40), "salary": rng.normal(5e4, 1e4, 40), "same": 1.0})
+Y, TASKS = FRAME.age / 10, np.repeat(["a", "b"], 20)
+
+
+def test_the_widest_and_the_narrowest_column_are_named():
+    with pytest.warns(UserWarning, match="column 'salary' is 1[0-9]{3} times that of column 'age', so that Gaussians"):
+        MKMTRLRegressor().fit(FRAME, Y, tasks=TASKS)
+    with pytest.warns(UserWarning, match="column 1 is 1[0-9]{3} times that of column 0, so that Gaussians"):
+        MKMTRLRegressor().fit(FRAME.to_numpy(), Y, tasks=TASKS)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MKMTRLRegressor(linear_kernels()),
+        MKMTRLRegressor(gaussian_kernels(1.0, per_feature=True)),
+        KinRegressor("linear", cv=2),
+    ],
+    ids=["linear", "each column", "Kin"],
+)
+def test_no_warning_where_no_distance_depends_on_all_columns_or_they_are_scaled(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(FRAME.drop(columns="same"), Y, tasks=TASKS)
+        MKMTRLRegressor().fit(TableEncoder().fit_transform(FRAME), Y, tasks=TASKS)

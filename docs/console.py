@@ -1,7 +1,7 @@
-"""The console session of the guide, with the output of its commands.
+"""The console sessions of the guide, with the output of their commands.
 
-`python docs/console.py` runs the session and writes the page again, and the picture of the report if Chromium is
-installed; the test suite compares the page with what the commands print.
+`python docs/console.py` runs the sessions and writes their pages again, and the picture of the report if Chromium is
+installed; the test suite compares the pages with what the commands print.
 """
 
 import io
@@ -17,7 +17,8 @@ from pathlib import Path
 from kernelkin.app.cli import main
 
 DOCS = Path(__file__).parent
-PAGE, PICTURE = DOCS / "guide" / "command_line.md", DOCS / "images" / "report.png"
+PAGES = (DOCS / "guide" / "command_line.md", DOCS / "guide" / "messy_data.md")
+PICTURE = DOCS / "images" / "report.png"
 BLOCK = re.compile(r"```(?P<kind>python|console)\n(?P<body>.*?)```", re.DOTALL)
 
 
@@ -61,6 +62,8 @@ def picture_report(report: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        PAGE.write_text(rerun(PAGE.read_text(), Path(folder)))
-        picture_report(Path(folder) / "report.html")
+    for page in PAGES:
+        with tempfile.TemporaryDirectory() as folder:
+            page.write_text(rerun(page.read_text(), Path(folder)))
+            if (Path(folder) / "report.html").exists():
+                picture_report(Path(folder) / "report.html")

@@ -31,8 +31,9 @@ def numbers(text):
     return [float(number) / (100 if percent else 1) for number, percent in NUMBER.findall(text)]
 
 
-def test_commands_print_what_the_page_shows(tmp_path):
-    page = console.PAGE.read_text()
+@pytest.mark.parametrize("path", console.PAGES, ids=lambda path: path.stem)
+def test_commands_print_what_the_page_shows(tmp_path, path):
+    page = path.read_text()
     shown, found = comparable(page), comparable(console.rerun(page, tmp_path))
     assert NUMBER.sub("#", found) == NUMBER.sub("#", shown), "run python docs/console.py"
     # On another machine, fits end at other weights within the tolerance.

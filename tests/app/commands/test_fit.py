@@ -18,7 +18,7 @@ def test_says_what_it_found_guessed_and_measured(run, folder, tmp_path):
     for text in (
         "120 rows, 3 tasks ('shop') of 40 rows.",
         "Regression: 'sales' is a number with",
-        "1 numbers, standardised ('size'); 1 yes or no ('promo'); 1 text, one feature for each value ('day')",
+        "1 number, standardised ('size'); 1 yes or no ('promo'); 1 text, one feature for each value ('day')",
         "Left out column 'id': a different text in every row",
         "Missing values in 'size'",
         "R² on 30 test rows of all tasks",

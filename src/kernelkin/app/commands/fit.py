@@ -202,7 +202,11 @@ def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem) -> No
         terminal.say(f"{len(frame)} rows, {len(counts)} tasks ({problem.task!r}) of {each} rows.")
     terminal.say(*problem.notes)
     kinds = {kind: [c.name for c in schema.columns if c.kind == kind] for kind in _KIND_WORDS}
-    found = [f"{len(names)} {_KIND_WORDS[kind]} ({listing(names, 5)})" for kind, names in kinds.items() if names]
+    found = [
+        f"{len(names)} {_KIND_WORDS[kind][len(names) > 1]} ({listing(names, 5)})"
+        for kind, names in kinds.items()
+        if names
+    ]
     terminal.say(f"Features: {'; '.join(found)}.")
     for column in schema.columns:
         if column.kind == "date" or column.n_rare:
@@ -219,11 +223,12 @@ def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem) -> No
     terminal.say()
 
 
+# Of one column, and of several.
 _KIND_WORDS = {
-    "number": "numbers, standardised",
-    "boolean": "yes or no",
-    "text": "text, one feature for each value",
-    "date": "dates",
+    "number": ("number, standardised", "numbers, standardised"),
+    "boolean": ("yes or no", "yes or no"),
+    "text": ("text, one feature for each value", "texts, one feature for each value"),
+    "date": ("date", "dates"),
 }
 
 

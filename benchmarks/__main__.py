@@ -28,6 +28,7 @@ PROBLEMS = (
     "cross_validation",
     "prediction",
     "import_time",
+    "plain_table",
     "couplings",
     "baselines",
 )

@@ -29,7 +29,7 @@ def column_shares(
     total: dict[str, float] = {}
     for attributes, weight in zip(members, weights, strict=True):
         mix = _mean_mix(attributes)
-        for kernel, share in zip(attributes["kernels_"], mix, strict=True):
+        for kernel, share in zip(attributes["kernels_"], mix.tolist(), strict=True):
             for name, part in _by_column(kernel, data, named).items():
                 total[name] = total.get(name, 0.0) + weight * share * part
     return dict(sorted(total.items(), key=lambda item: -item[1]))

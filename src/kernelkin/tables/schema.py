@@ -213,7 +213,13 @@ class TableSchema:
         return prediction * np.array(self.target_scales) + np.array(self.target_means)
 
     def unseen(self, frame: DataFrame) -> dict[str, list[str]]:
-        """Column -> texts that training did not have, which are encoded as none of the known ones."""
+        """Return the texts that training did not have, by column; they are encoded as none of the known ones.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            As for `encode`.
+        """
         return self.encoder.unseen(self._features(frame))
 
     def to_json(self) -> dict[str, Any]:

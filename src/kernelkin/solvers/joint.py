@@ -17,6 +17,7 @@ import numpy as np
 from ..learners import Machine
 from ..problems import Evaluation, Problem
 from .base import Progress, Solver, State, Status
+from .lbfgs import minimise_bounded
 from .models import TINY, Model, model_at, remember
 from .parametrisations import FreeVariables, Parametrisation, RankOne
 from .scale import suitable_scale
@@ -220,8 +221,6 @@ def _ask(problem: Problem, state: JointState, phase: Literal["measure", "trial"]
 
 def _minimise_model(problem: Problem, state: JointState, model: Model) -> tuple[np.ndarray, float]:
     """Where the model plus penalty is least, and how much it falls to there."""
-    from .bounded import minimise_bounded
-
     variables, start, mu = state.variables, state.x, problem.mu
     assert variables is not None and start is not None
     unit, worth = float(np.abs(start).mean()) or 1.0, max(abs(state.value), TINY)

@@ -1,25 +1,31 @@
-"""L-BFGS in ask-and-tell form, for functions whose evaluation belongs to somebody else.
+"""L-BFGS in ask-and-tell form, for variables that may be kept from being negative.
 
-A direction minimises the quadratic model of the steps made so far; where variables must not be negative it does so
-among the steps that keep them so, which costs little beside an evaluation of kernel machines. A step has to fall by a
-share of what its slope promises.
+Variables at zero that would become negative are held there; the others follow the quasi-Newton direction of the steps
+made so far, and each step is cut off at zero (Bertsekas, 1982). A step has to fall by a share of what its slope
+promises. SciPy's L-BFGS-B cannot be asked for one step at a time, as a solver of kernel machines must be, and its
+wrappers take longer than a small model does (`benchmarks/inner_minimiser.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .bounded import minimise_bounded
-from .secants import curved_pairs, secant_hessian, secant_inverse
+# Value and gradient (n,) at x (n,).
+Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
+# A step s (n,), and the change y (n,) of the gradient along it.
+Pair = tuple[np.ndarray, np.ndarray]
 
 # Share of the fall that the slope promises which must come true.
 _ENOUGH = 1e-4
 # A step shorter than this share of the first trial will not help.
 _SHORTEST = 1e-16
-# The projected gradient of a bounded model is made this much smaller.
-_FORCING = 1e-6
+# Variables as near to zero as this, whose gradient is positive, go to zero.
+_NEAR = 1e-6
+# Pairs with s'y below this share of |s||y| are left out: they would make the Hessian indefinite.
+_FLAT = 1e-10
 
 
 @dataclass(frozen=True)
@@ -47,22 +53,26 @@ class LBFGS:
         """Begin at x (n,)."""
         return Descent(trial=x, options=self)
 
-    def direction(self, x: np.ndarray, gradient: np.ndarray, S: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """The step (n,) to the minimiser of the model at x (n,), from steps S (m, n) and changes Y of the gradient."""
-        S, Y = curved_pairs(S, Y)
-        if not len(S):
-            step = -gradient * (self.first_step / max(float(np.abs(gradient).max()), np.finfo(float).tiny))
-            return np.maximum(x + step, 0.0) - x if self.bounded else step
-        if not self.bounded:
-            return -secant_inverse(S, Y)(gradient)
-        hessian = secant_hessian(S, Y)
-
-        def model(end: np.ndarray) -> tuple[float, np.ndarray]:
-            step = end - x
-            image = hessian(step)
-            return float(gradient @ step) + 0.5 * float(step @ image), gradient + image
-
-        return minimise_bounded(model, x, _FORCING)[0] - x
+    def direction(self, x: np.ndarray, gradient: np.ndarray, pairs: tuple[Pair, ...]) -> np.ndarray:
+        """The step (n,) from x (n,): the inverse BFGS matrix of the pairs times the gradient, by two loops."""
+        free = (x > _NEAR) | (gradient <= 0) if self.bounded else np.ones(len(x), dtype=bool)
+        step = np.where(free, -gradient, 0.0)
+        used = []
+        for s, y in reversed(pairs):
+            s, y = s * free, y * free
+            curvature = float(s @ y)
+            if curvature > _FLAT * np.sqrt(float(s @ s) * float(y @ y)):
+                share = float(s @ step) / curvature
+                step -= share * y
+                used.append((s, y, curvature, share))
+        if used:
+            _, y, curvature, _ = used[0]
+            step *= curvature / float(y @ y)
+        else:
+            step *= self.first_step / max(float(np.abs(step).max()), np.finfo(float).tiny)
+        for s, y, curvature, share in reversed(used):
+            step += (share - float(y @ step) / curvature) * s
+        return np.where(free, step, -x)
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,7 @@ class Descent:
     step: np.ndarray | None = None
     length: float = 1.0
     trials: int = 0
-    pairs: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    pairs: tuple[Pair, ...] = ()
     is_done: bool = False
 
     def tell(self, value: float, gradient: np.ndarray) -> Descent:
@@ -98,25 +108,37 @@ class Descent:
         # Where the parabola through both values is least.
         shorter = float(np.clip(0.5 * promised / (promised - value + self.value), 1e-3, 0.5)) if promised < 0 else 0.5
         length, trials = self.length * shorter, self.trials + 1
-        if length < _SHORTEST or promised >= 0 or trials >= self.options.max_trials:
+        if length < _SHORTEST or promised == 0 or trials >= self.options.max_trials:
             return replace(self, is_done=True)
-        return replace(self, trial=self.x + length * self.step, length=length, trials=trials)
+        return replace(self, trial=self._end(self.x, self.step, length), length=length, trials=trials)
 
-    def _moved(self, value: float, gradient: np.ndarray, pairs: tuple) -> Descent:
-        x = self.trial
-        S, Y = (np.array([pair[i] for pair in pairs]).reshape(len(pairs), len(x)) for i in (0, 1))
-        step = self.options.direction(x, gradient, S, Y)
-        # Adding the step may leave a variable that goes to its bound below it, by rounding.
-        trial = np.maximum(x + step, 0.0) if self.options.bounded else x + step
-        return replace(
-            self,
-            trial=trial,
-            x=x,
-            value=value,
-            gradient=gradient,
-            step=step,
-            length=1.0,
-            trials=0,
-            pairs=pairs,
-            is_done=bool((trial == x).all()),
-        )
+    def _moved(self, value: float, gradient: np.ndarray, pairs: tuple[Pair, ...]) -> Descent:
+        x, step = self.trial, self.options.direction(self.trial, gradient, pairs)
+        trial = self._end(x, step, 1.0)
+        return Descent(trial, self.options, x, value, gradient, step, pairs=pairs, is_done=bool((trial == x).all()))
+
+    def _end(self, x: np.ndarray, step: np.ndarray, length: float) -> np.ndarray:
+        end = x + length * step
+        return np.maximum(end, 0.0) if self.options.bounded else end
+
+
+def minimise_bounded(function: Function, x: np.ndarray, forcing: float, limit: int = 10**4) -> tuple[np.ndarray, float]:
+    """From x (n,) >= 0 to where the projected gradient is `forcing` times that at x: that point, and the fall to it.
+
+    At most `limit` evaluations are made; where rounding forbids further progress it ends earlier.
+    """
+    first, gradient = function(x)
+    goal, value = forcing * _violation(x, gradient), first
+    descent = LBFGS(bounded=True).init(x).tell(first, gradient)
+    for _ in range(limit):
+        if descent.is_done or _violation(x, gradient) <= goal:
+            break
+        descent = descent.tell(*function(descent.trial))
+        assert descent.x is not None and descent.gradient is not None
+        x, value, gradient = descent.x, descent.value, descent.gradient
+    return x, first - value
+
+
+def _violation(x: np.ndarray, gradient: np.ndarray) -> float:
+    """The largest entry of the projected gradient."""
+    return float(np.abs(np.minimum(gradient, x)).max())

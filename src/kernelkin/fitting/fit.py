@@ -113,7 +113,9 @@ class Fit:
         machines, learner = self.targets.machines(data, self.C), self.targets.learner()
         if couplings:
             machines = link_machines(machines, couplings, data.labels)
-        units = Units.of(machines, learner, weights=is_homogeneous(penalty))
+        # Where R(sB) = s^2 R(B), costs and strength are one parameter and can be rescaled together.
+        homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
+        units = Units.of(machines, learner, weights=homogeneous)
         mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
         return FitPlan(
             fit=self,
@@ -221,7 +223,7 @@ class FitPlan:
         attributes = self._attributes(bank, solution)
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
-        return Fitted(attributes, (*self._unfinished(solution), *self._collapsed(solution)))
+        return Fitted(attributes, (*convergence_warnings(solution, self.fit.tol), *self._collapsed(solution)))
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
@@ -244,15 +246,7 @@ class FitPlan:
             "couplings_": self.couplings,
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
         }
-        return attributes | self.targets_attributes
-
-    @property
-    def targets_attributes(self) -> dict[str, Any]:
-        """Return what is known about the targets."""
-        return self.fit.targets.attributes(self.data)
-
-    def _unfinished(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
-        return convergence_warnings(solution, self.fit.tol)
+        return attributes | self.fit.targets.attributes(data)
 
     def _collapsed(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
         """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must."""
@@ -272,11 +266,6 @@ def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling]) -> No
     """Refuse to predict unknown tasks by a common part that there is not."""
     if unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
         raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
-
-
-def is_homogeneous(penalty: Penalty | MixedNorm) -> bool:
-    """Whether R(sB) = s^2 R(B), so that costs and strength are one parameter and can be rescaled together."""
-    return not isinstance(penalty, MixedNorm) and not penalty.is_indicator
 
 
 def convergence_warnings(solution: Solution, tol: float) -> list[tuple[str, type[Warning]]]:

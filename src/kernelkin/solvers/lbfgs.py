@@ -24,7 +24,7 @@ _ENOUGH = 1e-4
 _SHORTEST = 1e-16
 # Variables as near to zero as this, whose gradient is positive, go to zero.
 _NEAR = 1e-6
-# Pairs with s'y below this share of |s||y| are left out: they would make the Hessian indefinite.
+# Pairs with s'y below this share of |y|^2 are left out: they would make the Hessian indefinite.
 _FLAT = 1e-10
 
 
@@ -57,19 +57,15 @@ class LBFGS:
         """The step (n,) from x (n,): the inverse BFGS matrix of the pairs times the gradient, by two loops."""
         free = (x > _NEAR) | (gradient <= 0) if self.bounded else np.ones(len(x), dtype=bool)
         step = np.where(free, -gradient, 0.0)
-        used = []
-        for s, y in reversed(pairs):
-            s, y = s * free, y * free
-            curvature = float(s @ y)
-            if curvature > _FLAT * np.sqrt(float(s @ s) * float(y @ y)):
+        scale, used = self.first_step / max(float(np.abs(step).max()), np.finfo(float).tiny), []
+        for s, y in reversed(pairs if free.all() else [(s * free, y * free) for s, y in pairs]):
+            curvature, square = float(s @ y), float(y @ y)
+            if curvature > _FLAT * square:
                 share = float(s @ step) / curvature
                 step -= share * y
                 used.append((s, y, curvature, share))
-        if used:
-            _, y, curvature, _ = used[0]
-            step *= curvature / float(y @ y)
-        else:
-            step *= self.first_step / max(float(np.abs(step).max()), np.finfo(float).tiny)
+                scale = curvature / square if len(used) == 1 else scale
+        step *= scale
         for s, y, curvature, share in reversed(used):
             step += (share - float(y @ step) / curvature) * s
         return np.where(free, step, -x)

@@ -18,7 +18,7 @@ from ...progress import Progress
 from ...tables import TableSchema
 from ...tables.files import read_table
 from ..terminal import Terminal
-from .evaluation import as_tasks, held_values, read_metric, score_name, split_by_task
+from .holdout import as_tasks, held_values, read_metric, score_name, split_by_task
 from .kernel_spec import HELP as KERNELS
 from .search_folder import search_folder
 from .training import (

@@ -250,9 +250,10 @@ class FitPlan:
 
     def _collapsed(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
         """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must."""
-        collapses = not isinstance(self.penalty, MixedNorm) and self.penalty.collapses
+        if isinstance(self.penalty, MixedNorm) or not self.penalty.collapses:
+            return []
         rank = effective_rank(solution.B)
-        if not collapses or min(solution.B[:, : self.data.n_tasks].shape) == 1 or rank >= 1 + 1e-3:
+        if min(solution.B[:, : self.data.n_tasks].shape) == 1 or rank >= 1 + 1e-3:
             return []
         message = (
             f"the relationship has collapsed: all {self.data.n_tasks} tasks use the same mix of kernels "

@@ -15,8 +15,6 @@ import numpy as np
 
 # Value and gradient (n,) at x (n,).
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
-# A step s (n,), and the change y (n,) of the gradient along it.
-Pair = tuple[np.ndarray, np.ndarray]
 
 # Share of the fall that the slope promises which must come true.
 _ENOUGH = 1e-4
@@ -53,22 +51,26 @@ class LBFGS:
         """Begin at x (n,)."""
         return Descent(trial=x, options=self)
 
-    def direction(self, x: np.ndarray, gradient: np.ndarray, pairs: tuple[Pair, ...]) -> np.ndarray:
-        """The step (n,) from x (n,): the inverse BFGS matrix of the pairs times the gradient, by two loops."""
-        free = (x > _NEAR) | (gradient <= 0) if self.bounded else np.ones(len(x), dtype=bool)
-        step = np.where(free, -gradient, 0.0)
-        scale, used = self.first_step / max(float(np.abs(step).max()), np.finfo(float).tiny), []
-        for s, y in reversed(pairs if free.all() else [(s * free, y * free) for s, y in pairs]):
-            curvature, square = float(s @ y), float(y @ y)
-            if curvature > _FLAT * square:
-                share = float(s @ step) / curvature
-                step -= share * y
-                used.append((s, y, curvature, share))
-                scale = curvature / square if len(used) == 1 else scale
-        step *= scale
-        for s, y, curvature, share in reversed(used):
-            step += (share - float(y @ step) / curvature) * s
-        return np.where(free, step, -x)
+    def direction(self, x: np.ndarray, gradient: np.ndarray, S: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """The step (n,) from x (n,), by two loops over past steps S (m, n) and changes Y (m, n) of the gradient."""
+        held = (x <= _NEAR) & (gradient > 0) if self.bounded else np.zeros(len(x), dtype=bool)
+        step = -gradient
+        if held.any():
+            free = ~held
+            step, S, Y = step * free, S * free, Y * free
+        curvatures, squares = np.einsum("in,in->i", S, Y), np.einsum("in,in->i", Y, Y)
+        used = (curvatures > _FLAT * squares).nonzero()[0].tolist()
+        if not used:
+            step *= self.first_step / max(float(np.abs(step).max()), np.finfo(float).tiny)
+        shares = {}
+        for i in reversed(used):
+            shares[i] = float(S[i] @ step) / curvatures[i]
+            step -= shares[i] * Y[i]
+        if used:
+            step *= curvatures[used[-1]] / squares[used[-1]]
+        for i in used:
+            step += (shares[i] - float(Y[i] @ step) / curvatures[i]) * S[i]
+        return np.where(held, -x, step)
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Descent:
     ----------
     trial : (n,) the next point to evaluate.
     x, value, gradient : the best point so far; None before the first evaluation.
+    S, Y : (m, n) the last steps, and the changes of the gradient along them.
     is_done : whether no step promises a lower value.
     """
 
@@ -90,17 +93,20 @@ class Descent:
     step: np.ndarray | None = None
     length: float = 1.0
     trials: int = 0
-    pairs: tuple[Pair, ...] = ()
+    S: np.ndarray | None = None
+    Y: np.ndarray | None = None
     is_done: bool = False
 
     def tell(self, value: float, gradient: np.ndarray) -> Descent:
         """After an evaluation at `trial`."""
-        if self.x is None or self.gradient is None or self.step is None:
-            return self._moved(value, gradient, ())
-        promised = float(self.gradient @ (self.trial - self.x))
+        if self.x is None or self.gradient is None or self.S is None or self.Y is None or self.step is None:
+            nothing = np.empty((0, len(gradient)))
+            return self._moved(value, gradient, nothing, nothing)
+        move = self.trial - self.x
+        promised = float(self.gradient @ move)
         if promised < 0 and value <= self.value + _ENOUGH * promised:
-            pair = (self.trial - self.x, gradient - self.gradient)
-            return self._moved(value, gradient, (*self.pairs, pair)[-self.options.memory :])
+            S, Y = np.vstack([self.S, move]), np.vstack([self.Y, gradient - self.gradient])
+            return self._moved(value, gradient, S[-self.options.memory :], Y[-self.options.memory :])
         # Where the parabola through both values is least.
         shorter = float(np.clip(0.5 * promised / (promised - value + self.value), 1e-3, 0.5)) if promised < 0 else 0.5
         length, trials = self.length * shorter, self.trials + 1
@@ -108,10 +114,10 @@ class Descent:
             return replace(self, is_done=True)
         return replace(self, trial=self._end(self.x, self.step, length), length=length, trials=trials)
 
-    def _moved(self, value: float, gradient: np.ndarray, pairs: tuple[Pair, ...]) -> Descent:
-        x, step = self.trial, self.options.direction(self.trial, gradient, pairs)
+    def _moved(self, value: float, gradient: np.ndarray, S: np.ndarray, Y: np.ndarray) -> Descent:
+        x, step = self.trial, self.options.direction(self.trial, gradient, S, Y)
         trial = self._end(x, step, 1.0)
-        return Descent(trial, self.options, x, value, gradient, step, pairs=pairs, is_done=bool((trial == x).all()))
+        return Descent(trial, self.options, x, value, gradient, step, S=S, Y=Y, is_done=np.array_equal(trial, x))
 
     def _end(self, x: np.ndarray, step: np.ndarray, length: float) -> np.ndarray:
         end = x + length * step
@@ -124,15 +130,21 @@ def minimise_bounded(function: Function, x: np.ndarray, forcing: float, limit: i
     At most `limit` evaluations are made; where rounding forbids further progress it ends earlier.
     """
     first, gradient = function(x)
-    goal, value = forcing * _violation(x, gradient), first
-    descent = LBFGS(bounded=True).init(x).tell(first, gradient)
+    goal = forcing * _violation(x, gradient)
+    if goal == 0.0:
+        return x, 0.0
+    best, descent = first, LBFGS(bounded=True).init(x).tell(first, gradient)
     for _ in range(limit):
-        if descent.is_done or _violation(x, gradient) <= goal:
+        if descent.is_done:
             break
-        descent = descent.tell(*function(descent.trial))
-        assert descent.x is not None and descent.gradient is not None
-        x, value, gradient = descent.x, descent.value, descent.gradient
-    return x, first - value
+        trial = descent.trial
+        value, gradient = function(trial)
+        if value < best:
+            x, best = trial, value
+            if _violation(x, gradient) <= goal:
+                break
+        descent = descent.tell(value, gradient)
+    return x, first - best
 
 
 def _violation(x: np.ndarray, gradient: np.ndarray) -> float:

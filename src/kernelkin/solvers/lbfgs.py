@@ -2,8 +2,8 @@
 
 Variables at zero that would become negative are held there; the others follow the quasi-Newton direction of the steps
 made so far, and each step is cut off at zero (Bertsekas, 1982). A step has to fall by a share of what its slope
-promises. SciPy's L-BFGS-B cannot be asked for one step at a time, as a solver of kernel machines must be, and its
-wrappers take longer than a small model does (`benchmarks/inner_minimiser.py`).
+promises. SciPy's L-BFGS-B cannot be asked for one step at a time, as a solver of kernel machines must be; for the
+models of the joint solver, which could use it, it takes 1.3 to 3 times as long (`benchmarks/inner_minimiser.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ _ENOUGH = 1e-4
 _SHORTEST = 1e-16
 # Variables as near to zero as this, whose gradient is positive, go to zero.
 _NEAR = 1e-6
+# Steps that are remembered while a model is minimised: more take longer than they save.
+_MODEL_MEMORY = 6
 # Pairs with s'y below this share of |y|^2 are left out: they would make the Hessian indefinite.
 _FLAT = 1e-10
 
@@ -133,7 +135,7 @@ def minimise_bounded(function: Function, x: np.ndarray, forcing: float, limit: i
     goal = forcing * _violation(x, gradient)
     if goal == 0.0:
         return x, 0.0
-    best, descent = first, LBFGS(bounded=True).init(x).tell(first, gradient)
+    best, descent = first, LBFGS(_MODEL_MEMORY, bounded=True).init(x).tell(first, gradient)
     for _ in range(limit):
         if descent.is_done:
             break

@@ -1,4 +1,4 @@
-"""L-BFGS in ask-and-tell form, for variables that may be kept from being negative.
+"""L-BFGS in ask-and-tell form, for functions that the caller evaluates; variables may be kept from being negative.
 
 Variables at zero that would become negative are held there; the others follow the quasi-Newton direction of the steps
 made so far, and each step is cut off at zero (Bertsekas, 1982). A step has to fall by a share of what its slope

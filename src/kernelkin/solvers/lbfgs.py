@@ -63,7 +63,8 @@ class LBFGS:
         curvatures, squares = np.einsum("in,in->i", S, Y), np.einsum("in,in->i", Y, Y)
         used = (curvatures > _FLAT * squares).nonzero()[0].tolist()
         if not used:
-            step *= self.first_step / max(float(np.abs(step).max()), np.finfo(float).tiny)
+            # By the whole gradient: where the steepest variables are held at zero, the others are near their best.
+            step *= self.first_step / max(float(np.abs(gradient).max()), np.finfo(float).tiny)
         shares = {}
         for i in reversed(used):
             shares[i] = float(S[i] @ step) / curvatures[i]

@@ -19,6 +19,10 @@ from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
+from ..learners import Ridge
+from ..grams import SharedGrams
+from ..problems.panel import MachinePanel
+OPERATE = True
 from ..problems import AnyProblem, MixedNormProblem, Problem, Units, WorstTaskProblem
 from ..solvers import Solution, Solver, Status, solve
 from .base import Fitted, RunOptions
@@ -194,7 +198,10 @@ class FitPlan:
             return MixedNormProblem(grams, self.machines, self.learner, self.penalty)
         if self.fit.worst_task:
             return WorstTaskProblem(grams, self.machines, self.learner)
-        return Problem(grams, self.machines, self.learner, self.penalty, self.mu)
+        machines = self.machines
+        if isinstance(grams, SharedGrams) and isinstance(self.learner, Ridge) and OPERATE:
+            machines = MachinePanel(machines, grams.rows, grams.stack.n_rows)
+        return Problem(grams, machines, self.learner, self.penalty, self.mu)
 
     def solve(
         self, problem: AnyProblem, each: Each = serially, verbose: int = 0, callback: Callable | None = None

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from threading import local
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..engines import Each, serially
+from .arrays import NumpyArrays
+from .operator import SharedOperator
 from .stack import GramStack, half_forms
 
 # Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.
@@ -95,6 +98,11 @@ class SharedGrams(SeparateGrams):
         self.n_kernels = stack.n_kernels
         self.n_components = self.n_machines = len(rows)
         self._room = local()
+
+    @cached_property
+    def operator(self) -> SharedOperator:
+        """The same matrices, to be applied without being combined."""
+        return SharedOperator(NumpyArrays(), self.stack.values)
 
     def batches(self) -> Iterator[range]:
         return _runs([8 * self.stack.n_rows**2] * self.n_machines)

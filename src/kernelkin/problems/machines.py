@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..engines import Each, serially
-from ..grams import Grams, SeparateGrams
+from ..grams import Grams, SeparateGrams, SharedGrams
 from ..learners import DualSolution, Learner, Machine
+from .panel import MachinePanel, PanelDuals, solve_panel
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,14 @@ class SolvedMachines:
         curvature: Callable[[], np.ndarray] | None = None,
     ) -> SolvedMachines:
         """Sums over machines solved at B (K, J)."""
-        lin, quad = sum(dual.lin for dual in duals), float(np.vdot(B, Q))
+        if isinstance(duals, PanelDuals):
+            lin, own, primal = (float(values.sum()) for values in (duals.lin, duals.quad, duals.primal))
+        else:
+            lin, own, primal = (sum(values) for values in zip(*((d.lin, d.quad, d.primal) for d in duals), strict=True))
         # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
-        rounding = abs(sum(dual.quad for dual in duals) - quad)
-        upper = sum(dual.primal for dual in duals) + rounding
+        quad = float(np.vdot(B, Q))
+        rounding = abs(own - quad)
+        upper = primal + rounding
         return cls(duals, Q, lin, quad, upper, rounding, curvature)
 
     @property
@@ -77,6 +82,10 @@ def solve_machines(
 
     `curved` requests the Hessians, where each machine has one component.
     """
+    if isinstance(machines, MachinePanel):
+        assert isinstance(grams, SharedGrams)
+        panel_duals, Q, curvature = solve_panel(grams.operator, machines, B, warm, tol, each, curved)
+        return SolvedMachines.of(B, panel_duals, Q, None if curvature is None else lambda: curvature)
     Q = np.zeros((grams.n_kernels, grams.n_components))
     duals: list[DualSolution] = []
     hessians: list[np.ndarray] = []

@@ -16,14 +16,10 @@ from ..exceptions import CollapseWarning
 from ..functions import task_functions
 from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, plan_grams, raw_grams, scale_grams
 from ..kernels import FittedKernel, is_precomputed, read_kernels
-from ..learners import Learner, Machine
+from ..learners import Learner, Machine, Ridge
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
-from ..learners import Ridge
-from ..grams import SharedGrams
-from ..problems.panel import MachinePanel
-OPERATE = True
-from ..problems import AnyProblem, MixedNormProblem, Problem, Units, WorstTaskProblem
+from ..problems import AnyProblem, MixedNormProblem, Problem, Units, WorstTaskProblem, panel_pays
 from ..solvers import Solution, Solver, Status, solve
 from .base import Fitted, RunOptions
 from .targets import Targets, link_machines, split_by_task, stack_intercepts
@@ -114,9 +110,7 @@ class Fit:
         shape = Shape(n_kernels, data.n_tasks, len(couplings))
         penalty = self.penalty(shape)
         start = _read_init(self.init, shape)
-        machines, learner = self.targets.machines(data, self.C), self.targets.learner()
-        if couplings:
-            machines = link_machines(machines, couplings, data.labels)
+        learner, machines = self.targets.learner(), self._machines(data, couplings, n_kernels)
         units = Units.of(machines, learner, weights=is_homogeneous(penalty))
         mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
         return FitPlan(
@@ -131,6 +125,15 @@ class Fit:
             start=None if start is None else units.weights(start),
             units=units,
         )
+
+    def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
+        """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
+        if couplings:
+            return link_machines(self.targets.machines(data, self.C), couplings, data.labels)
+        squared = isinstance(self.targets.learner(), Ridge)
+        if squared and data.form == "wide" and panel_pays(len(data.X), data.n_tasks, n_kernels):
+            return self.targets.panel(data, self.C)
+        return self.targets.machines(data, self.C)
 
     def fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
         """Fit the kernels on the training rows; None where Gram matrices are precomputed."""
@@ -198,10 +201,7 @@ class FitPlan:
             return MixedNormProblem(grams, self.machines, self.learner, self.penalty)
         if self.fit.worst_task:
             return WorstTaskProblem(grams, self.machines, self.learner)
-        machines = self.machines
-        if isinstance(grams, SharedGrams) and isinstance(self.learner, Ridge) and OPERATE:
-            machines = MachinePanel(machines, grams.rows, grams.stack.n_rows)
-        return Problem(grams, machines, self.learner, self.penalty, self.mu)
+        return Problem(grams, self.machines, self.learner, self.penalty, self.mu)
 
     def solve(
         self, problem: AnyProblem, each: Each = serially, verbose: int = 0, callback: Callable | None = None

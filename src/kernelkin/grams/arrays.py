@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -16,7 +16,14 @@ from ..decompositions import eigh
 
 
 class Arrays(Protocol):
-    """Where arrays are, and what is done there."""
+    """Where arrays are, and what is done there.
+
+    Attributes
+    ----------
+    in_main_memory : whether several threads may work at one time.
+    """
+
+    in_main_memory: ClassVar[bool]
 
     def array(self, values: np.ndarray) -> Any:
         """From NumPy, in the same precision."""
@@ -64,6 +71,15 @@ class Arrays(Protocol):
         """How many columns to work on together."""
         ...
 
+    @property
+    def out_of_memory(self) -> tuple[type[BaseException], ...]:
+        """What is raised where memory does not suffice and less at one time may help."""
+        ...
+
+    def release(self) -> None:
+        """Give back memory that is kept for later use."""
+        ...
+
 
 # Columns that NumPy works on together: enough for products to be fast, few enough to stay in cache with their images.
 _NUMPY_COLUMNS = 128
@@ -74,6 +90,15 @@ _PER_KERNEL, _PER_COLUMN = 3, 16
 @dataclass(frozen=True)
 class NumpyArrays:
     """Arrays in main memory."""
+
+    in_main_memory: ClassVar[bool] = True
+
+    @property
+    def out_of_memory(self) -> tuple[type[BaseException], ...]:
+        return ()
+
+    def release(self) -> None:
+        pass
 
     def array(self, values: np.ndarray) -> np.ndarray:
         return values
@@ -125,6 +150,18 @@ class TorchArrays:
     """Tensors on a device of torch."""
 
     device: str
+    in_main_memory: ClassVar[bool] = False
+
+    @property
+    def out_of_memory(self) -> tuple[type[BaseException], ...]:
+        import torch
+
+        return (torch.OutOfMemoryError,)
+
+    def release(self) -> None:
+        import torch
+
+        torch.cuda.empty_cache()
 
     def array(self, values: np.ndarray) -> Any:
         import torch

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..engines import Each, serially
-from .arrays import NumpyArrays
+from .arrays import Arrays, NumpyArrays
 from .operator import SharedOperator
 from .stack import GramStack, half_forms
 
@@ -97,12 +97,13 @@ class SharedGrams(SeparateGrams):
         self.rows = [None if len(kept) == stack.n_rows else kept for kept in rows]
         self.n_kernels = stack.n_kernels
         self.n_components = self.n_machines = len(rows)
+        self.arrays: Arrays = NumpyArrays()
         self._room = local()
 
     @cached_property
     def operator(self) -> SharedOperator:
-        """The same matrices, to be applied without being combined."""
-        return SharedOperator(NumpyArrays(), self.stack.values)
+        """The same matrices, to be applied without being combined, where `arrays` are."""
+        return SharedOperator(self.arrays, self.arrays.array(self.stack.values))
 
     def batches(self) -> Iterator[range]:
         return _runs([8 * self.stack.n_rows**2] * self.n_machines)

@@ -11,7 +11,8 @@ import numpy as np
 from ..engines import Each, serially
 from ..grams import Grams, SeparateGrams, SharedGrams
 from ..learners import DualSolution, Learner, Machine
-from .panel import MachinePanel, PanelDuals, solve_panel
+from .panel import MachinePanel, PanelDuals
+from .panel_solver import solve_panel
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,4 @@
-"""Ridge machines of wide data, solved together by conjugate gradients: no combined Gram matrix is formed.
-
-With G = G(b_t), D = diag(1/C), and P taking off the mean where there is an intercept, a machine's dual variables solve
-`P (G + D) P a = P y`. For any feasible a, however it was found, the gap of the machine is
-
-    primal(a) - dual(a) = 1/2 sum_i C_i r_i^2,      r = y - c - (G + D) a,
-
-so iterations end where the certificate needs no more. They run in single precision; values and bounds are computed from
-a in double precision.
-"""
+"""The machines of wide data as columns over shared rows, and their solutions."""
 
 from __future__ import annotations
 
@@ -18,42 +9,64 @@ from typing import Any, overload
 
 import numpy as np
 
-from ..engines import Each, serially
 from ..grams.arrays import Arrays
-from ..grams.operator import SharedOperator
 from ..learners import DualSolution, Machine
 
-# Rounds of conjugate gradients, each from residuals in double precision, and iterations in each.
-_ROUNDS, _ITERATIONS = 6, 200
-# The gap of each column that iterations aim at, as a share of what is asked for: rounding comes on top.
-_AIM = 0.3
-# Columns that are done are taken out once no more than this share of them is left.
-_FEW = 0.75
+# Where conjugate gradients pay: see `panel_pays`.
+_LEAST_ROWS, _ROWS_PER_KERNEL = 400, 50
 
 
+def panel_pays(n_rows: int, n_tasks: int, n_kernels: int) -> bool:
+    """Whether conjugate gradients for all tasks take less time than a factorisation for each.
+
+    An evaluation is about ten products with every kernel, at first also a basis for the preconditioner.
+    """
+    return n_rows >= max(_LEAST_ROWS, _ROWS_PER_KERNEL * n_kernels) and n_tasks >= 4 * (n_kernels + 5)
+
+
+@dataclass(frozen=True)
 class MachinePanel(Sequence[Machine]):
     """The machines of wide data as columns over shared rows; rows without a label have no cost.
 
     Attributes
     ----------
-    y : (n, O) targets.
+    y : (n, O) targets; zero where there is no label.
     cost : (n, O), or (1, O) where all rows have a label and one cost.
     starts : (T + 1,) where the columns of each machine begin.
     rows : for each machine the rows that it uses; None for all of them.
     has_intercept : whether machines have one.
     """
 
-    def __init__(self, machines: Sequence[Machine], rows: Sequence[np.ndarray | None], n_rows: int) -> None:
-        self.rows = list(rows)
-        self.starts = np.cumsum([0, *(machine.y.shape[1] for machine in machines)])
-        self.has_intercept = machines[0].n_groups > 0
-        self.y = np.zeros((n_rows, self.starts[-1]))
-        even = all(kept is None and (m.C == m.C[:1]).all() for kept, m in zip(rows, machines, strict=True))
-        self.cost = np.zeros((1 if even else n_rows, self.starts[-1]))
+    y: np.ndarray
+    cost: np.ndarray
+    starts: np.ndarray
+    rows: Sequence[np.ndarray | None]
+    has_intercept: bool
+
+    @classmethod
+    def of(cls, machines: Sequence[Machine], rows: Sequence[np.ndarray], n_rows: int) -> MachinePanel:
+        """From machines of which each has these rows of n."""
+        starts = np.cumsum([0, *(machine.y.shape[1] for machine in machines)])
+        kept = [None if len(part) == n_rows else part for part in rows]
+        even = all(part is None and (m.C[:1] == m.C).all() for part, m in zip(kept, machines, strict=True))
+        panel = cls.empty(starts, kept, n_rows, even, machines[0].n_groups > 0)
         for m, machine in enumerate(machines):
-            where, kept = self.place(m)
-            self.y[kept, where] = machine.y
-            self.cost[kept, where] = machine.C[: len(self.cost)]
+            panel.put(m, machine.y, machine.C)
+        return panel
+
+    @classmethod
+    def empty(
+        cls, starts: np.ndarray, rows: Sequence[np.ndarray | None], n_rows: int, even: bool, has_intercept: bool
+    ) -> MachinePanel:
+        """Without targets; `even` where all rows have a label and each column one cost."""
+        y, cost = np.zeros((n_rows, starts[-1])), np.zeros((1 if even else n_rows, starts[-1]))
+        return cls(y, cost, starts, rows, has_intercept)
+
+    def put(self, m: int, y: np.ndarray, cost: np.ndarray) -> None:
+        """Set the targets and costs (n_m, outputs) of one machine."""
+        columns, rows = self.place(m)
+        self.y[rows, columns] = y
+        self.cost[rows, columns] = cost[: len(self.cost)]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -87,136 +100,30 @@ class MachinePanel(Sequence[Machine]):
             out[rows, columns] = values
         return out
 
+    def offsets(self) -> np.ndarray:
+        """(O,) the mean target of each column over rows that have a cost; zero without intercepts."""
+        offsets = np.zeros(self.y.shape[1])
+        if not self.has_intercept:
+            return offsets
+        used = np.broadcast_to(self.cost > 0, self.y.shape)
+        count = np.maximum(np.count_nonzero(used, axis=0), 1)
+        # Twice: the mean of numbers with a large offset is itself off by its rounding.
+        for _ in range(2):
+            residual = np.where(used, self.y - offsets, 0.0)
+            # Relative to the largest: sums of huge numbers would overflow.
+            top = np.maximum(np.abs(residual).max(axis=0), np.finfo(float).tiny)
+            offsets += (residual / top).sum(axis=0) / count * top
+        return offsets
+
+    def rescaled(self, offsets: np.ndarray, target: int, cost: int) -> MachinePanel:
+        """Targets less their offsets (O,), times a power of two, and costs times a power of two."""
+        centred = np.where(self.cost > 0, self.y - offsets, 0.0)
+        return replace(self, y=np.ldexp(centred, target), cost=np.ldexp(self.cost, cost))
+
     @cached_property
     def component(self) -> np.ndarray:
         """(O,) the machine of each column."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
-
-
-@dataclass(frozen=True)
-class Block:
-    """Some columns of a panel, with kernel weights.
-
-    Attributes
-    ----------
-    operator : the Gram matrices.
-    b : (K, o) kernel weights.
-    y : (n, o) targets.
-    cost : (n, o) or (1, o).
-    mask : (n, o), one where there is a label; None where there are labels everywhere.
-    has_intercept : whether the mean is free.
-    """
-
-    operator: SharedOperator
-    b: Any
-    y: Any
-    cost: Any
-    mask: Any
-    has_intercept: bool
-
-    @property
-    def arrays(self) -> Arrays:
-        return self.operator.arrays
-
-    @cached_property
-    def ridge(self) -> Any:
-        """The diagonal D: 1/C, and zero where there is no label."""
-        if self.mask is None:
-            return 1.0 / self.cost
-        return self.mask / self.arrays.where(self.mask > 0, self.cost, self.mask + 1.0)
-
-    def take(self, kept: Any) -> Block:
-        """Some of the columns."""
-        mask = None if self.mask is None else self.mask[:, kept]
-        return replace(self, b=self.b[:, kept], y=self.y[:, kept], cost=self.cost[:, kept], mask=mask)
-
-    def in_single_precision(self) -> Block:
-        parts = {name: getattr(self, name) for name in ("b", "y", "cost", "mask")}
-        return replace(self, **{name: None if p is None else self.arrays.cast(p, True) for name, p in parts.items()})
-
-    def project(self, V: Any) -> Any:
-        """V (n, o) -> the nearest with zeros where there is no label, and without a mean."""
-        if self.mask is None:
-            return V - V.mean(0) if self.has_intercept else V
-        V = V * self.mask
-        return V - self.mask * (V.sum(0) / self._count) if self.has_intercept else V
-
-    @cached_property
-    def _count(self) -> Any:
-        """(o,) rows with a label; at least one."""
-        count = self.mask.sum(0)
-        return self.arrays.where(count > 0, count, count + 1.0)
-
-    def system(self, V: Any) -> Any:
-        """V (n, o), projected -> P (G + D) V."""
-        return self.project(self.operator.apply(self.b, V) + self.ridge * V)
-
-    def precondition(self, V: Any) -> Any:
-        """About inv(P (G + D) P) V: exact where all kernels are diagonal in one basis, costs equal and labels complete."""
-        U = self.operator.basis.vectors
-        return self.project(U @ ((U.T @ V) / self.spectrum))
-
-    @cached_property
-    def spectrum(self) -> Any:
-        """(n, o) the diagonal of G + D in the basis, D its mean, in single precision."""
-        ridge = self.ridge.mean(0) if self.mask is None else self.ridge.sum(0) / self._count
-        b, ridge = self.arrays.cast(self.b, single=True), self.arrays.cast(ridge, single=True)
-        values = self.operator.basis.spectra.T @ b
-        return self.arrays.where(values > 0, values, 0.0 * values) + ridge
-
-
-@dataclass(frozen=True)
-class BlockSolution:
-    """A block of columns at a (n, o): intercept, lin, quad and primal (o,), Q (K, o), and what is left of the residuals.
-
-    `images` (K, n, o) are G_k a.
-    """
-
-    a: Any
-    intercept: Any
-    lin: Any
-    quad: Any
-    primal: Any
-    Q: Any
-    residual: Any
-    images: Any
-
-    @classmethod
-    def at(cls, block: Block, a: Any) -> BlockSolution:
-        """Values in double precision."""
-        images = block.operator.images(a)
-        f, mask = (block.b[:, None, :] * images).sum(0), block.mask
-        Q = 0.5 * (a * images).sum(1)
-        quad = 0.5 * (a * f).sum(0)
-        residual = block.y - f if mask is None else mask * (block.y - f)
-        intercept = 0.0 * quad
-        if block.has_intercept:
-            weight = block.cost.sum(0) * (len(a) // len(block.cost))
-            weight = block.arrays.where(weight > 0, weight, weight + 1.0)
-            intercept = (block.cost * residual).sum(0) / weight
-            residual = residual - (intercept if mask is None else intercept * mask)
-        return cls(
-            a=a,
-            intercept=intercept,
-            lin=(block.y * a - 0.5 * block.ridge * a * a).sum(0),
-            quad=quad,
-            primal=quad + 0.5 * (block.cost * residual * residual).sum(0),
-            Q=block.arrays.where(Q > 0, Q, 0.0 * Q),
-            residual=block.project(residual - block.ridge * a),
-            images=images,
-        )
-
-    def hessian(self, block: Block) -> Any:
-        """About the Hessians (o, K, K) of the columns' values in kernel weights, by what the preconditioner inverts."""
-        arrays, U = block.arrays, block.operator.basis.vectors
-        rough = block.in_single_precision()
-        turned = [U.T @ rough.project(arrays.cast(image, single=True)) for image in self.images]
-        return arrays.energies(arrays.stack(turned), block.spectrum)
-
-    @property
-    def relative_gap(self) -> float:
-        """Of all columns together."""
-        return float((self.primal - self.lin + self.quad).sum()) / max(float(self.primal.sum()), np.finfo(float).tiny)
 
 
 class PanelDuals(Sequence[DualSolution]):
@@ -232,10 +139,24 @@ class PanelDuals(Sequence[DualSolution]):
         self.machines, self.arrays, self.blocks = machines, arrays, blocks
         self.intercept, self.lin, self.quad, self.primal = values
 
+    @classmethod
+    def of_arrays(cls, machines: MachinePanel, arrays: Arrays, a: np.ndarray) -> PanelDuals:
+        """Dual variables (n, O) to start from, of which no values are known."""
+        return cls(machines, arrays, [arrays.array(a)], np.zeros((4, a.shape[1])))
+
     @cached_property
     def a(self) -> np.ndarray:
         """(n, O) the dual variables."""
         return np.concatenate([self.arrays.numpy(block) for block in self.blocks], axis=1)
+
+    def columns(self, where: slice) -> Any:
+        """The dual variables (n, o) of some columns, where they are."""
+        start = 0
+        for block in self.blocks:
+            if start <= where.start and where.stop <= start + block.shape[1]:
+                return block[:, where.start - start : where.stop - start]
+            start += block.shape[1]
+        return self.arrays.array(self.a[:, where])
 
     def __len__(self) -> int:
         return len(self.machines)
@@ -251,107 +172,3 @@ class PanelDuals(Sequence[DualSolution]):
         intercept = self.intercept[np.newaxis, where][: int(self.machines.has_intercept)]
         values = [float(values[where].sum()) for values in (self.lin, self.quad, self.primal)]
         return DualSolution(self.machines.part(self.a, index), intercept, *values)
-
-
-def solve_panel(
-    operator: SharedOperator,
-    machines: MachinePanel,
-    B: np.ndarray,
-    warm: Sequence[Any] | None,
-    tol: float,
-    each: Each = serially,
-    curved: bool = False,
-) -> tuple[PanelDuals, np.ndarray, np.ndarray | None]:
-    """Solve all machines at B (K, T): the solutions, Q (K, T), and about the Hessians (T, K, K) if requested."""
-    arrays, size = operator.arrays, operator.arrays.columns(operator.n_rows, operator.n_kernels)
-    starts = range(0, machines.y.shape[1], size)
-    same = isinstance(warm, PanelDuals) and len(warm.blocks) == len(starts)
-    if warm is None or same:
-        begin = [None] * len(starts) if warm is None else warm.blocks
-    else:
-        spread = warm.a if isinstance(warm, PanelDuals) else machines.spread(warm)
-        begin = [arrays.array(spread[:, start : start + size]) for start in starts]
-    operator.basis.vectors.shape  # made here, not by several threads at once
-
-    def one(i: int) -> tuple[BlockSolution, Any]:
-        block = _block(operator, machines, B, slice(starts[i], starts[i] + size))
-        solution = solve_block(block, begin[i], tol)
-        hessian = arrays.numpy(solution.hessian(block)) if curved else None
-        return replace(solution, images=None, residual=None), hessian
-
-    solved = each(one, range(len(starts)))
-    blocks = [block for block, _ in solved]
-    values = [[getattr(b, name) for b in blocks] for name in ("intercept", "lin", "quad", "primal", "Q")]
-    *columns, Q = (np.concatenate([arrays.numpy(part) for part in parts], axis=-1) for parts in values)
-    hessian = np.concatenate([part for _, part in solved]) if curved else None
-    first = machines.starts[:-1]
-    if len(first) < Q.shape[1]:
-        Q = np.add.reduceat(Q, first, axis=1)
-        hessian = None if hessian is None else np.add.reduceat(hessian, first, axis=0)
-    return PanelDuals(machines, arrays, [b.a for b in blocks], np.array(columns)), Q, hessian
-
-
-def _block(operator: SharedOperator, machines: MachinePanel, B: np.ndarray, where: slice) -> Block:
-    """The columns of a panel at B (K, T)."""
-    arrays = operator.arrays
-    y, cost = machines.y[:, where], machines.cost[:, where]
-    mask = None if len(cost) == 1 or (cost > 0).all() else arrays.array((cost > 0).astype(np.float64))
-    b = arrays.array(B[:, machines.component[where]])
-    return Block(operator, b, arrays.array(y), arrays.array(cost), mask, machines.has_intercept)
-
-
-def solve_block(block: Block, a: Any, tol: float) -> BlockSolution:
-    """Solve to a gap of `tol` times the value of all columns, from a (n, o) or None."""
-    arrays, rough = block.arrays, block.in_single_precision()
-    if a is None:
-        a, residual = arrays.zeros_like(block.y), block.project(block.y)
-    else:
-        solution = BlockSolution.at(block, block.project(a))
-        a, residual = solution.a, solution.residual
-    for _ in range(_ROUNDS):
-        with arrays.rough_products():
-            change = _conjugate_gradients(rough, arrays.cast(residual, True), arrays.cast(a, True), tol)
-        a = block.project(a + arrays.cast(change, single=False))
-        solution = BlockSolution.at(block, a)
-        residual = solution.residual
-        if solution.relative_gap <= tol:
-            break
-    return solution
-
-
-def _conjugate_gradients(block: Block, residual: Any, a: Any, tol: float) -> Any:
-    """The change (n, o) of a that closes the gap of each column to a share of its value, from residuals (n, o).
-
-    Columns that are done are taken out.
-    """
-    arrays, total = block.arrays, block.arrays.zeros_like(residual)
-    left, y = arrays.flatnonzero(block.b[0] == block.b[0]), block.project(block.y)
-    x, z = arrays.zeros_like(residual), block.precondition(residual)
-    p, rho = z, (residual * z).sum(0)
-    for _ in range(_ITERATIONS):
-        gap = 0.5 * (block.cost * residual * residual).sum(0)
-        value = 0.5 * ((a + x) * (y + residual)).sum(0)
-        is_open = gap > _AIM * tol * arrays.where(value > 0, value, 0.0 * value)
-        n_open = int(is_open.sum())
-        if n_open <= _FEW * len(left):
-            total[:, left] = x
-            kept = arrays.flatnonzero(is_open)
-            if n_open == 0:
-                return total
-            block, left, rho = block.take(kept), left[kept], rho[kept]
-            residual, a, x, p, y = (V[:, kept] for V in (residual, a, x, p, y))
-        image = block.system(p)
-        step = _ratio(arrays, rho, (p * image).sum(0))
-        x = x + step * p
-        residual = residual - step * image
-        z = block.precondition(residual)
-        rho, old = (residual * z).sum(0), rho
-        p = z + _ratio(arrays, rho, old) * p
-    total[:, left] = x
-    return total
-
-
-def _ratio(arrays: Arrays, above: Any, below: Any) -> Any:
-    """above/below; zero where there is nothing to divide by: a column that is solved to rounding."""
-    positive = below > 0
-    return arrays.where(positive, above / arrays.where(positive, below, below * 0.0 + 1.0), 0.0 * above)

@@ -155,3 +155,40 @@ def test_a_panel_is_a_sequence_of_its_machines():
         np.testing.assert_array_equal(mine.C, given.C)
     moved = replace(columns, y=columns.y + 1e9).offsets()
     np.testing.assert_allclose(moved - 1e9, [machine.y.mean() for machine in machines], atol=1e-6)
+
+
+@pytest.mark.parametrize("couplings", ["common", "groups", "matrix"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_coupled_tasks_have_the_same_optimum_either_way(monkeypatch, couplings, missing):
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(20, 2)), rng.normal(size=(20, 4)) + [0.0, 5.0, -1e5, 2.0]
+    y += np.sin(X[:, :1])
+    if missing:
+        y[rng.uniform(size=y.shape) < 0.2] = np.nan
+    given = {
+        "common": "common",
+        "groups": {"groups": ["a", "b", "a", "b"], "inputs": np.eye(4) * 0.5 + 0.5},
+        "matrix": {
+            "likeness": 0.3 + 0.7 * np.eye(4),
+            "pair": np.kron(np.eye(2), np.full((2, 2), 0.9)) + 0.1 * np.eye(4),
+        },
+    }[couplings]
+    model = MKMTRLRegressor(couplings=given, tol=1e-5, C=2.0, mu=0.3)
+    monkeypatch.setattr(panel, "_COUPLED_ROWS", 10**9)
+    exact = model.fit(X, y)
+    objective, values, shares = exact.objective_, exact.predict(X), exact.part_shares_
+    monkeypatch.setattr(panel, "_COUPLED_ROWS", 0)
+    fitted = model.fit(X, y)
+    assert fitted.duality_gap_ <= 1e-5 * fitted.objective_
+    np.testing.assert_allclose(fitted.objective_, objective, rtol=2e-5)
+    np.testing.assert_allclose(fitted.predict(X), values, atol=2e-2)
+    np.testing.assert_allclose(fitted.part_shares_, shares, atol=2e-2)
+
+
+def test_tasks_linked_in_two_sets_are_two_machines():
+    machines, rows = make_machines(missing=True, weights=True, intercept=True)
+    columns = replace(MachinePanel.of(machines, rows, N), linked=[np.array([0, 2]), np.array([1, 3, 4, 5, 6])])
+    assert [machine.n_groups for machine in columns] == [2, 5]
+    np.testing.assert_array_equal(columns[0].y, np.vstack([machines[0].y, machines[2].y]))
+    arrays = [machine.y for machine in columns]
+    np.testing.assert_array_equal(columns.spread(arrays), columns.y)

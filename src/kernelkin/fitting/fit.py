@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..couplings import Coupling, read_couplings, width
+from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..data import TaskData
 from ..engines import Each, Workers, serially
 from ..exceptions import CollapseWarning
@@ -128,12 +128,15 @@ class Fit:
 
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
-        if couplings:
-            return link_machines(self.targets.machines(data, self.C), couplings, data.labels)
-        squared = isinstance(self.targets.learner(), Ridge)
-        if squared and data.form == "wide" and panel_pays(len(data.X), data.n_tasks, n_kernels):
-            return self.targets.panel(data, self.C)
-        return self.targets.machines(data, self.C)
+        squared, coupled = isinstance(self.targets.learner(), Ridge), bool(couplings)
+        if squared and data.form == "wide" and panel_pays(len(data.X), data.n_tasks, n_kernels, coupled=coupled):
+            panel = self.targets.panel(data, self.C)
+            if not couplings:
+                return panel
+            if len(panel.component) == data.n_tasks:
+                return replace(panel, linked=connected_tasks(couplings, data.n_tasks))
+        machines = self.targets.machines(data, self.C)
+        return link_machines(machines, couplings, data.labels) if couplings else machines
 
     def fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
         """Fit the kernels on the training rows; None where Gram matrices are precomputed."""

@@ -49,6 +49,18 @@ class Arrays(Protocol):
         """Arrays of one shape along a new first axis."""
         ...
 
+    def join(self, parts: Sequence[Any]) -> Any:
+        """Matrices side by side."""
+        ...
+
+    def diagonals(self, V: Any) -> Any:
+        """V (n, T) -> (n, T, T): a diagonal matrix for each row."""
+        ...
+
+    def inverses(self, S: Any) -> Any:
+        """The inverse of each of the matrices S (n, T, T)."""
+        ...
+
     def where(self, condition: Any, a: Any, b: Any) -> Any: ...
 
     def zeros_like(self, values: Any) -> Any: ...
@@ -121,6 +133,15 @@ class NumpyArrays:
     def stack(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         return np.stack(parts)
 
+    def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        return np.concatenate(parts, axis=1)
+
+    def diagonals(self, V: np.ndarray) -> np.ndarray:
+        return V[:, :, np.newaxis] * np.eye(V.shape[1], dtype=V.dtype)
+
+    def inverses(self, S: np.ndarray) -> np.ndarray:
+        return np.linalg.inv(S)
+
     def where(self, condition: np.ndarray, a: Any, b: Any) -> np.ndarray:
         return np.where(condition, a, b)
 
@@ -188,6 +209,21 @@ class TorchArrays:
         import torch
 
         return torch.stack(list(parts))
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        import torch
+
+        return torch.cat(list(parts), dim=1)
+
+    def diagonals(self, V: Any) -> Any:
+        import torch
+
+        return torch.diag_embed(V)
+
+    def inverses(self, S: Any) -> Any:
+        import torch
+
+        return torch.linalg.inv(S)
 
     def where(self, condition: Any, a: Any, b: Any) -> Any:
         import torch

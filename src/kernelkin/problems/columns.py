@@ -84,9 +84,25 @@ class Block:
         count = self.mask.sum(0)
         return self.arrays.where(count > 0, count, count + 1.0)
 
+    def sums(self, V: Any) -> Any:
+        """V (n, o) -> its sum over each of the systems that are solved: one for each column."""
+        return V.sum(0)
+
+    def apply(self, V: Any) -> Any:
+        """V (n, o) -> G V."""
+        return self.operator.apply(self.b, V)
+
+    def combine(self, images: Any) -> Any:
+        """Images G_k V (K, n, o) -> G V."""
+        return (self.b[:, None, :] * images).sum(0)
+
+    def forms(self, V: Any, images: Any) -> Any:
+        """V (n, o) and its images (K, n, o) -> half the quadratic forms (K, o) of each component."""
+        return 0.5 * (V * images).sum(1)
+
     def system(self, V: Any) -> Any:
         """V (n, o), projected -> P (G + D) V."""
-        return self.project(self.operator.apply(self.b, V) + self.ridge * V)
+        return self.project(self.apply(V) + self.ridge * V)
 
     def precondition(self, V: Any) -> Any:
         """About inv(P (G + D) P) V: exact where kernels share a basis, costs are equal and labels complete."""
@@ -100,6 +116,22 @@ class Block:
         b, ridge = self.arrays.cast(self.b, single=True), self.arrays.cast(ridge, single=True)
         values = self.operator.basis.spectra.T @ b
         return self.arrays.where(values > 0, values, 0.0 * values) + ridge
+
+    def solve_directly(self, solution: BlockSolution, tol: float) -> Any:
+        """The dual variables (n, o), by a factorisation for each column whose gap is still open."""
+        arrays = self.arrays
+        gaps = arrays.numpy(solution.primal - solution.lin + solution.quad)
+        b, y, a = (arrays.numpy(V).copy() for V in (self.b, self.y, solution.a))
+        cost = np.broadcast_to(arrays.numpy(self.cost), y.shape)
+        for t in np.flatnonzero(gaps > tol * arrays.numpy(solution.primal)):
+            rows = np.flatnonzero(cost[:, t] > 0)
+            gram = arrays.numpy(sum(float(b[k, t]) * self.operator.matrix(k) for k in range(len(b))))[
+                np.ix_(rows, rows)
+            ]
+            groups = np.zeros(len(rows), dtype=np.intp)
+            machine = Machine(y[rows, t : t + 1], cost[rows, t : t + 1], groups, int(self.has_intercept))
+            a[rows, t] = Ridge().solve(gram, machine).a[:, 0]
+        return self.project(arrays.array(a))
 
 
 @dataclass(frozen=True)
@@ -122,8 +154,7 @@ class BlockSolution:
     def at(cls, block: Block, a: Any) -> BlockSolution:
         """Values in double precision."""
         images = block.operator.images(a)
-        f, mask = (block.b[:, None, :] * images).sum(0), block.mask
-        Q = 0.5 * (a * images).sum(1)
+        f, mask, Q = block.combine(images), block.mask, block.forms(a, images)
         quad = 0.5 * (a * f).sum(0)
         residual = block.y - f if mask is None else mask * (block.y - f)
         intercept = 0.0 * quad
@@ -172,22 +203,7 @@ def solve_block(block: Block, a: Any, tol: float) -> BlockSolution:
         residual = solution.residual
         if solution.relative_gap <= tol:
             return solution
-    return BlockSolution.at(block, _solve_directly(block, solution, tol))
-
-
-def _solve_directly(block: Block, solution: BlockSolution, tol: float) -> Any:
-    """The dual variables (n, o), by a factorisation for each column whose gap is still open."""
-    arrays = block.arrays
-    gaps = arrays.numpy(solution.primal - solution.lin + solution.quad)
-    b, y, a = (arrays.numpy(V).copy() for V in (block.b, block.y, solution.a))
-    cost = np.broadcast_to(arrays.numpy(block.cost), y.shape)
-    for t in np.flatnonzero(gaps > tol * arrays.numpy(solution.primal)):
-        rows = np.flatnonzero(cost[:, t] > 0)
-        gram = arrays.numpy(sum(float(b[k, t]) * block.operator.matrix(k) for k in range(len(b))))[np.ix_(rows, rows)]
-        groups = np.zeros(len(rows), dtype=np.intp)
-        machine = Machine(y[rows, t : t + 1], cost[rows, t : t + 1], groups, int(block.has_intercept))
-        a[rows, t] = Ridge().solve(gram, machine).a[:, 0]
-    return block.project(arrays.array(a))
+    return BlockSolution.at(block, block.solve_directly(solution, tol))
 
 
 def _conjugate_gradients(block: Block, residual: Any, a: Any, tol: float) -> Any:
@@ -196,27 +212,27 @@ def _conjugate_gradients(block: Block, residual: Any, a: Any, tol: float) -> Any
     Columns that are done are taken out.
     """
     arrays, total = block.arrays, block.arrays.zeros_like(residual)
-    left, y = arrays.flatnonzero(block.b[0] == block.b[0]), block.project(block.y)
+    left, y = arrays.flatnonzero(block.y[0] == block.y[0]), block.project(block.y)
     x, z = arrays.zeros_like(residual), block.precondition(residual)
-    p, rho = z, (residual * z).sum(0)
+    p, rho = z, block.sums(residual * z)
     for _ in range(_ITERATIONS):
-        gap = 0.5 * (block.cost * residual * residual).sum(0)
-        value = 0.5 * ((a + x) * (y + residual)).sum(0)
+        gap = 0.5 * block.sums(block.cost * residual * residual)
+        value = 0.5 * block.sums((a + x) * (y + residual))
         is_open = gap > _AIM * tol * arrays.where(value > 0, value, 0.0 * value)
         n_open = int(is_open.sum())
-        if n_open <= _FEW * len(left):
+        if n_open <= _FEW * len(is_open):
             total[:, left] = x
-            kept = arrays.flatnonzero(is_open)
             if n_open == 0:
                 return total
+            kept = arrays.flatnonzero(is_open)
             block, left, rho = block.take(kept), left[kept], rho[kept]
             residual, a, x, p, y = (V[:, kept] for V in (residual, a, x, p, y))
         image = block.system(p)
-        step = _ratio(arrays, rho, (p * image).sum(0))
+        step = _ratio(arrays, rho, block.sums(p * image))
         x = x + step * p
         residual = residual - step * image
         z = block.precondition(residual)
-        rho, old = (residual * z).sum(0), rho
+        rho, old = block.sums(residual * z), rho
         p = z + _ratio(arrays, rho, old) * p
     total[:, left] = x
     return total

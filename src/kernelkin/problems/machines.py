@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..engines import Each, serially
-from ..grams import Grams, SeparateGrams, SharedGrams
+from ..grams import CoupledGrams, Grams, SeparateGrams, SharedGrams
 from ..learners import DualSolution, Learner, Machine
 from .panel import MachinePanel, PanelDuals
 from .panel_solver import solve_panel
@@ -84,9 +84,7 @@ def solve_machines(
     `curved` requests the Hessians, where each machine has one component.
     """
     if isinstance(machines, MachinePanel):
-        assert isinstance(grams, SharedGrams)
-        panel_duals, Q, curvature = solve_panel(grams.operator, machines, B, warm, tol, each, curved)
-        return SolvedMachines.of(B, panel_duals, Q, None if curvature is None else lambda: curvature)
+        return _solve_panel(grams, machines, B, warm, tol, each, curved)
     Q = np.zeros((grams.n_kernels, grams.n_components))
     duals: list[DualSolution] = []
     hessians: list[np.ndarray] = []
@@ -105,6 +103,23 @@ def solve_machines(
         duals += solved
     last = pending
     return SolvedMachines.of(B, duals, Q, None if last is None else lambda: np.array([*hessians, *last()]))
+
+
+def _solve_panel(
+    grams: Grams,
+    machines: MachinePanel,
+    B: np.ndarray,
+    warm: Sequence[np.ndarray] | None,
+    tol: float,
+    each: Each,
+    curved: bool,
+) -> SolvedMachines:
+    """Solve the machines of a panel, without combined Gram matrices."""
+    own, factors = (grams.own, grams.factors) if isinstance(grams, CoupledGrams) else (grams, [])
+    assert isinstance(own, SharedGrams)
+    curved = curved and not factors
+    duals, Q, curvature = solve_panel(own.operator, machines, B, warm, tol, each, curved, factors)
+    return SolvedMachines.of(B, duals, Q, None if curvature is None else lambda: curvature)
 
 
 def solve_batch(

@@ -13,14 +13,16 @@ from ..grams.arrays import Arrays
 from ..learners import DualSolution, Machine
 
 # Where conjugate gradients pay: see `panel_pays`.
-_LEAST_ROWS, _ROWS_PER_KERNEL = 400, 50
+_LEAST_ROWS, _ROWS_PER_KERNEL, _COUPLED_ROWS = 400, 50, 1500
 
 
-def panel_pays(n_rows: int, n_tasks: int, n_kernels: int) -> bool:
-    """Whether conjugate gradients for all tasks take less time than a factorisation for each.
+def panel_pays(n_rows: int, n_tasks: int, n_kernels: int, *, coupled: bool = False) -> bool:
+    """Whether conjugate gradients for all tasks take less time than a factorisation for each, or for all if coupled.
 
     An evaluation is about ten products with every kernel, at first also a basis for the preconditioner.
     """
+    if coupled:
+        return n_rows * n_tasks >= _COUPLED_ROWS and n_tasks > 1
     return n_rows >= max(_LEAST_ROWS, _ROWS_PER_KERNEL * n_kernels) and n_tasks >= 4 * (n_kernels + 5)
 
 
@@ -32,9 +34,10 @@ class MachinePanel(Sequence[Machine]):
     ----------
     y : (n, O) targets; zero where there is no label.
     cost : (n, O), or (1, O) where all rows have a label and one cost.
-    starts : (T + 1,) where the columns of each machine begin.
-    rows : for each machine the rows that it uses; None for all of them.
-    has_intercept : whether machines have one.
+    starts : (T + 1,) where the columns of each task begin.
+    rows : for each task the rows that it uses; None for all of them.
+    has_intercept : whether tasks have one.
+    linked : for coupled tasks, those of each machine; None where each has a machine to itself.
     """
 
     y: np.ndarray
@@ -42,6 +45,7 @@ class MachinePanel(Sequence[Machine]):
     starts: np.ndarray
     rows: Sequence[np.ndarray | None]
     has_intercept: bool
+    linked: Sequence[np.ndarray] | None = None
 
     @classmethod
     def of(cls, machines: Sequence[Machine], rows: Sequence[np.ndarray], n_rows: int) -> MachinePanel:
@@ -62,14 +66,14 @@ class MachinePanel(Sequence[Machine]):
         y, cost = np.zeros((n_rows, starts[-1])), np.zeros((1 if even else n_rows, starts[-1]))
         return cls(y, cost, starts, rows, has_intercept)
 
-    def put(self, m: int, y: np.ndarray, cost: np.ndarray) -> None:
-        """Set the targets and costs (n_m, outputs) of one machine."""
-        columns, rows = self.place(m)
+    def put(self, task: int, y: np.ndarray, cost: np.ndarray) -> None:
+        """Set the targets and costs (n_t, outputs) of one task."""
+        columns, rows = self.place(task)
         self.y[rows, columns] = y
         self.cost[rows, columns] = cost[: len(self.cost)]
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.rows if self.linked is None else self.linked)
 
     @overload
     def __getitem__(self, index: int) -> Machine: ...
@@ -79,26 +83,48 @@ class MachinePanel(Sequence[Machine]):
         if isinstance(index, slice):
             return [self[m] for m in range(len(self))[index]]
         y, cost = self.part(self.y, index), self.part(np.broadcast_to(self.cost, self.y.shape), index)
-        return Machine(y, cost, np.zeros(len(y), dtype=np.intp), int(self.has_intercept))
+        members = self.members(index)
+        groups = np.repeat(np.arange(len(members)), [self._size(task) for task in members])
+        return Machine(y, cost, groups, len(members) if self.has_intercept else 0)
 
-    def place(self, m: int) -> tuple[slice, Any]:
-        """The columns of a machine, and its rows."""
+    def members(self, m: int) -> Sequence[int]:
+        """The tasks of a machine."""
         m = range(len(self))[m]
-        rows = self.rows[m]
-        return slice(self.starts[m], self.starts[m + 1]), slice(None) if rows is None else rows
+        return [m] if self.linked is None else self.linked[m].tolist()
+
+    def place(self, task: int) -> tuple[slice, Any]:
+        """The columns of a task, and its rows."""
+        rows = self.rows[task]
+        return slice(self.starts[task], self.starts[task + 1]), slice(None) if rows is None else rows
+
+    def _size(self, task: int) -> int:
+        rows = self.rows[task]
+        return len(self.y) if rows is None else len(rows)
 
     def part(self, values: np.ndarray, m: int) -> np.ndarray:
-        """values (n, O) -> those of the rows and columns of one machine."""
-        columns, rows = self.place(m)
-        return values[:, columns][rows]
+        """values (n, O) -> (n_m, outputs): those of one machine, its tasks one below the other."""
+        parts = [values[:, columns][rows] for columns, rows in map(self.place, self.members(m))]
+        return parts[0] if len(parts) == 1 else np.vstack(parts)
 
     def spread(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Arrays (n_m, outputs) of each machine -> (n, O)."""
         out = np.zeros_like(self.y)
         for m, values in enumerate(arrays):
-            columns, rows = self.place(m)
-            out[rows, columns] = values
+            start = 0
+            for task in self.members(m):
+                columns, rows = self.place(task)
+                end = start + self._size(task)
+                out[rows, columns] = values[start:end]
+                start = end
         return out
+
+    def split(self, values: np.ndarray) -> tuple[np.ndarray, ...]:
+        """values (O,) -> (n_groups, outputs) of each machine: a row for each intercept."""
+        if not self.has_intercept:
+            widths = np.diff(self.starts)
+            return tuple(np.zeros((0, widths[self.members(m)[0]])) for m in range(len(self)))
+        by_task = np.split(values, self.starts[1:-1])
+        return tuple(np.array([by_task[task] for task in self.members(m)]) for m in range(len(self)))
 
     def offsets(self) -> np.ndarray:
         """(O,) the mean target of each column over rows that have a cost; zero without intercepts."""
@@ -122,8 +148,8 @@ class MachinePanel(Sequence[Machine]):
 
     @cached_property
     def component(self) -> np.ndarray:
-        """(O,) the machine of each column."""
-        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+        """(O,) the task of each column."""
+        return np.repeat(np.arange(len(self.rows)), np.diff(self.starts))
 
 
 class PanelDuals(Sequence[DualSolution]):
@@ -168,7 +194,9 @@ class PanelDuals(Sequence[DualSolution]):
     def __getitem__(self, index: int | slice) -> DualSolution | list[DualSolution]:
         if isinstance(index, slice):
             return [self[m] for m in range(len(self))[index]]
-        where, _ = self.machines.place(index)
-        intercept = self.intercept[np.newaxis, where][: int(self.machines.has_intercept)]
-        values = [float(values[where].sum()) for values in (self.lin, self.quad, self.primal)]
+        columns = [self.machines.place(task)[0] for task in self.machines.members(index)]
+        intercept = np.array([self.intercept[where] for where in columns])
+        if not self.machines.has_intercept:
+            intercept = intercept[:0]
+        values = [float(sum(v[where].sum() for where in columns)) for v in (self.lin, self.quad, self.primal)]
         return DualSolution(self.machines.part(self.a, index), intercept, *values)

@@ -86,7 +86,7 @@ class Units:
     def machines(self, machines: Sequence[Machine]) -> Sequence[Machine]:
         """The machines in standard units."""
         if isinstance(machines, MachinePanel):
-            return machines.rescaled(_flat(self.offsets, machines), -self.target, -self._cost)
+            return machines.rescaled(machines.offsets(), -self.target, -self._cost)
         return [
             replace(
                 machine,
@@ -180,13 +180,7 @@ def _all_offsets(machines: Sequence[Machine]) -> tuple[np.ndarray, ...]:
     """The mean targets (n_groups, m) of each machine."""
     if not isinstance(machines, MachinePanel):
         return tuple(_offsets(machine) for machine in machines)
-    offsets = machines.offsets()[np.newaxis][: int(machines.has_intercept)]
-    return tuple(np.split(offsets, machines.starts[1:-1], axis=1))
-
-
-def _flat(offsets: Sequence[np.ndarray], machines: MachinePanel) -> np.ndarray:
-    """Offsets of each machine -> (O,)."""
-    return np.concatenate(offsets, axis=1)[0] if machines.has_intercept else np.zeros(machines.y.shape[1])
+    return machines.split(machines.offsets())
 
 
 def _offsets(machine: Machine) -> np.ndarray:
@@ -216,7 +210,7 @@ def _spread(machines: Sequence[Machine], offsets: Sequence[np.ndarray]) -> float
     """Root mean square of the centred targets with a cost; 1 where all of them are zero."""
     if isinstance(machines, MachinePanel):
         used = np.broadcast_to(machines.cost > 0, machines.y.shape)
-        values = (machines.y - _flat(offsets, machines))[used]
+        values = (machines.y - machines.offsets())[used]
     else:
         values = np.concatenate([_centred(m, o)[m.C > 0] for m, o in zip(machines, offsets, strict=True)])
     top = float(np.abs(values).max(initial=0.0))

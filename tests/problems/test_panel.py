@@ -161,7 +161,7 @@ def test_a_panel_is_a_sequence_of_its_machines():
 @pytest.mark.parametrize("missing", [False, True])
 def test_coupled_tasks_have_the_same_optimum_either_way(monkeypatch, couplings, missing):
     rng = np.random.default_rng(5)
-    X, y = rng.normal(size=(20, 2)), rng.normal(size=(20, 4)) + [0.0, 5.0, -1e5, 2.0]
+    X, y = rng.normal(size=(20, 2)), rng.normal(size=(20, 4)) + np.array([0.0, 5.0, -1e5, 2.0])
     y += np.sin(X[:, :1])
     if missing:
         y[rng.uniform(size=y.shape) < 0.2] = np.nan

@@ -19,7 +19,7 @@ from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine, Ridge
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
-from ..problems import AnyProblem, MixedNormProblem, Problem, Units, WorstTaskProblem, panel_pays
+from ..problems import AnyProblem, MachinePanel, MixedNormProblem, Problem, Units, WorstTaskProblem, panel_pays
 from ..solvers import Solution, Solver, Status, solve
 from .base import Fitted, RunOptions
 from .targets import Targets, link_machines, split_by_task, stack_intercepts
@@ -188,7 +188,12 @@ class FitPlan:
         return plan_grams(self.data, self.kernels, self.fit.normalize, wide)
 
     def memory(self, n_jobs: int = 1) -> Need:
-        return fit_need(self.gram_plan(), self.learner.name, n_jobs)
+        return fit_need(self.gram_plan(), self.solved_by, n_jobs)
+
+    @property
+    def solved_by(self) -> str:
+        """How machines are solved: the name of the learner, or "panel"."""
+        return "panel" if isinstance(self.machines, MachinePanel) else self.learner.name
 
     def raw_grams(self, plan: GramPlan | None = None) -> RawGrams:
         """Evaluate the kernels."""

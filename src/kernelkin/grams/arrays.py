@@ -94,9 +94,14 @@ class Arrays(Protocol):
 
 
 # Columns that NumPy works on together: enough for products to be fast, few enough to stay in cache with their images.
-_NUMPY_COLUMNS = 128
-# Arrays of a column in use at one time, in doubles: images and what is made of them, and those of conjugate gradients.
-_PER_KERNEL, _PER_COLUMN = 3, 16
+PANEL_COLUMNS = 128
+# Entries of matrices over tasks, one for each row, that a preconditioner may have.
+LARGEST_INVERSES = 1 << 26
+
+
+def column_bytes(n_rows: int, n_kernels: int) -> int:
+    """Bytes in use at one time for a column: its images and what is made of them, and conjugate gradients."""
+    return 8 * n_rows * (3 * n_kernels + 16)
 
 
 @dataclass(frozen=True)
@@ -163,7 +168,7 @@ class NumpyArrays:
         yield
 
     def columns(self, n_rows: int, n_kernels: int) -> int:
-        return _NUMPY_COLUMNS
+        return PANEL_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -264,7 +269,7 @@ class TorchArrays:
         import torch
 
         if not self.device.startswith("cuda"):
-            return _NUMPY_COLUMNS
+            return PANEL_COLUMNS
         free, _ = torch.cuda.mem_get_info(self.device)
         free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        return max(1, int(0.6 * free) // (8 * n_rows * (_PER_KERNEL * n_kernels + _PER_COLUMN)))
+        return max(1, int(0.6 * free) // column_bytes(n_rows, n_kernels))

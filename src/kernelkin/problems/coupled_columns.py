@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ..grams.arrays import LARGEST_INVERSES
 from .columns import Block, BlockSolution
-
-# Entries of the preconditioner's small matrices, at most.
-_LARGEST = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ class CoupledBlock(Block):
     def _inverses(self) -> Any:
         """(n, T, T), in the basis: the inverse over tasks for each direction; None where it is too large."""
         n, T = self.spectrum.shape
-        if n * T * T > _LARGEST:
+        if n * T * T > LARGEST_INVERSES:
             return None
         arrays = self.arrays
         weights = self.operator.basis.spectra.T @ arrays.cast(self.shared, single=True)

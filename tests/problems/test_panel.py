@@ -126,8 +126,8 @@ def test_a_fit_has_the_same_optimum_either_way(monkeypatch, missing):
     model = MKMTRLRegressor(tol=1e-6, C=2.0, mu=0.1)
     exact = model.fit(X, y)
     weights, objective, values = exact.kernel_weights_, exact.objective_, exact.predict(X)
-    monkeypatch.setattr(panel, "_LEAST_ROWS", 1)
-    monkeypatch.setattr(panel, "_ROWS_PER_KERNEL", 1)
+    monkeypatch.setattr(panel, "LEAST_ROWS", 1)
+    monkeypatch.setattr(panel, "ROWS_PER_KERNEL", 1)
     fitted = model.fit(X, y)
     assert fitted.duality_gap_ <= 1e-6 * fitted.objective_
     np.testing.assert_allclose(fitted.objective_, objective, rtol=2e-6)
@@ -174,10 +174,10 @@ def test_coupled_tasks_have_the_same_optimum_either_way(monkeypatch, couplings, 
         },
     }[couplings]
     model = MKMTRLRegressor(couplings=given, tol=1e-5, C=2.0, mu=0.3)
-    monkeypatch.setattr(panel, "_COUPLED_ROWS", 10**9)
+    monkeypatch.setattr(panel, "COUPLED_ROWS", 10**9)
     exact = model.fit(X, y)
     objective, values, shares = exact.objective_, exact.predict(X), exact.part_shares_
-    monkeypatch.setattr(panel, "_COUPLED_ROWS", 0)
+    monkeypatch.setattr(panel, "COUPLED_ROWS", 0)
     fitted = model.fit(X, y)
     assert fitted.duality_gap_ <= 1e-5 * fitted.objective_
     np.testing.assert_allclose(fitted.objective_, objective, rtol=2e-5)

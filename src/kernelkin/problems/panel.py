@@ -13,7 +13,7 @@ from ..grams.arrays import Arrays
 from ..learners import DualSolution, Machine
 
 # Where conjugate gradients pay: see `panel_pays`.
-_LEAST_ROWS, _ROWS_PER_KERNEL, _COUPLED_ROWS = 400, 50, 1500
+LEAST_ROWS, ROWS_PER_KERNEL, COUPLED_ROWS = 400, 50, 1500
 
 
 def panel_pays(n_rows: int, n_tasks: int, n_kernels: int, *, coupled: bool = False) -> bool:
@@ -22,8 +22,8 @@ def panel_pays(n_rows: int, n_tasks: int, n_kernels: int, *, coupled: bool = Fal
     An evaluation is about ten products with every kernel, at first also a basis for the preconditioner.
     """
     if coupled:
-        return n_rows * n_tasks >= _COUPLED_ROWS and n_tasks > 1
-    return n_rows >= max(_LEAST_ROWS, _ROWS_PER_KERNEL * n_kernels) and n_tasks >= 4 * (n_kernels + 5)
+        return n_rows * n_tasks >= COUPLED_ROWS and n_tasks > 1
+    return n_rows >= max(LEAST_ROWS, ROWS_PER_KERNEL * n_kernels) and n_tasks >= 4 * (n_kernels + 5)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import clone
 
 from kernelkin import MKMTRLRegressor
 from kernelkin.problems import panel
@@ -69,7 +70,7 @@ def wide(repetitions: int, n: int = 2000, n_tasks: int = 500, n_kernels: int = 8
 
     def one_by_one() -> MKMTRLRegressor:
         with factorised():
-            return model.fit(X, Y)
+            return clone(model).fit(X, Y)
 
     contenders = [Contender(OURS, lambda: model.fit(X, Y), judge), Contender(FACTORISED, one_by_one, judge)]
     return race(f"wide T={n_tasks} n={n} K={n_kernels}", contenders, repetitions)

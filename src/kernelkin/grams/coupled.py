@@ -172,9 +172,9 @@ class CoupledGrams:
             parts.append(np.einsum("ir,irm->im", factor[self._task_of_row], image))
         shares = np.zeros((self.n_tasks, len(parts)))
         for task in range(self.n_tasks):
-            mine = np.array([part[self.rows(task)] for part in parts])
-            mine -= mine.mean(axis=1, keepdims=True)
-            shares[task] = np.einsum("pim,im->p", mine, mine.sum(axis=0))
+            values = np.array([part[self.rows(task)] for part in parts])
+            values -= values.mean(axis=1, keepdims=True)
+            shares[task] = np.einsum("pim,im->p", values, values.sum(axis=0))
         total = shares.sum(axis=1, keepdims=True)
         return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
 

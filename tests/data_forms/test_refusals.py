@@ -38,7 +38,7 @@ ROWS = {
     "None": (None, r"Expected 2D array, got scalar array instead:\narray=None\."),
     "three dimensions": (
         X[:, :, None],
-        r"X: Found array with dim 3(, while dim <= 2 is required by Reader|\. Reader expected <= 2)\.$",
+        r"X: Found array with dim 3(, while dim|\. Reader expected) <= 2.*\.$",
     ),
     "ragged": ([[1.0, 2.0]] * (N - 1) + [[1.0]], r"X is not an array: setting an array element with a sequence\. .*"),
     "no columns": (X[:, :0], r"X: Found array with 0 feature\(s\) \(shape=\(12, 0\)\) while a minimum of 1 is"),

@@ -31,6 +31,7 @@ PROBLEMS = (
     "plain_table",
     "couplings",
     "baselines",
+    "scale",
 )
 # They print what they find.
 REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults")

@@ -19,7 +19,7 @@ from ...progress import Progress
 from ...tables import TableSchema
 from ...tables.text import STDIN
 from ..terminal import Terminal
-from .evaluation import held_values, read_metric, score_name, split_by_task
+from .holdout import held_values, read_metric, score_name, split_by_task
 from .kernel_spec import HELP as KERNELS
 from .problem import Problem, add_data_arguments, load_problem
 from .search_folder import search_folder

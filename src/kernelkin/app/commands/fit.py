@@ -17,7 +17,7 @@ from ...tables.describe import describe_column
 from ...tables.text import STDIN
 from ..terminal import Terminal
 from .baseline_scores import BASELINES, show_scores
-from .evaluation import held_values, hold_out, last_rows, mean, read_metric, score_name, split_by_task
+from .holdout import held_values, hold_out, last_rows, mean, read_metric, score_name, split_by_task
 from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
 from .problem import Problem, add_data_arguments, load_problem

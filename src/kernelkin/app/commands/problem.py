@@ -15,7 +15,7 @@ from ...tables.files import read_table
 from ...tables.numbers import Decimal, as_numbers
 from ...tables.schema import check_columns
 from ...tables.text import TextFormat, display_name
-from .evaluation import as_tasks
+from .holdout import as_tasks
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -13,7 +13,7 @@ from ...tables.files import read_table
 from ...tables.schema import check_columns
 from ...tables.text import TextFormat, display_name
 from ..terminal import Terminal
-from .evaluation import mean, shorten
+from .holdout import mean, shorten
 from .problem import DATA_HELP, add_format_arguments, text_format
 
 if TYPE_CHECKING:

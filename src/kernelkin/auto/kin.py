@@ -86,7 +86,8 @@ class TableEstimator(MultiTaskEstimator):
     encoder: Any
     encoder_: Any
 
-    def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskData:
+    def training_data(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> TaskData:
+        """Return what `fit` is given, read and checked; a table is encoded."""
         self.encoder_ = None
         classification = is_classifier(self)
         return read_training(self, X, y, tasks, sample_weight, classification=classification, encode=self._fit_encoder)

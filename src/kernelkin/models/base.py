@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import Queries, read_queries, read_training
+from ..data import Queries, TaskData, read_queries, read_training
 from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
 from ..fitting import FitPlan, Fitted, RunOptions, Specification
@@ -66,7 +66,7 @@ class MultiTaskEstimator(BaseEstimator):
         GramMemoryError
             Where the fit would need more memory than there is, or than ``KERNELKIN_MEMORY_GIB`` allows.
         """
-        data = read_training(self, X, y, tasks, sample_weight, classification=is_classifier(self))
+        data = self.training_data(X, y, tasks, sample_weight)
         with SingleThreadedBLAS():
             plan = self.specification().plan(data)
             options = self.run_options()
@@ -75,6 +75,10 @@ class MultiTaskEstimator(BaseEstimator):
         if isinstance(plan, FitPlan) and plan.kernels is not None and (text := spread_warning(plan.kernels, data)):
             warn_user(f"{type(self).__name__}: {text}", UserWarning)
         return self.store(fitted)
+
+    def training_data(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> TaskData:
+        """Return what `fit` is given, read and checked."""
+        return read_training(self, X, y, tasks, sample_weight, classification=is_classifier(self))
 
     def store(self, fitted: Fitted) -> Self:
         """Take over what a fit has left behind, and show its warnings."""
@@ -111,7 +115,7 @@ class MultiTaskEstimator(BaseEstimator):
         True
         """
         model = clone(self)
-        plan = model.specification().plan(read_training(model, X, y, tasks, None, classification=is_classifier(self)))
+        plan = model.specification().plan(model.training_data(X, y, tasks))
         return plan.memory(count_workers(getattr(self, "n_jobs", None))).peak
 
     def predict(self, X: Any, tasks: Any = None, split: bool = False) -> Any:

@@ -1,7 +1,7 @@
 """The problems that models pose: each evaluates a point and bounds the optimum from both sides, outside any solver."""
 
 from .base import AnyProblem
-from .holdout import Evaluation, relative_gap
+from .evaluation import Evaluation, relative_gap
 from .machines import solve_batch, solve_machines
 from .mixed_norm import MixedNormProblem
 from .panel import MachinePanel, panel_pays

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engines import Each, serially
 from ..penalties import Relation
-from .holdout import Evaluation
+from .evaluation import Evaluation
 from .units import Units
 
 # Whether an evaluation settles everything, so that its curvature need not be computed.

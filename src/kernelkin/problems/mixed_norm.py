@@ -24,7 +24,7 @@ from ..grams import Grams
 from ..learners import Learner, Machine
 from ..penalties import MixedNorm, Relation
 from .base import AnyProblem, Enough
-from .holdout import Evaluation
+from .evaluation import Evaluation
 from .machines import solve_machines
 from .units import Units
 

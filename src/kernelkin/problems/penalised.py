@@ -16,7 +16,7 @@ from ..grams import Grams
 from ..learners import DualSolution, Learner, Machine
 from ..penalties import Penalty, Relation
 from .base import AnyProblem, Enough
-from .holdout import Evaluation
+from .evaluation import Evaluation
 from .machines import SolvedMachines, solve_machines
 from .units import Units
 

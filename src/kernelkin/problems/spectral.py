@@ -23,7 +23,7 @@ from ..engines import Each, serially
 from ..learners import Learner
 from ..penalties import Relation, SpectralNorm
 from .base import AnyProblem, Enough
-from .holdout import Evaluation
+from .evaluation import Evaluation
 from .machines import solve_machines
 from .spectral_forms import SpectralForm
 from .units import Units

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..learners import SVM, DualSolution, Learner, Machine
-from .holdout import Evaluation
+from .evaluation import Evaluation
 from .panel import MachinePanel
 
 if TYPE_CHECKING:

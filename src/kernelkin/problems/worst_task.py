@@ -20,7 +20,7 @@ from ..grams import Grams
 from ..learners import DualSolution, Learner, Machine
 from ..penalties import Relation, SimplexPenalty
 from .base import AnyProblem, Enough
-from .holdout import Evaluation
+from .evaluation import Evaluation
 from .machines import solve_machines
 from .units import Units
 

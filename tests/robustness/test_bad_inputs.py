@@ -95,6 +95,7 @@ FITTED_ALIKE = {
 ONE_OF_EACH = sorted(set(ESTIMATORS) - FITTED_ALIKE)
 
 
+@pytest.mark.filterwarnings("ignore:.*the standard deviation of column:UserWarning")
 @pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_extreme_data_give_finite_numbers(name, without_convergence_warnings):
     for kind, change in EXTREME.items():

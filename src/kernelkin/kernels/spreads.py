@@ -36,7 +36,7 @@ def spread_warning(kernels: Sequence[FittedKernel], data: TaskData) -> str | Non
         return None
     names = range(d) if data.feature_names is None else data.feature_names
     return (
-        f"the standard deviation of column {names[wide]!r} is {ratio:.0f} times that of column {names[narrow]!r}, so "
+        f"the standard deviation of column {names[wide]!r} is {ratio:.3g} times that of column {names[narrow]!r}, so "
         "that Gaussians on all columns depend on few of them: scale the columns (StandardScaler, TableEncoder), or fit "
         "KinRegressor or KinClassifier, which do"
     )

@@ -237,7 +237,8 @@ def _from_mapping(columns: Mapping[Any, Any]) -> Table:
 def check_names(table: Table, names: Sequence[str]) -> None:
     """Refuse a table without one of these columns, naming all that are missing."""
     present = list(map(str, table.names))
-    absent = [name for name in names if name not in set(present)]
+    known = set(present)
+    absent = [name for name in names if name not in known]
     if absent:
         are = "column is" if len(absent) == 1 else "columns are"
         raise ValueError(f"{are} missing: {listing(absent)}; the data has {listing(present, 20)}")

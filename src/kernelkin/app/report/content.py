@@ -10,6 +10,7 @@ from ...io import SavedModel
 from ...plots._order import correlation_linkage, leaf_order, weight_linkage
 from ...plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ...registry import all_models
+from ...tables.describe import describe_column
 from ..commands.baseline_scores import title as score_title
 from ..commands.baseline_scores import verdict
 from ..commands.inspect import changed_parameters, relative_gap
@@ -67,13 +68,15 @@ def _data(saved: SavedModel) -> dict[str, Any] | None:
             "mean": _number(c.mean),
             "scale": _number(c.scale),
             "values": list(c.categories),
+            "unit": c.unit,
+            "words": describe_column(c),
         }
         for c in schema.columns
     ]
     return {
         "source": saved.about.get("data"),
         "rows": schema.n_rows,
-        "task": schema.task,
+        "task": "every target" if schema.task is None else schema.task,
         "target": schema.target,
         "regression": schema.regression,
         "classes": [] if schema.regression else [str(c) for c in saved.model.classes_.tolist()],

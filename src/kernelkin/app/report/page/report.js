@@ -339,7 +339,7 @@ function aboutSection() {
   facts.push(["Parameters", set || "the defaults"]);
   if (d) {
     facts.push(["Target", d.target + (d.regression ? ", a number" : `, a class: ${d.classes.join(", ")}`)], ["Task", d.task]);
-    const kind = { number: c => `${c.name} (number, mean ${c.mean}, scale ${c.scale})`, boolean: c => `${c.name} (yes or no)`, text: c => `${c.name} (text: ${c.values.slice(0, 8).join(", ")}${c.values.length > 8 ? ", … " + c.values.length + " in all" : ""})` };
+    const kind = { date: c => `${c.name} (${c.words})`, number: c => `${c.name} (number${c.unit ? " in " + c.unit : ""}, mean ${c.mean}, scale ${c.scale})`, boolean: c => `${c.name} (yes or no)`, text: c => `${c.name} (text: ${c.values.slice(0, 8).join(", ")}${c.values.length > 8 ? ", … " + c.values.length + " in all" : ""})` };
     facts.push(["Columns", d.columns.map(c => kind[c.kind](c)).join("; ")]);
     const left = Object.entries(d.left_out).map(([name, why]) => `${name} (${why})`).join("; ");
     if (left) facts.push(["Left out", left]);

@@ -3,8 +3,7 @@ import pytest
 from sklearn.metrics import accuracy_score, f1_score, mean_squared_error, r2_score, roc_auc_score
 
 from kernelkin import MKMTRLClassifier
-from kernelkin.data import read_training
-from kernelkin.model_selection.folds import make_folds
+from kernelkin.data import make_folds, read_training
 from kernelkin.model_selection.scoring import METRICS, Metric, Scorer, read_scoring
 
 THEIRS = {

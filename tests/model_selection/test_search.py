@@ -16,9 +16,8 @@ from kernelkin import (
     gaussian_kernels,
     linear_kernels,
 )
-from kernelkin.data import read_training
+from kernelkin.data import make_folds, read_training
 from kernelkin.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
-from kernelkin.model_selection.folds import make_folds
 from kernelkin.solvers import Joint
 
 KERNELS = [*gaussian_kernels([0.5, 2.0]), *linear_kernels()]

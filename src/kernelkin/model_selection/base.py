@@ -17,12 +17,11 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import read_training
+from ..data import Fold, make_folds, read_training
 from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
 from ..memory import check_memory
 from ..models.parameters import Parameter
-from .folds import Fold, make_folds
 from .grid import Line, make_lines, read_grid
 from .scoring import Scorer, read_scoring
 from .search import SharedGrams, run_search, separate_need, shares_grams, tabulate

@@ -13,8 +13,7 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
-from ..data import TaskData
-from .folds import Fold
+from ..data import Fold, TaskData
 
 # Labels, predictions or decision values, and weights of held-out rows.
 Prediction = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -1,11 +1,35 @@
-"""Values of fitted functions at the held-out rows of a fold."""
+"""Values of fitted functions at rows that were held out of the fit."""
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
+
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ..data import Fold, TaskData
-from .base import Fitted
+from ..uncertainty import HeldOut, calibration_folds, gather_folds
+from .base import Fitted, RunOptions, Specification
+
+
+@dataclass(frozen=True)
+class Refits:
+    """Held-out values of a model without a closed form: the specification is fitted anew for each fold."""
+
+    specification: Specification
+    data: TaskData
+    classification: bool = False
+
+    def held_out(self) -> HeldOut:
+        folds = calibration_folds(self.data, classification=self.classification)
+        outputs = []
+        for fold in folds:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                fitted = self.specification.plan(self.data.take(fold.kept)).run(RunOptions())
+            outputs.append(held_out_values(fitted, self.data, fold))
+        return HeldOut.constant(gather_folds(self.data, folds, outputs))
 
 
 def held_out_values(fitted: Fitted, data: TaskData, fold: Fold) -> list[np.ndarray]:

@@ -19,9 +19,11 @@ from ..penalties import Relation, SpectralNorm, effective_rank
 from ..penalties.norms.spectral import unit_root
 from ..problems import SpectralForm, SpectralProblem, spectral_form
 from ..solvers import Solution, Solver, solve
+from ..uncertainty import Uncertainty
 from .base import Fitted, RunOptions
 from .fit import convergence_warnings
-from .targets import Targets, stack_intercepts
+from .held_out import Refits
+from .targets import Classification, Targets, stack_intercepts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +138,9 @@ class PooledPlan:
             "intercept_": stack_intercepts(intercepts),
             "functions_": self._functions(pool, form.coefficients(solution.duals, metric), intercepts),
         }
+        classification = isinstance(self.fit.targets, Classification)
+        source = Refits(self.fit, data, classification)
+        attributes["uncertainty_"] = Uncertainty(source, data, classification=classification)
         return Fitted(
             attributes | self.fit.targets.attributes(data), tuple(convergence_warnings(solution, self.fit.tol))
         )

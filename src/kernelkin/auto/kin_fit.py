@@ -20,6 +20,8 @@ from ..model_selection.fold_fits import Outcome
 from ..model_selection.grid import Line, Step
 from ..model_selection.search import SharedGrams, run_search, shares_grams
 from ..progress import Progress
+from ..uncertainty import KnownValues, Uncertainty, gather_folds
+from ..uncertainty.members import average_held_out
 from .candidates import SEARCH_TOL, Candidate, make_candidates
 from .errors import ErrorPool, PooledError, average_weights
 from .explain import column_shares
@@ -46,12 +48,13 @@ EXTENSION, MAX_EXTENSIONS = 10.0, 2
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate at one value of C, and its pooled out-of-fold error."""
+    """A candidate at one value of C, its pooled out-of-fold error, and the values (q_t, m) of each fold and task."""
 
     candidate: Candidate
     C: float
     error: PooledError
     seconds: float
+    outputs: list[list[np.ndarray]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +144,7 @@ class KinPlan:
             "tasks_": self.data.labels,
             "data_form_": self.data.form,
             "functions_": functions,
+            "uncertainty_": self._uncertainty(functions, [trials[i] for i in chosen]),
             "members_": tuple(
                 {"name": trials[i].candidate.name, "C": trials[i].C, "weight": float(weights[i]), **_facts(member)}
                 for i, member in zip(chosen, members, strict=True)
@@ -160,6 +164,13 @@ class KinPlan:
         }
         warnings = tuple(warning for member in members for warning in member.warnings)
         return Fitted(attributes | self.fit.targets.attributes(self.data), (*search.warnings, *warnings))
+
+    def _uncertainty(self, functions: CombinedFunctions, members: Sequence[Trial]) -> Uncertainty:
+        """Return what follows from the out-of-fold values of the members."""
+        values = [gather_folds(self.data, self.folds, member.outputs) for member in members]
+        held = average_held_out(functions, values, None if self.classification else self.data.y)
+        data = self.standard.restore(self.data)
+        return Uncertainty(KnownValues(held), data, classification=self.classification)
 
     def _fit_member(self, trial: Trial, options: RunOptions) -> Fitted:
         specification = trial.candidate.make(trial.C, self.fit.tol)
@@ -259,6 +270,7 @@ class _Search:
                 C,
                 pool.measure([outcome.values for outcome in outcomes[i]]),
                 sum(outcome.seconds for outcome in outcomes[i]),
+                [outcome.values for outcome in outcomes[i]],
             )
             for i, (candidate, C) in enumerate(index)
         ]

@@ -54,7 +54,8 @@ def fit_link(
     Parameters
     ----------
     values : for each task (n_t, m_t); rows with NaN are left out
-    codes : for each task (n_t,), the class of each row, as a position among the task's classes
+    codes : for each task (n_t,), the class of each row, as a position among the task's classes; rows of no such class
+        are left out
     weights : for each task (n_t,), optional
     """
     widths = [part.shape[1] for part in values]
@@ -104,8 +105,8 @@ class _LinkRows:
         columns = max(2, *widths) if widths else 2
         blocks = []
         for t, (part, code, weight) in enumerate(zip(values, codes, weights, strict=True)):
-            known = np.isfinite(part).all(axis=1) & (weight > 0)
             first = 1 if widths[t] == 1 else 0
+            known = np.isfinite(part).all(axis=1) & (weight > 0) & (code < first + widths[t])
             padded, place = np.zeros((known.sum(), columns)), np.full((known.sum(), columns), starts[-1])
             padded[:, first : first + widths[t]] = part[known]
             place[:, first : first + widths[t]] = np.arange(starts[t], starts[t + 1])
@@ -165,13 +166,13 @@ class _LinkRows:
 
 
 def _smoothed(code: np.ndarray, present: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return targets (N, M): (n_c + 1) / (n_c + m) for a row's class, of n_c rows among m classes; the rest evenly."""
+    """Return targets (N, M): (n_c + 1) / (n_c + 2) for a row's class of n_c rows; the rest evenly over the others."""
     target = np.zeros(present.shape)
     n_classes = present.sum(axis=1)
     for m in np.unique(n_classes):
         rows = np.flatnonzero(n_classes == m)
         counts = np.bincount(code[rows], weight[rows], m)[code[rows]]
-        own = (counts + 1.0) / (counts + m)
+        own = (counts + 1.0) / (counts + 2.0)
         target[rows] = np.where(present[rows], ((1.0 - own) / (m - 1))[:, np.newaxis], 0.0)
         target[rows, code[rows]] = own
     return target

@@ -113,10 +113,10 @@ def _shrunk(
     # The logarithm of a mean square of n normal scores is 1/n too low on average.
     logs = np.log(np.maximum(np.where(known, relative, pooled), 1e-12 * pooled)) + 1.0 / n
     precision = np.where(known, n / excess, 0.0)
-    between = _between(logs, precision) if known.sum() > 1 else np.inf
-    center = float(np.log(pooled)) if between == 0 else float(np.average(logs, weights=1 / (1 / n + between)))
     if known.sum() == 1:
         return 0.0, np.full(len(logs), np.log(pooled)), float(np.log(pooled)), unit
+    between = _between(logs, precision)
+    center = float(np.log(pooled)) if between == 0 else float(np.average(logs, weights=1 / (1 / n + between)))
     weight = between * precision / (1.0 + between * precision)
     return between, center + weight * (logs - center), center, unit
 

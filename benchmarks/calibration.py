@@ -59,10 +59,13 @@ def judge(data: Split, found: Probabilities) -> Record:
 
 
 def _fitted(data: Split):
+    """MK-MTRL, its C and whether tasks share a function chosen by the log loss out of fold."""
     from kernelkin import MKMTRLClassifier
+    from kernelkin.model_selection import MultiTaskCV
 
-    couplings = "common" if data.tasks is not None else None
-    return MKMTRLClassifier(couplings=couplings).fit(data.X, data.y, tasks=data.tasks)
+    grid = {"C": [0.3, 1.0, 3.0], "couplings": [None, "common"] if data.tasks is not None else [None]}
+    search = MultiTaskCV(MKMTRLClassifier(), grid, scoring="neg_log_loss", random_state=0)
+    return search.fit(data.X, data.y, tasks=data.tasks).best_estimator_
 
 
 def _kernelkin(data: Split) -> Probabilities:

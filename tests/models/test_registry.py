@@ -6,7 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.estimator_checks import (
+    check_classifier_multioutput,
+    check_classifiers_train,
+    check_estimator,
+    check_sample_weight_equivalence_on_dense_data,
+)
 
 import kernelkin
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MultiTaskKernelEstimator
@@ -19,6 +24,11 @@ LONG = [name for name, (model, _) in CASES.items() if not model.needs_wide]
 KERNEL = [name for name in LONG if "kernels" in CASES[name][1]().get_params()]
 QUICK = {"n_rounds": 200, "max_iter": 1000, "random_state": 0}
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
+PROBABILITIES = {
+    WEIGHTS: "probabilities come from folds, in which the copies of a row are rows of their own",
+    "check_classifiers_train": "near the boundary the class that is predicted may not be the most probable one",
+    "check_classifier_multioutput": "probabilities of wide data have shape (q, T, n_classes)",
+}
 # What scikit-learn's checks may find, and why.
 EXPECTED = {
     "TwoStageMKMTRLClassifier": {WEIGHTS: "pairs of rows are drawn at random, and a repeated row is drawn more often"},
@@ -162,4 +172,25 @@ def test_precomputed_grams_are_the_kernels_themselves(name):
 @pytest.mark.parametrize("name", [*CASES, *VARIANTS])
 def test_scikit_learn_accepts_it(name):
     model = make(name) if name in CASES else VARIANTS[name]
-    check_estimator(model, expected_failed_checks=EXPECTED.get(name), on_skip=None)
+    expected = EXPECTED.get(name, {})
+    if is_classifier(model):
+        check_estimator(model, expected_failed_checks={**PROBABILITIES, **expected}, on_skip=None)
+        check_without_probabilities(model, weights=WEIGHTS not in expected)
+    else:
+        check_estimator(model, expected_failed_checks=expected, on_skip=None)
+
+
+def check_without_probabilities(model, *, weights):
+    """Run the checks that probabilities fail, as for a classifier that has none."""
+
+    class Hidden(type(model)):
+        @property
+        def predict_proba(self):
+            raise AttributeError("hidden")
+
+    hidden = Hidden(**model.get_params(deep=False))
+    name = type(model).__name__
+    check_classifier_multioutput(name, hidden)
+    check_classifiers_train(name, hidden)
+    if weights:
+        check_sample_weight_equivalence_on_dense_data(name, hidden)

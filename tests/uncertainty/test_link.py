@@ -27,7 +27,7 @@ def test_a_task_of_many_rows_has_its_own_offset_and_one_of_few_rows_nearly_the_p
     alone = LogisticRegression(C=1e6).fit(tasks[0][0] * link.slope, tasks[0][1])
     assert 0.5 < link.spread < 2
     np.testing.assert_allclose(link.offsets[0], alone.intercept_, atol=0.1)
-    assert abs(link.offsets[1] - link.pooled) < 0.7 * link.spread
+    assert abs(link.offsets[1] - link.pooled[0]) < 0.7 * link.spread
     np.testing.assert_allclose(link.slope, 2.0, atol=0.2)
 
 
@@ -35,7 +35,7 @@ def test_equal_tasks_have_equal_offsets():
     rng = np.random.default_rng(2)
     link = fit_link(*zip(*[draw(rng, 30) for _ in range(20)], strict=True))
     assert link.spread == 0
-    np.testing.assert_allclose(np.concatenate(link.offsets), link.pooled[0])
+    np.testing.assert_allclose(np.concatenate(link.offsets), link.pooled[0, 0])
 
 
 def test_probabilities_do_not_depend_on_the_units_of_the_values():

@@ -87,7 +87,8 @@ class Uncertainty:
 
 def _link(held: HeldOut, data: TaskData) -> TaskLink:
     codes = [np.unique(y, return_inverse=True)[1] for y in data.y]
-    return fit_link(held.values, codes, [data.sample_weight[rows] for rows in data.rows])
+    weights = [data.sample_weight[rows] for rows in data.rows]
+    return fit_link(held.values, codes, weights, held.centers, held.final_centers)
 
 
 def _intervals(held: HeldOut, data: TaskData) -> Intervals:

@@ -31,11 +31,16 @@ class HeldOut:
     values : for each task (n_t, m_t); NaN for rows that were not left out.
     deviations : for each task (n_t,), the predictive deviation of each row without it, up to a factor.
     variance : the same for other rows; None where it is constant.
+    centers : for each task (n_t, m_t), the mean value, over the task's training rows, of the function that each value
+        is of; None where it is not known.
+    final_centers : for each task (m_t,), that of the function that all rows have taught.
     """
 
     values: Sequence[np.ndarray]
     deviations: Sequence[np.ndarray]
     variance: Deviations | None = None
+    centers: Sequence[np.ndarray] | None = None
+    final_centers: Sequence[np.ndarray] | None = None
 
     @classmethod
     def constant(cls, values: Sequence[np.ndarray]) -> HeldOut:

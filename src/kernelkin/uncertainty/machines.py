@@ -17,7 +17,7 @@ import numpy as np
 from ..couplings import connected_tasks
 from ..data import Fold
 from ..grams import KernelBank
-from ..learners import Learner, Machine, Ridge
+from ..learners import DualSolution, Learner, Machine, Ridge
 from ..learners.bordered import Bordered, indicators
 from ..memory import check_memory
 from .held_out import HeldOut, calibration_folds
@@ -48,23 +48,33 @@ class MachinesHeldOut:
         is_ridge = isinstance(plan.learner, Ridge)
         folds = [] if is_ridge else calibration_folds(plan.data, classification=self.classification)
         values: list[np.ndarray] = [np.empty(0)] * plan.data.n_tasks
-        deviations = [np.ones(len(y)) for y in plan.data.y]
+        deviations, centers = [np.ones(len(y)) for y in plan.data.y], list(values)
+        final: list[np.ndarray] = list(values)
         for batch in grams.batches():
             for m, gram in zip(batch, grams.combine(B, batch), strict=True):
                 machine = plan.machines[m]
+                deviation = np.ones(machine.y.shape)
                 if is_ridge:
                     found, deviation = leave_one_out(gram, machine)
+                    center = _centers_without_rows(machine)
+                    last = _group_means(machine.y, machine, machine.C)
                 else:
-                    found = _without_folds(gram, machine, plan.learner, plan.fit.tol, members[m], folds)
-                    deviation = np.ones(found.shape)
-                found = np.ldexp(found, plan.units.target)
-                if machine.n_groups:
-                    found += plan.units.offsets[m][machine.groups]
+                    found, center, last = _without_folds(gram, machine, plan.learner, plan.fit.tol, members[m], folds)
+                found, center, last = (self._in_user_units(part, m) for part in (found, center, last))
                 for t, part, scale in _by_task(members[m], plan.data.rows, found, deviation[:, 0]):
                     values[t], deviations[t] = part, scale
-        if not is_ridge or self.classification or not self._has_variance(bank, members):
+                for t, part, mean in _by_task(members[m], plan.data.rows, center, last):
+                    centers[t], final[t] = part, mean[0]
+        if self.classification:
+            return replace(HeldOut.constant(values), centers=centers, final_centers=final)
+        if not is_ridge or not self._has_variance(bank, members):
             return HeldOut.constant(values)
         return HeldOut(values, deviations, self._variance(bank, B))
+
+    def _in_user_units(self, values: np.ndarray, m: int) -> np.ndarray:
+        machine, units = self.plan.machines[m], self.plan.units
+        values = np.ldexp(values, units.target)
+        return values + units.offsets[m][machine.groups] if machine.n_groups else values
 
     def _has_variance(self, bank: KernelBank, members: Sequence[np.ndarray]) -> bool:
         largest = max(sum(len(self.plan.data.rows[t]) for t in tasks) for tasks in members)
@@ -131,12 +141,39 @@ def _diagonal(system: Bordered, n: int) -> np.ndarray:
     return diagonal
 
 
+def _group_means(values: np.ndarray, machine: Machine, weight: np.ndarray) -> np.ndarray:
+    """Return the weighted means of values (n, m) over the rows with the intercept of each row, (n, m)."""
+    sums, totals = (_group_sums(part, machine) for part in (weight * values, weight))
+    return np.divide(sums, totals, out=np.zeros(sums.shape), where=totals > 0)
+
+
+def _group_sums(values: np.ndarray, machine: Machine) -> np.ndarray:
+    groups = machine.groups if machine.n_groups else np.zeros(len(values), dtype=np.intp)
+    sums = np.zeros((groups.max() + 1, values.shape[1]))
+    np.add.at(sums, groups, values)
+    return sums[groups]
+
+
+def _centers_without_rows(machine: Machine) -> np.ndarray:
+    """Return the mean values (n, m) of ridge machines without each row, which are those of the targets, by their costs.
+
+    (The sums of dual variables are zero, and these are the residuals times the costs.)
+    """
+    weighted = machine.C * machine.y
+    left = _group_sums(machine.C, machine) - machine.C
+    sums = _group_sums(weighted, machine) - weighted
+    return np.divide(sums, left, out=np.zeros(left.shape), where=left > 0)
+
+
 def _without_folds(
     gram: Any, machine: Machine, learner: Learner, tol: float, members: np.ndarray, folds: Sequence[Fold]
-) -> np.ndarray:
-    """Return the values (n, m) of a machine at the rows of each fold, without these."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the values (n, m) of a machine at the rows of each fold, without these; and means over training rows.
+
+    The means are those of the machines that the values are of, and those of the machine with all rows.
+    """
     gram = np.asarray(gram)
-    values = np.full(machine.y.shape, np.nan)
+    values, centers = np.full(machine.y.shape, np.nan), np.zeros(machine.y.shape)
     starts = np.cumsum([0, *(len(folds[0].kept[t]) + len(folds[0].held[t]) for t in members)])
     for fold in folds:
         kept, held = (
@@ -147,10 +184,19 @@ def _without_folds(
             continue
         part = replace(machine, y=machine.y[kept], C=machine.C[kept], groups=machine.groups[kept])
         dual = learner.solve(np.ascontiguousarray(gram[np.ix_(kept, kept)]), part, tol=tol)
-        values[held] = gram[np.ix_(held, kept)] @ dual.a
-        if machine.n_groups:
-            values[held] += dual.intercept[machine.groups[held]]
-    return values
+        found = _values(gram[:, kept], dual, machine)
+        values[held] = found[held]
+        used = np.zeros(machine.y.shape)
+        used[kept] = 1.0
+        centers[held] = _group_means(found, machine, used)[held]
+    whole = _values(gram, learner.solve(gram, machine, tol=tol), machine)
+    return values, centers, _group_means(whole, machine, np.ones(whole.shape))
+
+
+def _values(gram: np.ndarray, dual: DualSolution, machine: Machine) -> np.ndarray:
+    """Return the values (n, m) of a solution at all rows, gram (n, kept)."""
+    values = gram @ dual.a
+    return values + dual.intercept[machine.groups] if machine.n_groups else values
 
 
 def _by_task(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data import TaskData
+from ..decompositions import solve_stack
 from ..model_selection import Fold, jackknife_error
 
 # Members of the average with less weight than this are left out.
@@ -90,7 +91,7 @@ def logistic_link(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) 
         probability = 1.0 / (1.0 + np.exp(np.clip(margin, -500, 500)))
         gradient = -design.T @ (weights * targets * probability) + ridge * theta
         hessian = (design * (weights * probability * (1 - probability))[:, np.newaxis]).T @ design + np.diag(ridge)
-        step = np.linalg.solve(hessian, gradient)
+        step = solve_stack(hessian, gradient)
         # A step that would overshoot is shortened: the loss is convex, and far from its minimum nearly linear.
         moved = theta - step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
         moved[0] = max(moved[0], LEAST_SLOPE)

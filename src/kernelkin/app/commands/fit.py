@@ -18,6 +18,7 @@ from ...tables.text import STDIN
 from ..terminal import Terminal
 from .baseline_scores import BASELINES, show_scores
 from .evaluation import as_tasks, held_values, hold_out, read_metric, score_name, split_by_task
+from .held_uncertainty import held_uncertainty
 from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
 from .search_folder import search_folder
@@ -155,6 +156,7 @@ def _evaluate(
         "test_rows": len(test),
         "train_rows": len(train),
         "tuned": bool(arguments.cv),
+        "uncertainty": held_uncertainty(models[0], X_test, tasks[test], data, fold, whole),
     }
     return evaluation, schema, models[0]
 

@@ -87,16 +87,16 @@ def _peak(run) -> float:
 def _goals(rows: list[Row]) -> list[Goal]:
     goals = []
     for loss in ("hinge", "squared"):
-        mine = [row for row in rows if row.contender == loss]
-        sizes = np.array([int(row.case[2:]) for row in mine])
-        each = np.array([row.seconds for row in mine]) / sizes
+        own = [row for row in rows if row.contender == loss]
+        sizes = np.array([int(row.case[2:]) for row in own])
+        each = np.array([row.seconds for row in own]) / sizes
         # Below a hundred tasks what a fit costs whatever its size is most of it, and makes growth look better.
         start = int(np.argmax(sizes >= min(100, sizes[-1])))
-        growth, evaluation = each[-1] / each[start], [row.figures["ms each"] for row in mine]
+        growth, evaluation = each[-1] / each[start], [row.figures["ms each"] for row in own]
         per = evaluation[-1] / evaluation[start] / (sizes[-1] / sizes[start])
         span = f"T from {sizes[start]} to {sizes[-1]}"
         measured = f"{growth:.2f}x linear for {span} ({per:.2f}x for each evaluation)"
         goals.append(Goal(f"{loss}: time no faster than 1.3x linear", measured, growth <= 1.3))
-        peak = max(row.figures["peak/Grams"] for row in mine[start:])
+        peak = max(row.figures["peak/Grams"] for row in own[start:])
         goals.append(Goal(f"{loss}: memory within 1.5x of the Grams", f"{peak:.2f}x at most, {span}", peak <= 1.5))
     return goals

@@ -1,7 +1,7 @@
 """Out-of-fold errors of candidates, pooled over tasks, and the weights they lead to.
 
-The mean of a score over tasks with few rows is nearly all noise. Errors pooled over the rows of all tasks tell
-candidates apart at once: the squared error of standardised targets, or the logistic loss of classes.
+The mean of a score over tasks with few rows is nearly all noise. Errors pooled over the rows of all tasks
+distinguish candidates much better: the squared error of standardised targets, or the logistic loss of classes.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def logistic_link(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) 
 def average_weights(errors: Sequence[PooledError]) -> np.ndarray:
     """Return weights (candidates,) that fall exponentially with the error: by half a standard error of the best.
 
-    The less the folds can tell, the more is averaged. Few candidates with the largest weights are kept.
+    The less the folds can distinguish candidates, the more are averaged. A few with the largest weights are kept.
     """
     values = np.array([error.error for error in errors])
     best = int(values.argmin())

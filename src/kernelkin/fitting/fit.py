@@ -26,7 +26,7 @@ from ..uncertainty.machines import MachinesHeldOut
 from .base import Fitted, RunOptions
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
-# Status after which the gap may be wider than asked for.
+# Status after which the gap may be wider than requested.
 UNFINISHED = (Status.MAX_ITER, Status.STALLED)
 
 

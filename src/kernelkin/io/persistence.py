@@ -108,7 +108,9 @@ class SavedModel:
         if not hasattr(self.model, "predict_interval"):
             raise ValueError(f"{type(self.model).__name__} predicts classes: it has probabilities, not intervals")
         ends = self._call("predict_interval", X, {"coverage": coverage, **options})
-        return ends if self.schema is None else self.schema.restore(ends)
+        if self.schema is None:
+            return ends
+        return np.stack([self.schema.restore(ends[..., end]) for end in (0, 1)], axis=-1)
 
     def _call(self, method: str, X: Any, options: dict[str, Any]) -> np.ndarray:
         """Call a method of the model on rows of a table, or on what the model takes."""

@@ -156,7 +156,7 @@ def _evaluate(
         "test_rows": len(test),
         "train_rows": len(train),
         "tuned": bool(arguments.cv),
-        "uncertainty": held_uncertainty(models[0], X_test, tasks[test], data, fold, whole),
+        "uncertainty": held_uncertainty(models[0], X_test, tasks[test], data, fold, schema, whole),
     }
     return evaluation, schema, models[0]
 

@@ -14,22 +14,24 @@ N_BINS = 10
 MAX_POINTS = 300
 
 
-def held_uncertainty(model: Any, X: np.ndarray, tasks: Any, data: TaskData, fold: Fold, schema: Any) -> dict[str, Any]:
+def held_uncertainty(
+    model: Any, X: np.ndarray, tasks: Any, data: TaskData, fold: Fold, schema: Any, known: Any
+) -> dict[str, Any]:
     """Judge a fitted model on the held-out rows of a fold.
 
     Parameters
     ----------
     model : fitted on the other rows
     X, tasks : the held-out rows, encoded, and their tasks; None on wide data
-    data, fold : all rows with targets in units of the model, and which of them are held out
-    schema : from units of the model to those of the table
+    data, fold : all rows with their targets, and which of them are held out
+    schema, known : from units of the model, and of the targets, to those of the table
     """
     if hasattr(model, "predict_proba"):
         return _reliability(model.predict_proba(X, tasks), model.classes_, data, fold)
     ends, predicted = model.predict_interval(X, tasks, COVERAGE), model.predict(X, tasks)
+    columns = [schema.restore(values) for values in (predicted, ends[..., 0], ends[..., 1])]
     parts = [
-        np.column_stack([values, schema.restore(y)])
-        for values, y in _by_task(schema.restore(np.concatenate([predicted[..., None], ends], axis=-1)), data, fold)
+        np.column_stack([values, known.restore(y)]) for values, y in _by_task(np.stack(columns, axis=-1), data, fold)
     ]
     inside = [(part[:, 1] <= part[:, 3]) & (part[:, 3] <= part[:, 2]) for part in parts]
     points = np.vstack(parts)

@@ -133,7 +133,8 @@ def _school(split: int) -> Split:
 def _stock(split: int) -> Split:
     from kernelkin.datasets import load_stock
 
-    X, Y = load_stock(return_X_y=True)
+    data = load_stock()
+    X, Y = np.vstack([data.data, data.data_test]), np.vstack([data.target, data.target_test])
     order = np.random.default_rng(split).permutation(len(X))
     return _split(X, Y, None, order[:25], order[25:])
 

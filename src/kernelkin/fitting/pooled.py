@@ -122,7 +122,7 @@ class PooledPlan:
         a, intercepts = form.unpack(solution.duals)
         metric = self.fit.norm.metric(solution.B)
         outputs = unit_root(form.task_covariance(solution.duals, metric))
-        attributes = {
+        attributes: dict[str, Any] = {
             "tasks_": data.labels,
             "data_form_": data.form,
             "kernels_": pool.bank.names if pool.bank.kernels is None else pool.bank.kernels,

@@ -107,7 +107,8 @@ class SecondStage:
         """Return held-out values at the weights of the first stage, in closed form where all machines are exact."""
         classification = isinstance(self.targets, Classification)
         if faults or max(map(len, data.rows)) > self.max_exact:
-            source = Refits(_AtWeights(self, values.kernels, weights, seed), data, classification)
+            kernels = None if values.kernels is None else list(values.kernels)
+            source = Refits(_AtWeights(self, kernels, weights, seed), data, classification)
             return Uncertainty(source, data, classification=classification)
         fit = self._exact_fit(lambda shape: FixedWeights(weights.T), values)
         return machines_uncertainty(fit.plan(data, values.kernels), weights.T)
@@ -237,7 +238,7 @@ class _AtWeights:
     """The second stage on other rows of the same tasks, as a specification."""
 
     stage: SecondStage
-    kernels: Sequence[FittedKernel] | None
+    kernels: list[FittedKernel] | None
     weights: np.ndarray
     seed: int
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data import missing
-from ._axes import COLORS, LONGEST, MARKERS, extent, label_ticks, new_axes, room
+from ._axes import COLORS, LONGEST, MARKERS, extent, label_ticks, labels_extent, new_axes
 
 # More rows than these are drawn without intervals but for those that miss their target.
 MANY_ROWS = 400
@@ -153,7 +153,7 @@ class CoverageDisplay:
         _, ends, target, labels = _flat(estimator, X, y, tasks, coverage)
         names, codes = np.unique(labels, return_inverse=True)
         inside = (ends[:, 0] <= target) & (target <= ends[:, 1])
-        return cls(np.bincount(codes, inside), np.bincount(codes), names, coverage=coverage).plot(ax)
+        return cls(np.bincount(codes, inside), np.bincount(codes), names.tolist(), coverage=coverage).plot(ax)
 
     def plot(self, ax: Any = None) -> CoverageDisplay:
         """Draw on `ax`, or on a new figure.
@@ -165,7 +165,7 @@ class CoverageDisplay:
         """
         T = len(self.tasks)
         height = extent(T, 0.32, 1.6, LONGEST)
-        self.ax_ = new_axes(ax, 5.5, height, (0.5 + room(self.tasks, height), 1.0))
+        self.ax_ = new_axes(ax, 5.5, height, (0.5 + labels_extent(self.tasks, height), 1.0))
         self.figure_, self.order_ = self.ax_.figure, np.argsort(self.shares_, kind="stable")
         shares, counts = self.shares_[self.order_], self.counts[self.order_]
         # What chance does to the coverage of so many rows where the intervals are right.

@@ -31,6 +31,7 @@ PROBLEMS = (
     "import_time",
     "couplings",
     "baselines",
+    "scale",
 )
 # They read options of their own, and keep their results in files.
 WITH_OPTIONS = ("predict", "calibration", "coverage")

@@ -73,9 +73,7 @@ def test_names_of_scikit_learn():
     assert metric.function(y, said, np.ones(20)) == pytest.approx(f1_score(y, said))
     distance = read_scoring("neg_mean_absolute_error", classification=False)
     assert distance.function(np.array([0.0, 1.0]), np.array([0.5, 1.0]), np.array([1.0, 3.0])) == -0.125
-    with pytest.raises(
-        ValueError, match="needs predict_proba: of the scores of probabilities, searches have"
-    ):
+    with pytest.raises(ValueError, match="needs predict_proba: of the scores of probabilities, searches have"):
         read_scoring("roc_auc_ovr", classification=True)
 
 

@@ -8,20 +8,18 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.utils.estimator_checks import (
-    check_classifier_multioutput,
-    check_classifiers_train,
     check_estimator,
     check_estimator_cloneable,
     check_get_params_invariance,
     check_no_attributes_set_in_init,
     check_parameters_default_constructible,
-    check_sample_weight_equivalence_on_dense_data,
     check_set_params,
 )
 
 import kernelkin
 from kernelkin import MKMTRLRegressor, MultiTaskKernelEstimator
 from kernelkin.registry import find_model
+from probability_checks import PROBABILITIES, WEIGHTS, check_without_probabilities
 
 # The search over models has tests of its own in tests/auto.
 MODELS = [model for model in kernelkin.all_models() if model.name != "Kin"]
@@ -29,12 +27,6 @@ CASES = {estimator.__name__: (model, estimator) for model in MODELS for estimato
 LONG = [name for name, (model, _) in CASES.items() if not model.needs_wide]
 KERNEL = [name for name in LONG if "kernels" in CASES[name][1]().get_params()]
 QUICK = {"n_rounds": 200, "max_iter": 1000, "random_state": 0}
-WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
-PROBABILITIES = {
-    WEIGHTS: "probabilities come from folds, in which the copies of a row are rows of their own",
-    "check_classifiers_train": "near the boundary the class that is predicted may not be the most probable one",
-    "check_classifier_multioutput": "probabilities of wide data have shape (q, T, n_classes)",
-}
 # What scikit-learn's checks may find, and why.
 EXPECTED = {
     "TwoStageMKMTRLClassifier": {WEIGHTS: "pairs of rows are drawn at random, and a repeated row is drawn more often"},
@@ -210,22 +202,6 @@ def test_scikit_learn_checks(name):
         check_without_probabilities(model, weights=WEIGHTS not in expected)
     else:
         check_estimator(model, expected_failed_checks=expected, on_skip=None)
-
-
-def check_without_probabilities(model, *, weights):
-    """Run the checks that probabilities fail, as for a classifier that has none."""
-
-    class Hidden(type(model)):
-        @property
-        def predict_proba(self):
-            raise AttributeError("hidden")
-
-    hidden = Hidden(**model.get_params(deep=False))
-    name = type(model).__name__
-    check_classifier_multioutput(name, hidden)
-    check_classifiers_train(name, hidden)
-    if weights:
-        check_sample_weight_equivalence_on_dense_data(name, hidden)
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(CHECKED)))

@@ -113,7 +113,9 @@ class Fit:
         penalty = self.penalty(shape)
         start = _read_init(self.init, shape)
         learner, machines = self.targets.learner(), self._machines(data, couplings, n_kernels)
-        units = Units.of(machines, learner, weights=is_homogeneous(penalty))
+        # Where R(sB) = s^2 R(B), costs and strength are one parameter and can be rescaled together.
+        homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
+        units = Units.of(machines, learner, weights=homogeneous)
         mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
         return FitPlan(
             fit=self,
@@ -238,7 +240,7 @@ class FitPlan:
         attributes = self._attributes(bank, solution)
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
-        return Fitted(attributes, (*self._unfinished(solution), *self._collapsed(solution)))
+        return Fitted(attributes, (*convergence_warnings(solution, self.fit.tol), *self._collapsed(solution)))
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
@@ -262,21 +264,14 @@ class FitPlan:
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
             "uncertainty_": machines_uncertainty(self, solution.B),
         }
-        return attributes | self.targets_attributes
-
-    @property
-    def targets_attributes(self) -> dict[str, Any]:
-        """Return what is known about the targets."""
-        return self.fit.targets.attributes(self.data)
-
-    def _unfinished(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
-        return convergence_warnings(solution, self.fit.tol)
+        return attributes | self.fit.targets.attributes(data)
 
     def _collapsed(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
         """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must."""
-        collapses = not isinstance(self.penalty, MixedNorm) and self.penalty.collapses
+        if isinstance(self.penalty, MixedNorm) or not self.penalty.collapses:
+            return []
         rank = effective_rank(solution.B)
-        if not collapses or min(solution.B[:, : self.data.n_tasks].shape) == 1 or rank >= 1 + 1e-3:
+        if min(solution.B[:, : self.data.n_tasks].shape) == 1 or rank >= 1 + 1e-3:
             return []
         message = (
             f"the relationship has collapsed: all {self.data.n_tasks} tasks use the same mix of kernels "
@@ -296,11 +291,6 @@ def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling]) -> No
     """Refuse to predict unknown tasks by a common part that there is not."""
     if unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
         raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
-
-
-def is_homogeneous(penalty: Penalty | MixedNorm) -> bool:
-    """Whether R(sB) = s^2 R(B), so that costs and strength are one parameter and can be rescaled together."""
-    return not isinstance(penalty, MixedNorm) and not penalty.is_indicator
 
 
 def convergence_warnings(solution: Solution, tol: float) -> list[tuple[str, type[Warning]]]:

@@ -5,7 +5,7 @@ from .collections import Grams, SeparateGrams, SharedGrams, TaskGrams, batch_byt
 from .coupled import CoupledGrams
 from .heldout import HeldOut, held_out
 from .plan import GramPlan, plan_grams
-from .rows import BLOCK_BYTES, RowKernels
+from .row_kernels import BLOCK_BYTES, RowKernels
 from .stack import GramStack
 
 __all__ = [

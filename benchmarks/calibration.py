@@ -78,9 +78,9 @@ def _pooled(data: Split) -> Probabilities:
     from kernelkin.uncertainty import fit_link
 
     model = _fitted(data)
-    source, rows, _ = model.uncertainty_._source
-    held = source.held_out().values
-    codes = [np.unique(y, return_inverse=True)[1] for y in rows.y]
+    uncertainty = model.uncertainty_
+    held = uncertainty.source.held_out().values
+    codes = [np.unique(y, return_inverse=True)[1] for y in uncertainty.data.y]
     link = fit_link([np.concatenate(held)], [np.concatenate(codes)])
     values = model.functions_.values(
         np.asarray(data.X_test, dtype=float), None if data.is_wide else _codes(data, model)

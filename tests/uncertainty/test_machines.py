@@ -94,7 +94,7 @@ def test_machines_at_the_learned_weights_are_those_of_the_fit(name):
         if not hasattr(estimator(), "kernels"):
             continue
         model = estimator(tol=1e-3).fit(X, y > 0 if estimator is model_class.classifier else y, tasks)
-        source = model.uncertainty_._source[0]
+        source = model.uncertainty_.source
         values = model.functions_.values(X, np.repeat([0, 1], 20))
         grams, _ = source.plan.scale(source.plan.raw_grams())
         B, units = source.plan.units.weights(source.B), source.plan.units

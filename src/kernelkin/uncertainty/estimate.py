@@ -51,10 +51,16 @@ class Uncertainty:
     source : what computes the held-out values
     data : training data
     classification : whether the targets are classes
+
+    Attributes
+    ----------
+    source, data : the same; None once the result is there.
     """
 
     def __init__(self, source: HeldOutSource, data: TaskData, *, classification: bool) -> None:
-        self._source: tuple[HeldOutSource, TaskData, bool] | None = (source, data, classification)
+        self.source: HeldOutSource | None = source
+        self.data: TaskData | None = data
+        self.classification = classification
         self._result: TaskLink | Intervals | None = None
 
     @property
@@ -73,16 +79,16 @@ class Uncertainty:
 
     def _computed(self) -> TaskLink | Intervals:
         if self._result is None:
-            assert self._source is not None
-            source, data, classification = self._source
+            assert self.source is not None and self.data is not None
             with SingleThreadedBLAS():
-                held = source.held_out()
-            self._result = _link(held, data) if classification else _intervals(held, data)
-            self._source = None
+                held = self.source.held_out()
+            self._result = (_link if self.classification else _intervals)(held, self.data)
+            self.source = self.data = None
         return self._result
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_source": None, "_result": self._computed()}
+        result = self._computed()
+        return {"source": None, "data": None, "classification": self.classification, "_result": result}
 
 
 def _link(held: HeldOut, data: TaskData) -> TaskLink:

@@ -1,7 +1,7 @@
 """Held-out values of kernel machines at the kernel weights that all rows have taught.
 
-Only the machines are solved without the rows, not the problem of the weights: that costs about as much as a few
-evaluations of the objective. Ridge machines have a closed form for leaving out single rows. With P the matrix that maps
+Only the machines are solved without the rows, not the problem of the weights: that costs about as much as one fit.
+Ridge machines have a closed form for leaving out single rows. With P the matrix that maps
 targets to dual variables, `a = P y`, the residual of row i without it is `a_i / P_ii`, and its predictive variance is
 `1 / P_ii` times that of the process.
 """

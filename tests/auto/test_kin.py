@@ -7,14 +7,16 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelkin import KinClassifier, KinRegressor, load_model, save_model
+from kernelkin.auto import jobs as search_jobs
 from kernelkin.auto.candidates import make_candidates
-from kernelkin.auto.errors import ErrorPool, PooledError, average_weights, logistic_link
-from kernelkin.auto.kin_fit import _Search
+from kernelkin.auto.search import make_waves
 from kernelkin.auto.standard import Standard
+from kernelkin.auto.weights import average_weights
 from kernelkin.data import read_training
 from kernelkin.fitting import Regression, RunOptions
 from kernelkin.functions import CombinedFunctions
 from kernelkin.model_selection import make_folds
+from kernelkin.model_selection.pooled import ErrorPool, PooledError, logistic_link
 
 
 def data(seed=0, T=3, n=24, d=3):
@@ -52,8 +54,9 @@ def test_it_finds_the_column_and_the_units(fitted):
 def test_the_table_of_the_search(fitted):
     table = fitted.search_results_
     assert len(table["candidate"]) == fitted.n_candidates_
-    best = table["error"].argmin()
+    best = np.where(table["n_folds"] == 5, table["error"], np.inf).argmin()
     assert table["weight"][best] == table["weight"].max()
+    assert not table["weight"][table["n_folds"] < 5].any()
     assert table["weight"].sum() == pytest.approx(1.0)
     assert (table["candidate"][best], table["C"][best]) == (fitted.best_candidate_, fitted.best_C_)
     assert [m["name"] for m in fitted.members_] == table["candidate"][table["weight"] > 0].tolist()
@@ -89,7 +92,7 @@ def test_it_survives_pickling_and_saving(fitted, tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(X, tasks=tasks), expected)
 
 
-def test_the_number_of_threads_and_a_cache_change_nothing(tmp_path):
+def test_the_number_of_processes_and_a_cache_change_nothing(tmp_path):
     X, y, tasks = data(T=2, n=14, d=2)
     models = [
         KinRegressor(random_state=0, **options).fit(X, y, tasks=tasks)
@@ -97,7 +100,41 @@ def test_the_number_of_threads_and_a_cache_change_nothing(tmp_path):
     ]
     for model in models[1:]:
         np.testing.assert_array_equal(model.predict(X, tasks=tasks), models[0].predict(X, tasks=tasks))
+        np.testing.assert_array_equal(model.search_results_["error"], models[0].search_results_["error"])
     assert list(tmp_path.iterdir())
+
+
+def test_candidates_that_are_dropped_would_have_had_no_weight(monkeypatch):
+    rng = np.random.default_rng(9)
+    X, tasks = rng.normal(size=(200, 6)), np.repeat([0, 1], 100)
+    y = np.sin(3 * X[:, 2]) + 0.3 * rng.normal(size=200)
+    raced = KinRegressor(random_state=0).fit(X, y, tasks=tasks).search_results_
+    # Nothing is certain any more, so that nothing is dropped.
+    monkeypatch.setattr("kernelkin.auto.search.CERTAIN", np.inf)
+    full = KinRegressor(random_state=0).fit(X, y, tasks=tasks).search_results_
+    dropped = set(zip(raced["candidate"][raced["n_folds"] == 1], raced["C"][raced["n_folds"] == 1], strict=True))
+    assert len(dropped) > 20
+    assert (full["n_folds"] == 5).all()
+    weight = dict(zip(zip(full["candidate"], full["C"], strict=True), full["weight"], strict=True))
+    assert not any(weight[trial] for trial in dropped)
+
+
+def test_a_grid_goes_on_where_its_end_is_best():
+    X, _, tasks = data(T=2, n=40, d=2)
+    y = np.sin(3 * X[:, 0])  # without noise, for which no C is large enough
+    table = KinRegressor(random_state=0).fit(X, y, tasks=tasks).search_results_
+    assert table["C"].max() > 1e3
+
+
+def test_groups_are_tried_in_waves_and_costly_ones_last():
+    X, y, tasks = data()
+    task_data = read_training(KinRegressor(), X, y, tasks, None, classification=False)
+    candidates = make_candidates(task_data, Regression())
+    first, cheap, costly = make_waves(candidates)
+    assert first == [[candidate for candidate in candidates if candidate.group == candidates[0].group]]
+    assert sum(len(group) for wave in (first, cheap, costly) for group in wave) == len(candidates)
+    assert not any(candidate.is_costly for group in cheap for candidate in group)
+    assert all("common part" in c.name or c.name.startswith("MTFL") for group in costly for c in group)
 
 
 def test_a_time_limit_stops_after_the_first_group():
@@ -111,18 +148,21 @@ def test_a_time_limit_stops_after_the_first_group():
 
 def test_an_interrupt_keeps_what_is_complete(monkeypatch):
     X, y, tasks = data(T=2, n=12, d=2)
-    try_group, calls = _Search._try_group, []
+    run_job, calls = search_jobs.run_job, []
 
-    def interrupted(self, group):
-        calls.append(group)
-        if len(calls) == 2:
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == 4:
             raise KeyboardInterrupt
-        return try_group(self, group)
+        return run_job(*arguments)
 
-    monkeypatch.setattr(_Search, "_try_group", interrupted)
-    with pytest.warns(UserWarning, match="interrupted"):
+    monkeypatch.setattr(search_jobs, "run_job", interrupted)
+    with pytest.warns(UserWarning, match=r"interrupted: \d+ groups of candidates were not tried"):
         model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
-    assert set(model.search_results_["candidate"]) == {candidate.name for candidate in calls[0]}
+    assert {member["name"] for member in model.members_} <= {
+        trial for trial in model.search_results_["candidate"] if "on all columns" in trial
+    }
+    assert not model.is_complete_
 
 
 def test_classes():
@@ -186,6 +226,19 @@ def test_the_slope_of_the_link_is_never_negative():
     slope, offset = logistic_link(values, np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4))
     assert slope > 0
     assert np.isfinite(offset)
+
+
+def test_the_difference_of_two_candidates_is_paired():
+    X, y, tasks = data(seed=7)
+    task_data = read_training(KinRegressor(), X, y, tasks, None, classification=False)
+    folds = make_folds(task_data, 3, classification=False, random_state=0)[:1]
+    pool = ErrorPool(task_data, folds, classification=False)
+    held = [y[held] for y, held in zip(task_data.y, folds[0].held, strict=True)]
+    # Errors that are everywhere larger by one are certain to be larger, however they vary.
+    near, far = ([[y[:, None] + np.sqrt(np.arange(len(y)) + shift)[:, None] for y in held]] for shift in (0.0, 1.0))
+    mean, error = pool.difference(far, near)
+    assert mean == pytest.approx(1.0, rel=1e-6)
+    assert error == pytest.approx(0.0, abs=1e-6)
 
 
 def test_weights_fall_by_half_a_standard_error_and_drop_what_is_negligible():

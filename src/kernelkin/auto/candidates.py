@@ -55,6 +55,7 @@ class Candidate:
     make : from C and tol to its specification.
     grid : values of C.
     group : candidates of the same group are solved on the same Gram matrices.
+    is_costly : whether one machine has the rows of all tasks.
     params : what decides about Gram matrices and their scaling; see `model_selection.grid.identity`.
     """
 
@@ -63,6 +64,7 @@ class Candidate:
     grid: tuple[float, ...]
     group: str
     params: dict[str, Any]
+    is_costly: bool = False
 
 
 def make_candidates(
@@ -161,7 +163,8 @@ def _candidate(
     **scaling: Any,
 ) -> Candidate:
     params = {"kernels": source, "parsimony": parsimony, **scaling}
-    return Candidate(name, partial(make, targets, source, parsimony), tuple(grid), group, params)
+    costly = "couplings" in scaling or make is _mtfl
+    return Candidate(name, partial(make, targets, source, parsimony), tuple(grid), group, params, costly)
 
 
 def _mkmtrl(

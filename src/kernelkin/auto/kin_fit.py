@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +14,12 @@ from ..functions import CombinedFunctions
 from ..kernels import fit_kernels, gaussian_kernels, is_precomputed
 from ..memory import Need, fit_need
 from ..model_selection import Fold, make_folds
-from ..model_selection.fold_fits import Outcome
-from ..model_selection.grid import Line, Step
-from ..model_selection.search import SharedGrams, run_search, shares_grams
-from ..progress import Progress
 from .candidates import SEARCH_TOL, Candidate, make_candidates
-from .errors import ErrorPool, PooledError, average_weights
 from .explain import column_shares
+from .jobs import JobRunner
+from .search import Search, Trial
 from .standard import Standard
+from .weights import average_weights
 
 # Attributes of the member with the largest weight that the average has too.
 LEADING = (
@@ -40,18 +36,6 @@ LEADING = (
     "history_",
     "n_iter_",
 )
-# Where the best value of C is at the end of its grid, the grid goes on by this factor, so often at most.
-EXTENSION, MAX_EXTENSIONS = 10.0, 2
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A candidate at one value of C, and its pooled out-of-fold error."""
-
-    candidate: Candidate
-    C: float
-    error: PooledError
-    seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,13 +100,24 @@ class KinPlan:
         # Kernels that look at targets are slow to fit, and no more than these.
         kernels = fit_kernels(gaussian_kernels(tuple(range(1, 13))), self.data.X)
         plan = specification.plan(self.data, kernels if specification.kernels_use_targets else None)
-        return fit_need(plan.gram_plan(), plan.learner.name, n_jobs, len(self.folds))
+        need = fit_need(plan.gram_plan(), plan.learner.name, 1, len(self.folds))
+        # Processes share nothing; one may have all folds.
+        return replace(need, peak=n_jobs * need.peak)
 
     def run(self, options: RunOptions) -> Fitted:
         """Search, then fit the members of the average on all rows."""
-        search = _Search(self, options)
-        trials = search.run()
-        weights = _weights(trials)
+        search = Search(
+            self.data,
+            self.folds,
+            self.candidates,
+            JobRunner(self.data, self.folds, self.fit.cache, options.n_jobs),
+            self.classification,
+            self.fit.time_limit,
+            options.verbose,
+        )
+        complete = search.run()
+        trials = [trial for trial in search.trials if trial.outcomes]
+        weights = _weights(trials, complete)
         chosen = np.flatnonzero(weights)
         members = [self._fit_member(trials[i], options) for i in chosen]
         functions = CombinedFunctions(
@@ -156,144 +151,26 @@ class KinPlan:
                 self.data.X.shape[1],
             ),
             "n_candidates_": len(trials),
-            "is_complete_": search.is_complete,
+            "is_complete_": not search.stopped,
         }
-        warnings = tuple(warning for member in members for warning in member.warnings)
-        return Fitted(attributes | self.fit.targets.attributes(self.data), (*search.warnings, *warnings))
+        warnings = [warning for member in members for warning in member.warnings]
+        if search.stopped:
+            left = f"{search.n_untried()} groups of candidates were not tried; the fit uses those that were"
+            warnings.insert(0, (f"{search.stopped}: {left}", UserWarning))
+        return Fitted(attributes | self.fit.targets.attributes(self.data), tuple(warnings))
 
     def _fit_member(self, trial: Trial, options: RunOptions) -> Fitted:
         specification = trial.candidate.make(trial.C, self.fit.tol)
         return specification.plan(self.data).run(RunOptions(options.n_jobs))
 
 
-@dataclass
-class _Search:
-    """Tries candidates group by group, while there is time; an interrupt keeps what is complete."""
-
-    plan: KinPlan
-    options: RunOptions
-    trials: list[Trial] = field(default_factory=list)
-    is_complete: bool = True
-    warnings: tuple[tuple[str, type[Warning]], ...] = ()
-
-    def run(self) -> list[Trial]:
-        began = time.perf_counter()
-        groups = _groups(self.plan.candidates)
-        display = Progress(len(groups)) if self.options.verbose else None
-        try:
-            with display or nullcontext():
-                for number, group in enumerate(groups):
-                    if self.trials and self._is_late(began):
-                        self._stop(f"time_limit={self.plan.fit.time_limit:g} reached", len(groups) - number)
-                        break
-                    self._try_group(group)
-                    if display is not None:
-                        display.finish(self._leader())
-        except KeyboardInterrupt:
-            if not self.trials:
-                raise
-            self._stop("interrupted", len(groups) - number)
-        return self.trials
-
-    def _is_late(self, began: float) -> bool:
-        limit = self.plan.fit.time_limit
-        return limit is not None and time.perf_counter() - began >= limit
-
-    def _stop(self, reason: str, left: int) -> None:
-        self.is_complete = False
-        message = f"{reason}: {left} groups of candidates were not tried; the fit uses those that were"
-        self.warnings = ((message, UserWarning),)
-
-    def _try_group(self, group: Sequence[Candidate]) -> None:
-        """Try all candidates of a group along their grids, and go on where the best C is at an end."""
-        todo = [(candidate, candidate.grid) for candidate in group]
-        for _ in range(1 + MAX_EXTENSIONS):
-            found = self._try(todo)
-            self.trials += found
-            todo = [extended for candidate in group if (extended := self._extended(candidate)) is not None]
-            if not todo:
-                break
-
-    def _extended(self, candidate: Candidate) -> tuple[Candidate, tuple[float, ...]] | None:
-        """Return values of C beyond an end of the grid at which this candidate is best, if it is among the leaders."""
-        own = sorted((trial for trial in self.trials if trial.candidate is candidate), key=lambda trial: trial.C)
-        errors = np.array([trial.error.error for trial in own])
-        leader = min(self.trials, key=lambda trial: trial.error.error)
-        best = int(errors.argmin())
-        if errors[best] > leader.error.error + leader.error.standard_error or len(own) >= len(candidate.grid) + 4:
-            return None
-        if best == len(own) - 1:
-            return candidate, (own[-1].C * EXTENSION**0.5, own[-1].C * EXTENSION)
-        if best == 0:
-            return candidate, (own[0].C / EXTENSION**0.5, own[0].C / EXTENSION)
-        return None
-
-    def _try(self, todo: Sequence[tuple[Candidate, tuple[float, ...]]]) -> list[Trial]:
-        lines: list[Line] = []
-        index: list[tuple[Candidate, float]] = []
-        for candidate, grid in todo:
-            steps = []
-            for C in sorted(grid):
-                steps.append(Step(candidate.make(C, SEARCH_TOL), (len(index),)))
-                index.append((candidate, C))
-            lines += _lines(steps, candidate)
-        data, folds = self.plan.data, self.plan.folds
-        pool = ErrorPool(data, folds, classification=self.plan.classification)
-        outcomes: dict[int, list[Outcome]] = {}
-        for part in (lines,) if shares_grams(lines) else ([line] for line in lines):
-            grams = SharedGrams(data, part, len(folds), self.options.n_jobs) if shares_grams(part) else None
-            found, _ = run_search(
-                part,
-                data,
-                folds,
-                grams,
-                n_jobs=self.options.n_jobs,
-                verbose=0,
-                callback=None,
-                cache=self.plan.fit.cache,
-            )
-            outcomes |= found
-        return [
-            Trial(
-                candidate,
-                C,
-                pool.measure([outcome.values for outcome in outcomes[i]]),
-                sum(outcome.seconds for outcome in outcomes[i]),
-            )
-            for i, (candidate, C) in enumerate(index)
-        ]
-
-    def _leader(self) -> str:
-        best = min(self.trials, key=lambda trial: trial.error.error)
-        return f"best so far: {best.candidate.name}, C={best.C:.3g} (error {best.error.error:.4f})"
-
-
-def _weights(trials: Sequence[Trial]) -> np.ndarray:
-    """Return the weight of each trial in the average: each candidate enters with its best C."""
-    best: dict[str, int] = {}
-    for i, trial in enumerate(trials):
-        name = trial.candidate.name
-        if name not in best or trial.error.error < trials[best[name]].error.error:
-            best[name] = i
-    entered = list(best.values())
-    weights = np.zeros(len(trials))
-    weights[entered] = average_weights([trials[i].error for i in entered])
-    return weights
-
-
-def _groups(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
-    groups: dict[str, list[Candidate]] = {}
-    for candidate in candidates:
-        groups.setdefault(candidate.group, []).append(candidate)
-    return list(groups.values())
-
-
-def _lines(steps: Sequence[Step], candidate: Candidate) -> list[Line]:
-    """Return one warm-started line where C leads from one solution to the next, else a line for each value."""
-    specification = steps[0].specification
-    if isinstance(specification, Fit) and specification.has_path:
-        return [Line(tuple(steps), warm=True, params=candidate.params)]
-    return [Line((step,), warm=False, params=candidate.params) for step in steps]
+def _weights(trials: Sequence[Trial], complete: Sequence[Trial]) -> np.ndarray:
+    """Return the weight of each trial in the average: each candidate enters with its best C, if it is complete."""
+    best: dict[int, Trial] = {}
+    for trial in sorted(complete, key=lambda trial: -trial.error.error):
+        best[id(trial.candidate)] = trial
+    weight = dict(zip(map(id, best.values()), average_weights([trial.error for trial in best.values()]), strict=True))
+    return np.array([weight.get(id(trial), 0.0) for trial in trials])
 
 
 def _facts(member: Fitted) -> dict[str, Any]:
@@ -308,5 +185,7 @@ def _table(trials: Sequence[Trial], weights: np.ndarray) -> dict[str, np.ndarray
         "error": np.array([trial.error.error for trial in trials]),
         "standard_error": np.array([trial.error.standard_error for trial in trials]),
         "weight": weights,
+        "n_folds": np.array([len(trial.outcomes) for trial in trials]),
+        "converged": np.array([trial.converged for trial in trials]),
         "seconds": np.array([trial.seconds for trial in trials]),
     }

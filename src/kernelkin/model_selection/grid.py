@@ -86,8 +86,16 @@ def make_lines(estimator: BaseEstimator, candidates: Sequence[Params], tol: floa
 
 
 def identity(params: Params, names: Sequence[str]) -> tuple:
-    """Return a key for parameters of a candidate: values come from the grid's lists, so equal ones are one object."""
-    return tuple((name, id(params[name])) for name in names if name in params)
+    """Return a key for parameters of a candidate.
+
+    Numbers and words are compared by value, others by identity: they come from the grid's lists, so that equal ones
+    are one object.
+    """
+    return tuple((name, _comparable(params[name])) for name in names if name in params)
+
+
+def _comparable(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | None) else ("object", id(value))
 
 
 def _candidate(estimator: BaseEstimator, params: Params, tol: float) -> Any:

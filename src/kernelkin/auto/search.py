@@ -18,6 +18,7 @@ import numpy as np
 from ..data import TaskData
 from ..fitting import Fit
 from ..model_selection import Fold
+from ..model_selection.default_grid import MAX_EXTENSIONS, next_costs
 from ..model_selection.fold_fits import Outcome
 from ..model_selection.grid import Line, Step
 from ..model_selection.pooled import ErrorPool, PooledError
@@ -26,10 +27,6 @@ from .candidates import SEARCH_TOL, Candidate
 from .jobs import Job, JobRunner
 from .weights import REACH
 
-# Where the best value of C is at the end of its grid, the grid goes on by this factor, so often at most.
-EXTENSION, MAX_EXTENSIONS = 10.0, 2
-# Gains along C that are smaller than this part of a standard error are not followed further.
-FLAT = 0.2
 # Standard errors of a difference on the first fold, beyond which it is taken as real.
 CERTAIN = 2.0
 
@@ -193,11 +190,9 @@ class Search:
             best = min((trial for trial in tried if not trial.is_dropped), key=lambda trial: trial.error.error)
             if best.error.error > limit:
                 continue
-            flat = best.error.error + FLAT * leader.error.standard_error
-            if best is tried[-1] and (tried[-2].is_dropped or tried[-2].error.error > flat):
-                found += [Trial(candidate, best.C * EXTENSION**power) for power in (0.5, 1.0)]
-            elif best is tried[0] and (tried[1].is_dropped or tried[1].error.error > flat):
-                found += [Trial(candidate, best.C / EXTENSION**power) for power in (1.0, 0.5)]
+            errors = [np.inf if trial.is_dropped else trial.error.error for trial in tried]
+            costs = next_costs([trial.C for trial in tried], errors, leader.error.standard_error)
+            found += [Trial(candidate, C) for C in costs]
         return found
 
     def _show(self, counted: bool) -> None:

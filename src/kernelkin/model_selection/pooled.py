@@ -18,9 +18,6 @@ from .scoring import jackknife_error
 # The least slope of a logistic link, for values of mean square one.
 LEAST_SLOPE = 0.05
 
-# Rows whose worth the spread of all tasks has in that of one task.
-PRIOR_ROWS = 5.0
-
 
 @dataclass(frozen=True)
 class PooledError:
@@ -130,7 +127,7 @@ class PooledScorer:
     def __init__(self, data: TaskData, folds: Sequence[Fold], *, classification: bool) -> None:
         self.n_folds = len(folds)
         self._level = 0.0 if classification else 1.0
-        _, self._spread = (None, np.ones(data.n_tasks)) if classification else target_moments(data)
+        self._spread = np.ones(data.n_tasks) if classification else target_moments(data)[1]
         y = data.y if classification else tuple(y / s for y, s in zip(data.y, self._spread, strict=True))
         data = replace(data, y=y)
         self._pool = ErrorPool(data, folds, classification=classification)
@@ -145,14 +142,25 @@ class PooledScorer:
 
 
 def target_moments(data: TaskData) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and spread (T,) of the targets; the spread of a task with few rows is drawn towards that of all."""
+    """Return mean and spread (T,) of the targets of each task.
+
+    Spreads of tasks with few rows are drawn towards the others', as far as these vary no more than chance would have
+    it: logarithms of variances as normal values around the one of a typical task, sampled with variance 2 / (n - 1).
+    """
     moments = [_moments(y, data.sample_weight[rows]) for rows, y in zip(data.rows, data.y, strict=True)]
-    location, variance, total = (np.array(column) for column in zip(*moments, strict=True))
-    pooled = float((total * variance).sum() / total.sum())
-    shrunk = (total * variance + PRIOR_ROWS * pooled) / (total + PRIOR_ROWS)
-    return location, np.sqrt(np.where(shrunk > 0, shrunk, 1.0))
+    location, variance = (np.array(column) for column in zip(*moments, strict=True))
+    count = np.array([len(y) for y in data.y])
+    known = (count > 1) & (variance > 0)
+    if not known.any():
+        return location, np.ones(data.n_tasks)
+    logs, sampling = np.log(variance[known]), 2.0 / (count[known] - 1.0)
+    typical = np.average(logs, weights=1.0 / sampling)
+    real = max(float(np.mean((logs - typical) ** 2 - sampling)), 0.0)
+    drawn = np.full(data.n_tasks, typical)
+    drawn[known] += real / (real + sampling) * (logs - typical)
+    return location, np.exp(0.5 * drawn)
 
 
-def _moments(y: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
+def _moments(y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
     mean = float(np.average(y, weights=weight))
-    return mean, float(np.average((y - mean) ** 2, weights=weight)), float(weight.sum())
+    return mean, float(np.average((y - mean) ** 2, weights=weight))

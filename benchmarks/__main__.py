@@ -32,7 +32,7 @@ PROBLEMS = (
     "baselines",
 )
 # They print what they find.
-REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults")
+REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "parsimony")
 
 
 def main() -> None:

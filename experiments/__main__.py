@@ -24,7 +24,7 @@ EXAMPLES = f"""\
 examples:
   {PROGRAM} stock --as-published
   {PROGRAM} landmine --quick
-  {PROGRAM} sarcos --sizes 200 600 --models AVG "MK-MTRL (paper)" kernelkin --jobs 2
+  {PROGRAM} sarcos --sizes 200 600 --models AVG "MK-MTRL (paper)" KinRegressor --jobs 2
 
 Every finished run is stored. A command that was interrupted continues from there when it is repeated."""
 

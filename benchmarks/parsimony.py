@@ -13,6 +13,7 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +41,15 @@ MODELS: dict[str, float | None] = {AVERAGE: None, "parsimony 0": 0.0, "parsimony
 TEXT = """\
 # What parsimony gains
 
-`parsimony` charges every kernel for its effective dimension ([mathematics](mathematics.md#what-kernels-and-shared-parts-cost)), so that narrow
-Gaussians, which can fit anything, do not take too much weight. Mean R² of the tasks on test rows, mean and standard error
-over {splits} splits; MK-MTRL with the squared loss and the default kernels, `C` by 5-fold cross-validation on the
-training rows:
+`parsimony` charges every kernel for its [effective dimension](mathematics.md#what-a-kernel-costs), so that narrow
+Gaussians, which can fit anything, do not take too much weight. Mean R² of the tasks on test rows, mean and standard
+error over {splits} splits; MK-MTRL with the squared loss and the default kernels, `C` by 5-fold cross-validation on
+the training rows:
 
 {table}
 
-The average kernel has nothing to charge: all its weights are the same. A common part is not among its options, hence the
-gap in the last row. Written by `python -m benchmarks parsimony -- --report` from the results of
+The average kernel has nothing to charge, for all its weights are the same, and no common part, hence the gap in the
+last row. Written by `python -m benchmarks parsimony -- --report` from the results of
 `python -m benchmarks parsimony -- --splits {splits}`.
 """
 
@@ -68,13 +69,9 @@ def main(arguments: Sequence[str]) -> None:
         PAGE.write_text(TEXT.format(splits=splits, table=table(records)), encoding="utf-8")
         return
     done = {(record["set"], record["model"], record["split"]) for record in read_results(options.output)}
-    for split in range(options.splits):
-        for name in options.sets:
-            for model in MODELS:
-                if (name, model, split) not in done and not (model == AVERAGE and SETS[name][3]):
-                    _append(
-                        options.output, {"set": name, "model": model, "split": split, **measure(name, model, split)}
-                    )
+    for split, name, model in product(range(options.splits), options.sets, MODELS):
+        if (name, model, split) not in done and not (model == AVERAGE and SETS[name][3]):
+            _append(options.output, {"set": name, "model": model, "split": split, **measure(name, model, split)})
     print(table(read_results(options.output)))
 
 

@@ -1,14 +1,17 @@
 """KinRegressor and KinClassifier: what they find, how they choose, and that folds do not leak."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelkin import KinClassifier, KinRegressor, load_model, save_model
 from kernelkin.auto import jobs as search_jobs
 from kernelkin.auto.candidates import make_candidates
+from kernelkin.auto.kin_fit import KinPlan
 from kernelkin.auto.search import make_waves
 from kernelkin.auto.standard import Standard
 from kernelkin.auto.weights import average_weights
@@ -163,6 +166,26 @@ def test_an_interrupt_keeps_what_is_complete(monkeypatch):
         trial for trial in model.search_results_["candidate"] if "on all columns" in trial
     }
     assert not model.is_complete_
+
+
+def test_members_that_do_not_converge_are_left_out(monkeypatch):
+    X, y, tasks = data(T=3, n=14, d=2)
+    fit_member, stopped = KinPlan._fit_member, []
+
+    def fit(self, trial, options):
+        fitted = fit_member(self, trial, options)
+        if stopped:
+            return fitted
+        stopped.append(trial)
+        return replace(fitted, warnings=(("stopped at max_iter", ConvergenceWarning),))
+
+    monkeypatch.setattr(KinPlan, "_fit_member", fit)
+    model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
+    names = [member["name"] for member in model.members_]
+    assert names and stopped[0].candidate.name not in names
+    assert sum(member["weight"] for member in model.members_) == pytest.approx(1.0)
+    table = model.search_results_
+    assert set(table["candidate"][~table["converged"]]) == {stopped[0].candidate.name}
 
 
 def test_classes():

@@ -32,6 +32,8 @@ from ..penalties import SpectralNorm
 SEARCH_TOL = 1e-2
 # The same for the machines of MTFL.
 MAX_POOLED_ROWS = 600
+# On classes with few rows MTFL takes more iterations than other models.
+MTFL_MAX_ITER = 500
 # Values of C for models without a path along it.
 COARSE_GRID = tuple(np.logspace(-1, 3, 4).tolist())
 
@@ -196,4 +198,5 @@ def _average(targets: Targets, source: Any, parsimony: float, C: float, tol: flo
 
 
 def _mtfl(targets: Targets, source: Any, parsimony: float, C: float, tol: float) -> PooledFit:
-    return PooledFit(targets=targets, norm=SpectralNorm(l1=0.0, l2=1.0), kernels=source, C=C, solver="joint", tol=tol)
+    norm = SpectralNorm(l1=0.0, l2=1.0)
+    return PooledFit(targets=targets, norm=norm, kernels=source, C=C, solver="joint", tol=tol, max_iter=MTFL_MAX_ITER)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ..data import TaskData
 from ..fitting import Classification, Fit, Fitted, RunOptions, Targets
@@ -36,6 +37,23 @@ LEADING = (
     "history_",
     "n_iter_",
 )
+
+
+# What is said of each member.
+FACTS = ("kernel_names_", "kernel_weights_", "coupling_weights_", "objective_", "duality_gap_", "n_iter_")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A trial that is averaged: its weight, and its fit on all rows."""
+
+    trial: Trial
+    weight: float
+    fitted: Fitted
+
+    def facts(self) -> dict[str, Any]:
+        found = {name.rstrip("_"): self.fitted.attributes[name] for name in FACTS if name in self.fitted.attributes}
+        return {"name": self.trial.candidate.name, "C": self.trial.C, "weight": self.weight, **found}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +124,30 @@ class KinPlan:
 
     def run(self, options: RunOptions) -> Fitted:
         """Search, then fit the members of the average on all rows."""
-        search = Search(
+        search = self._search(options)
+        complete = search.run()
+        trials = [trial for trial in search.trials if trial.outcomes]
+        weights = _weights(trials, complete)
+        fitted = {i: self._fit_member(trials[i], options) for i in np.flatnonzero(weights).tolist()}
+        unfinished = [i for i, member in fitted.items() if _is_unfinished(member)]
+        if len(unfinished) < len(fitted):
+            # Members that did not reach `tol` have no certificate: the others can do without them.
+            weights[unfinished] = 0.0
+            weights /= weights.sum()
+        members = [Member(trials[i], float(weights[i]), fitted[i]) for i in np.flatnonzero(weights)]
+        attributes = self._attributes(members) | {
+            "search_results_": _table(trials, weights, unfinished),
+            "n_candidates_": len(trials),
+            "is_complete_": not search.stopped,
+        }
+        warnings = [warning for member in members for warning in member.fitted.warnings]
+        if search.stopped:
+            left = f"{search.n_untried()} groups of candidates were not tried; the fit uses those that were"
+            warnings.insert(0, (f"{search.stopped}: {left}", UserWarning))
+        return Fitted(attributes | self.fit.targets.attributes(self.data), tuple(warnings))
+
+    def _search(self, options: RunOptions) -> Search:
+        return Search(
             self.data,
             self.folds,
             self.candidates,
@@ -115,49 +156,39 @@ class KinPlan:
             self.fit.time_limit,
             options.verbose,
         )
-        complete = search.run()
-        trials = [trial for trial in search.trials if trial.outcomes]
-        weights = _weights(trials, complete)
-        chosen = np.flatnonzero(weights)
-        members = [self._fit_member(trials[i], options) for i in chosen]
-        functions = CombinedFunctions(
-            members=tuple(member.attributes["functions_"] for member in members),
-            weights=weights[chosen],
-            slopes=np.array([trials[i].error.slope for i in chosen]),
-            offsets=np.array([trials[i].error.offset for i in chosen]),
+
+    def _attributes(self, members: Sequence[Member]) -> dict[str, Any]:
+        """Return the fitted attributes that the members of the average lead to."""
+        best = max(members, key=lambda member: member.weight)
+        leading = best.fitted.attributes
+        weights = [member.weight for member in members]
+        return {name: leading[name] for name in LEADING if name in leading} | {
+            "tasks_": self.data.labels,
+            "data_form_": self.data.form,
+            "functions_": self._functions(members),
+            "members_": tuple(member.facts() for member in members),
+            "best_candidate_": best.trial.candidate.name,
+            "best_C_": best.trial.C,
+            "best_error_": best.trial.error.error,
+            "column_shares_": column_shares(
+                [member.fitted.attributes for member in members],
+                weights,
+                self.data.feature_names,
+                self.data.X.shape[1],
+            ),
+        }
+
+    def _functions(self, members: Sequence[Member]) -> CombinedFunctions:
+        return CombinedFunctions(
+            members=tuple(member.fitted.attributes["functions_"] for member in members),
+            weights=np.array([member.weight for member in members]),
+            slopes=np.array([member.trial.error.slope for member in members]),
+            offsets=np.array([member.trial.error.offset for member in members]),
             center=self.standard.center,
             scale=self.standard.scale,
             location=self.standard.location,
             spread=self.standard.spread,
         )
-        best = int(weights.argmax())
-        leading = members[int(weights[chosen].argmax())].attributes
-        attributes = {name: leading[name] for name in LEADING if name in leading} | {
-            "tasks_": self.data.labels,
-            "data_form_": self.data.form,
-            "functions_": functions,
-            "members_": tuple(
-                {"name": trials[i].candidate.name, "C": trials[i].C, "weight": float(weights[i]), **_facts(member)}
-                for i, member in zip(chosen, members, strict=True)
-            ),
-            "search_results_": _table(trials, weights),
-            "best_candidate_": trials[best].candidate.name,
-            "best_C_": trials[best].C,
-            "best_error_": trials[best].error.error,
-            "column_shares_": column_shares(
-                [member.attributes for member in members],
-                weights[chosen].tolist(),
-                self.data.feature_names,
-                self.data.X.shape[1],
-            ),
-            "n_candidates_": len(trials),
-            "is_complete_": not search.stopped,
-        }
-        warnings = [warning for member in members for warning in member.warnings]
-        if search.stopped:
-            left = f"{search.n_untried()} groups of candidates were not tried; the fit uses those that were"
-            warnings.insert(0, (f"{search.stopped}: {left}", UserWarning))
-        return Fitted(attributes | self.fit.targets.attributes(self.data), tuple(warnings))
 
     def _fit_member(self, trial: Trial, options: RunOptions) -> Fitted:
         specification = trial.candidate.make(trial.C, self.fit.tol)
@@ -173,12 +204,11 @@ def _weights(trials: Sequence[Trial], complete: Sequence[Trial]) -> np.ndarray:
     return np.array([weight.get(id(trial), 0.0) for trial in trials])
 
 
-def _facts(member: Fitted) -> dict[str, Any]:
-    kept = ("kernel_names_", "kernel_weights_", "coupling_weights_", "objective_", "duality_gap_", "n_iter_")
-    return {name.rstrip("_"): member.attributes[name] for name in kept if name in member.attributes}
+def _is_unfinished(member: Fitted) -> bool:
+    return any(issubclass(category, ConvergenceWarning) for _, category in member.warnings)
 
 
-def _table(trials: Sequence[Trial], weights: np.ndarray) -> dict[str, np.ndarray]:
+def _table(trials: Sequence[Trial], weights: np.ndarray, unfinished: Sequence[int]) -> dict[str, np.ndarray]:
     return {
         "candidate": np.array([trial.candidate.name for trial in trials]),
         "C": np.array([trial.C for trial in trials]),
@@ -186,6 +216,6 @@ def _table(trials: Sequence[Trial], weights: np.ndarray) -> dict[str, np.ndarray
         "standard_error": np.array([trial.error.standard_error for trial in trials]),
         "weight": weights,
         "n_folds": np.array([len(trial.outcomes) for trial in trials]),
-        "converged": np.array([trial.converged for trial in trials]),
+        "converged": np.array([trial.converged and i not in unfinished for i, trial in enumerate(trials)]),
         "seconds": np.array([trial.seconds for trial in trials]),
     }

@@ -134,7 +134,7 @@ class KinPlan:
             # Members that did not reach `tol` have no certificate: the others can do without them.
             weights[unfinished] = 0.0
             weights /= weights.sum()
-        members = [Member(trials[i], float(weights[i]), fitted[i]) for i in np.flatnonzero(weights)]
+        members = [Member(trials[i], float(weights[i]), fitted[i]) for i in np.flatnonzero(weights).tolist()]
         attributes = self._attributes(members) | {
             "search_results_": _table(trials, weights, unfinished),
             "n_candidates_": len(trials),

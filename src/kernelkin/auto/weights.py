@@ -20,7 +20,7 @@ MAX_MEMBERS = 8
 def average_weights(errors: Sequence[PooledError]) -> np.ndarray:
     """Return weights (candidates,) that fall exponentially with the error: by half a standard error of the best.
 
-    The less the folds can tell, the more is averaged. Few candidates with the largest weights are kept.
+    The less the folds can distinguish candidates, the more are averaged. A few with the largest weights are kept.
     """
     values = np.array([error.error for error in errors])
     best = int(values.argmin())

@@ -44,7 +44,7 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
     ),
     "scoring": Parameter(
         "None, str or callable",
-        "None: errors pooled over the held-out rows of all tasks, which with few rows a task tell candidates apart "
+        "None: errors pooled over the held-out rows of all tasks, which with few rows a task distinguish candidates "
         "best: an R^2 of targets in units of their task's spread, or for classifiers the logistic loss of the decision "
         "values, with its sign changed. Otherwise a name of scikit-learn's; or a callable ``(y, values) -> float``, "
         "which for a classifier gets decision values, with y True for the second of two classes; each task's held-out "

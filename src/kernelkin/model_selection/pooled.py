@@ -1,7 +1,8 @@
 """Out-of-fold errors pooled over the rows of all tasks: the judge of candidates.
 
-The mean of a score over tasks with few rows is nearly all noise. Errors pooled over the rows of all tasks tell
-candidates apart at once: the squared error of targets in units of their task's spread, or the logistic loss of classes.
+The mean of a score over tasks with few rows is nearly all noise. Errors pooled over the rows of all tasks
+distinguish candidates much better: the squared error of targets in units of their task's spread, or the logistic loss
+of classes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..data import TaskData
+from ..decompositions import solve_stack
 from .folds import Fold
 from .scoring import jackknife_error
 
@@ -111,7 +113,7 @@ def logistic_link(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) 
         probability = 1.0 / (1.0 + np.exp(np.clip(margin, -500, 500)))
         gradient = -design.T @ (weights * targets * probability) + ridge * theta
         hessian = (design * (weights * probability * (1 - probability))[:, np.newaxis]).T @ design + np.diag(ridge)
-        step = np.linalg.solve(hessian, gradient)
+        step = solve_stack(hessian, gradient)
         # A step that would overshoot is shortened: the loss is convex, and far from its minimum nearly linear.
         moved = theta - step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
         moved[0] = max(moved[0], LEAST_SLOPE)

@@ -14,7 +14,7 @@ from kernelkin.auto.candidates import make_candidates
 from kernelkin.auto.kin_fit import KinPlan
 from kernelkin.auto.search import make_waves
 from kernelkin.auto.standard import Standard
-from kernelkin.auto.weights import average_weights
+from kernelkin.auto.weights import PRIOR_ROWS, average_weights, stack_weights
 from kernelkin.data import read_training
 from kernelkin.fitting import Regression, RunOptions
 from kernelkin.functions import CombinedFunctions
@@ -57,13 +57,13 @@ def test_it_finds_the_column_and_the_units(fitted):
 def test_the_table_of_the_search(fitted):
     table = fitted.search_results_
     assert len(table["candidate"]) == fitted.n_candidates_
-    best = np.where(table["n_folds"] == 5, table["error"], np.inf).argmin()
-    assert table["weight"][best] == table["weight"].max()
     assert not table["weight"][table["n_folds"] < 5].any()
     assert table["weight"].sum() == pytest.approx(1.0)
-    assert (table["candidate"][best], table["C"][best]) == (fitted.best_candidate_, fitted.best_C_)
+    first = table["weight"].argmax()
+    assert (table["candidate"][first], table["C"][first]) == (fitted.best_candidate_, fitted.best_C_)
     assert [m["name"] for m in fitted.members_] == table["candidate"][table["weight"] > 0].tolist()
-    assert fitted.best_candidate_ in fitted.explain()
+    least = np.where(table["n_folds"] == 5, table["error"], np.inf).argmin()
+    assert f"The best is {table['candidate'][least]}: {table['error'][least]:.4g}" in fitted.explain()
 
 
 def test_predictions_are_the_weighted_average_of_the_members(fitted):
@@ -270,6 +270,45 @@ def test_weights_fall_by_half_a_standard_error_and_drop_what_is_negligible():
     assert weights[2] == 0.0
     assert weights[1] / weights[0] == pytest.approx(np.exp(-1.0))
     assert weights.sum() == pytest.approx(1.0)
+
+
+def test_the_stack_minimises_its_error_over_the_simplex():
+    rng = np.random.default_rng(10)
+    y, costs = rng.normal(size=60), rng.uniform(0.5, 2.0, size=60)
+    values = np.column_stack([y + rng.normal(size=60), y + rng.normal(size=60), rng.normal(size=60)])
+    start = np.array([1.0, 0.0, 0.0])
+
+    def error(w):
+        return costs @ (values @ w - y) ** 2 + PRIOR_ROWS * ((w - start) ** 2).sum()
+
+    found = stack_weights(start, values, y, costs)
+    assert found.sum() == pytest.approx(1.0)
+    assert found[1] > 0.1 > found[2]
+    for other in rng.dirichlet(np.ones(3), size=500):
+        assert error(found) <= error(other) * (1 + 1e-6)
+
+
+def test_a_stack_of_equal_members_keeps_the_weights_it_is_drawn_to():
+    y = np.random.default_rng(11).normal(size=40)
+    start = np.array([0.7, 0.3])
+    np.testing.assert_allclose(stack_weights(start, np.column_stack([y, y]), y, np.ones(40)), start, atol=1e-5)
+
+
+def test_rare_classes_count_in_errors_as_they_do_in_machines():
+    rng = np.random.default_rng(12)
+    X, tasks = rng.normal(size=(80, 2)), np.repeat([0, 1], 40)
+    y = (np.arange(80) % 10 == 0).astype(int)
+    raw = read_training(KinClassifier(), X, y, tasks, None, classification=True)
+    folds = make_folds(raw, 2, classification=True, random_state=0)
+    costs = [np.where(y == 1, 5.0, 5.0 / 9.0) for y in raw.y]
+    outputs = [[np.zeros((len(held), 1)) for held in fold.held] for fold in folds]
+    plain, balanced = (
+        ErrorPool(raw, folds, classification=True, costs=each).measure(outputs) for each in (None, costs)
+    )
+    # Without values nothing is known but the frequencies of the classes, which are 1 to 9, or even.
+    assert plain.error == pytest.approx(-0.1 * np.log(0.1) - 0.9 * np.log(0.9), rel=0.02)
+    assert balanced.error == pytest.approx(np.log(2), rel=0.02)
+    assert (plain.slope, plain.offset) == (balanced.slope, balanced.offset)
 
 
 def test_members_are_certified():

@@ -55,10 +55,10 @@ def explain(model: Any) -> str:
     errors = np.where(complete, table["error"], np.inf)
     best = {name: float(errors[table["candidate"] == name].min()) for name in names}
     leader = min(best, key=lambda name: best[name])
-    error = table["standard_error"][errors.argmin()]
+    first = errors.argmin()
     lines = [
         f"{len(names)} candidates were compared by their out-of-fold errors, pooled over {len(model.tasks_)} tasks.",
-        f"The best is {leader}: {best[leader]:.4g} ± {error:.2g} (C={model.best_C_:.3g}).",
+        f"The best is {leader}: {best[leader]:.4g} ± {table['standard_error'][first]:.2g} (C={table['C'][first]:.3g}).",
     ]
     plain = {name: value for name, value in best.items() if name.startswith("average kernel")}
     if plain and np.inf > min(plain.values()) > best[leader]:

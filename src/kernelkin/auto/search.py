@@ -73,6 +73,7 @@ class Search:
     candidates: Sequence[Candidate]
     runner: JobRunner
     classification: bool
+    costs: Sequence[np.ndarray] | None = None
     time_limit: float | None = None
     verbose: int = 0
     trials: list[Trial] = field(default_factory=list)
@@ -101,6 +102,12 @@ class Search:
     def complete(self) -> list[Trial]:
         """Return the trials that are complete by now."""
         return [trial for trial in self.trials if len(trial.outcomes) == len(self.folds)]
+
+    def out_of_fold(self, trials: Sequence[Trial]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return values (n, m) of complete trials at all held-out rows, and targets (n,) and costs (n,) of the rows."""
+        every = range(len(self.folds))
+        columns = [self._pool(every).flat(_values(trial, every)) for trial in trials]
+        return np.column_stack([values for values, _, _ in columns]), columns[0][1], columns[0][2]
 
     def n_untried(self) -> int:
         """Return the number of groups of which nothing is known."""
@@ -151,7 +158,8 @@ class Search:
             trial.error = self._pool(sorted(trial.outcomes)).measure(_values(trial, sorted(trial.outcomes)))
 
     def _pool(self, folds: Sequence[int]) -> ErrorPool:
-        return ErrorPool(self.data, [self.folds[f] for f in folds], classification=self.classification)
+        chosen = [self.folds[f] for f in folds]
+        return ErrorPool(self.data, chosen, classification=self.classification, costs=self.costs)
 
     def _keep_promising(self, wave: Sequence[Sequence[Trial]]) -> list[list[Trial]]:
         """Drop what is hopeless on the first fold; the most promising group comes first."""

@@ -39,14 +39,31 @@ class PooledError:
 
 
 class ErrorPool:
-    """Pools the held-out rows of all tasks and folds."""
+    """Pools the held-out rows of all tasks and folds.
 
-    def __init__(self, data: TaskData, folds: Sequence[Fold], *, classification: bool) -> None:
+    Parameters
+    ----------
+    data, folds : all rows, and which of them are held out.
+    classification : whether targets are classes.
+    costs : weights (n_t,) of each task's rows in the error; by default their sample weights.
+    """
+
+    def __init__(
+        self,
+        data: TaskData,
+        folds: Sequence[Fold],
+        *,
+        classification: bool,
+        costs: Sequence[np.ndarray] | None = None,
+    ) -> None:
         self.data, self.folds, self.classification = data, folds, classification
+        self.weights = [data.sample_weight[rows] for rows in data.rows]
+        self.costs = self.weights if costs is None else costs
 
     def measure(self, outputs: Sequence[Sequence[np.ndarray]]) -> PooledError:
         """outputs: for each fold and task, values (q_t, m) -> the pooled error."""
-        losses, weights, fold, slope, offset = self._losses(outputs)
+        losses, weights, fold = self._losses(outputs)
+        slope, offset = self._link(outputs)
         total = np.bincount(fold, weights * losses, len(self.folds))
         count = np.bincount(fold, weights, len(self.folds))
         error = float(total.sum() / count.sum())
@@ -63,24 +80,34 @@ class ErrorPool:
         difference = losses - self._losses(second)[0]
         return float(np.average(difference, weights=weights)), _standard_error(difference, weights)
 
-    def _losses(
-        self, outputs: Sequence[Sequence[np.ndarray]]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, float]:
-        """Return the loss, weight and fold of each held-out row, and the link."""
-        values, targets, weights, fold = self._gather(outputs)
-        if not self.classification:
-            return (targets - values) ** 2, weights, fold, 1.0, 0.0
-        slope, offset = logistic_link(values, targets, weights)
-        return np.logaddexp(0.0, -targets * (slope * values + offset)), weights, fold, slope, offset
+    def flat(self, outputs: Sequence[Sequence[np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return values, coded targets and costs of all held-out rows and outputs."""
+        return self._gather(outputs, self.costs)[:3]
 
-    def _gather(self, outputs: Sequence[Sequence[np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _losses(self, outputs: Sequence[Sequence[np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the loss, cost and fold of each held-out row."""
+        values, targets, costs, fold = self._gather(outputs, self.costs)
+        if not self.classification:
+            return (targets - values) ** 2, costs, fold
+        slope, offset = logistic_link(values, targets, costs)
+        return np.logaddexp(0.0, -targets * (slope * values + offset)), costs, fold
+
+    def _link(self, outputs: Sequence[Sequence[np.ndarray]]) -> tuple[float, float]:
+        """Return slope and offset to log odds, of rows as they are: costs would shift the odds."""
+        if not self.classification:
+            return 1.0, 0.0
+        return logistic_link(*self._gather(outputs, self.weights)[:3])
+
+    def _gather(
+        self, outputs: Sequence[Sequence[np.ndarray]], weights_of: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return values, coded targets, weights and folds of all held-out rows and outputs, flat."""
         columns: list[tuple[np.ndarray, ...]] = []
         for f, (fold, values_of) in enumerate(zip(self.folds, outputs, strict=True)):
             for t, values in enumerate(values_of):
                 held = fold.held[t]
                 coded = self._coded(self.data.y[t], fold.kept[t], held, values.shape[1])
-                weight = np.repeat(self.data.sample_weight[self.data.rows[t][held]], values.shape[1])
+                weight = np.repeat(weights_of[t][held], values.shape[1])
                 columns.append((values.ravel(), coded.ravel(), weight, np.full(values.size, f)))
         values, targets, weights, fold_of = (np.concatenate(column) for column in zip(*columns, strict=True))
         return values, targets, weights, fold_of

@@ -30,6 +30,7 @@ PROBLEMS = (
     "import_time",
     "couplings",
     "baselines",
+    "scale",
 )
 # They print what they find.
 REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "parsimony")

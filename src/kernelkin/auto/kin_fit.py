@@ -118,7 +118,7 @@ class KinPlan:
         # Kernels that look at targets are slow to fit, and no more than these.
         kernels = fit_kernels(gaussian_kernels(tuple(range(1, 13))), self.data.X)
         plan = specification.plan(self.data, kernels if specification.kernels_use_targets else None)
-        need = fit_need(plan.gram_plan(), plan.learner.name, 1, len(self.folds))
+        need = fit_need(plan.gram_plan(), plan.solved_by, 1, len(self.folds))
         # Processes share nothing; one may have all folds.
         return replace(need, peak=n_jobs * need.peak)
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..couplings import Coupling, read_couplings, width
+from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..data import TaskData
 from ..engines import Each, Workers, serially
 from ..exceptions import CollapseWarning
 from ..functions import task_functions
 from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, plan_grams, raw_grams, scale_grams
 from ..kernels import FittedKernel, is_precomputed, read_kernels
-from ..learners import Learner, Machine
+from ..learners import Learner, Machine, Ridge
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
-from ..problems import AnyProblem, MixedNormProblem, Problem, Units, WorstTaskProblem
+from ..problems import AnyProblem, MachinePanel, MixedNormProblem, Problem, Units, WorstTaskProblem, panel_pays
 from ..solvers import Solution, Solver, Status, solve
 from .base import Fitted, RunOptions
 from .targets import Targets, link_machines, split_by_task, stack_intercepts
@@ -110,9 +110,7 @@ class Fit:
         shape = Shape(n_kernels, data.n_tasks, len(couplings))
         penalty = self.penalty(shape)
         start = _read_init(self.init, shape)
-        machines, learner = self.targets.machines(data, self.C), self.targets.learner()
-        if couplings:
-            machines = link_machines(machines, couplings, data.labels)
+        learner, machines = self.targets.learner(), self._machines(data, couplings, n_kernels)
         units = Units.of(machines, learner, weights=is_homogeneous(penalty))
         mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
         return FitPlan(
@@ -127,6 +125,18 @@ class Fit:
             start=None if start is None else units.weights(start),
             units=units,
         )
+
+    def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
+        """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
+        squared, coupled = isinstance(self.targets.learner(), Ridge), bool(couplings)
+        if squared and data.form == "wide" and panel_pays(len(data.X), data.n_tasks, n_kernels, coupled=coupled):
+            panel = self.targets.panel(data, self.C)
+            if not couplings:
+                return panel
+            if len(panel.component) == data.n_tasks:
+                return replace(panel, linked=connected_tasks(couplings, data.n_tasks))
+        machines = self.targets.machines(data, self.C)
+        return link_machines(machines, couplings, data.labels) if couplings else machines
 
     def fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
         """Fit the kernels on the training rows; None where Gram matrices are precomputed."""
@@ -178,7 +188,12 @@ class FitPlan:
         return plan_grams(self.data, self.kernels, self.fit.normalize, wide)
 
     def memory(self, n_jobs: int = 1) -> Need:
-        return fit_need(self.gram_plan(), self.learner.name, n_jobs)
+        return fit_need(self.gram_plan(), self.solved_by, n_jobs)
+
+    @property
+    def solved_by(self) -> str:
+        """How machines are solved: the name of the learner, or "panel"."""
+        return "panel" if isinstance(self.machines, MachinePanel) else self.learner.name
 
     def raw_grams(self, plan: GramPlan | None = None) -> RawGrams:
         """Evaluate the kernels."""

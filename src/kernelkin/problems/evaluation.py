@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..learners import DualSolution
+from .panel import PanelDuals
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,11 @@ class Evaluation:
     primal: float
     bound: float
     curvature: np.ndarray | None = None
+
+    @property
+    def dual_variables(self) -> Sequence[Any]:
+        """Those of each machine, to start the next evaluation from."""
+        return self.duals if isinstance(self.duals, PanelDuals) else [dual.a for dual in self.duals]
 
     @property
     def relative_gap(self) -> float:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..engines import Each, serially
-from ..grams import Grams, SeparateGrams
+from ..grams import CoupledGrams, Grams, SeparateGrams, SharedGrams
 from ..learners import DualSolution, Learner, Machine
+from .panel import MachinePanel, PanelDuals
+from .panel_solver import solve_panel
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,14 @@ class SolvedMachines:
         curvature: Callable[[], np.ndarray] | None = None,
     ) -> SolvedMachines:
         """Sums over machines solved at B (K, J)."""
-        lin, quad = sum(dual.lin for dual in duals), float(np.vdot(B, Q))
+        if isinstance(duals, PanelDuals):
+            lin, own, primal = (float(values.sum()) for values in (duals.lin, duals.quad, duals.primal))
+        else:
+            lin, own, primal = (sum(values) for values in zip(*((d.lin, d.quad, d.primal) for d in duals), strict=True))
         # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
-        rounding = abs(sum(dual.quad for dual in duals) - quad)
-        upper = sum(dual.primal for dual in duals) + rounding
+        quad = float(np.vdot(B, Q))
+        rounding = abs(own - quad)
+        upper = primal + rounding
         return cls(duals, Q, lin, quad, upper, rounding, curvature)
 
     @property
@@ -77,6 +83,8 @@ def solve_machines(
 
     `curved` requests the Hessians, where each machine has one component.
     """
+    if isinstance(machines, MachinePanel):
+        return _solve_panel(grams, machines, B, warm, tol, each, curved)
     Q = np.zeros((grams.n_kernels, grams.n_components))
     duals: list[DualSolution] = []
     hessians: list[np.ndarray] = []
@@ -95,6 +103,23 @@ def solve_machines(
         duals += solved
     last = pending
     return SolvedMachines.of(B, duals, Q, None if last is None else lambda: np.array([*hessians, *last()]))
+
+
+def _solve_panel(
+    grams: Grams,
+    machines: MachinePanel,
+    B: np.ndarray,
+    warm: Sequence[np.ndarray] | None,
+    tol: float,
+    each: Each,
+    curved: bool,
+) -> SolvedMachines:
+    """Solve the machines of a panel, without combined Gram matrices."""
+    own, factors = (grams.own, grams.factors) if isinstance(grams, CoupledGrams) else (grams, [])
+    assert isinstance(own, SharedGrams)
+    curved = curved and not factors
+    duals, Q, curvature = solve_panel(own.operator, machines, B, warm, tol, each, curved, factors)
+    return SolvedMachines.of(B, duals, Q, None if curvature is None else lambda: curvature)
 
 
 def solve_batch(

@@ -23,6 +23,7 @@ import numpy as np
 
 from ..learners import SVM, DualSolution, Learner, Machine
 from .evaluation import Evaluation
+from .panel import MachinePanel
 
 if TYPE_CHECKING:
     from ..solvers import Iterate, Solution
@@ -62,7 +63,7 @@ class Units:
             offsets = tuple(np.zeros((machine.n_groups, machine.y.shape[1])) for machine in machines)
             target = 0
         else:
-            offsets = tuple(_offsets(machine) for machine in machines)
+            offsets = _all_offsets(machines)
             target = _exponent(_spread(machines, offsets))
         cost = _exponent(_typical_cost(machines))
         dual = (cost + target if quadratic else cost) if weights else target
@@ -82,8 +83,10 @@ class Units:
     def _value(self) -> int:
         return self.target + self.dual
 
-    def machines(self, machines: Sequence[Machine]) -> list[Machine]:
+    def machines(self, machines: Sequence[Machine]) -> Sequence[Machine]:
         """The machines in standard units."""
+        if isinstance(machines, MachinePanel):
+            return machines.rescaled(machines.offsets(), -self.target, -self._cost)
         return [
             replace(
                 machine,
@@ -173,6 +176,13 @@ class Units:
             )
 
 
+def _all_offsets(machines: Sequence[Machine]) -> tuple[np.ndarray, ...]:
+    """The mean targets (n_groups, m) of each machine."""
+    if not isinstance(machines, MachinePanel):
+        return tuple(_offsets(machine) for machine in machines)
+    return machines.split(machines.offsets())
+
+
 def _offsets(machine: Machine) -> np.ndarray:
     """The mean target (n_groups, m) of the rows of each intercept that have a cost."""
     offsets = np.zeros((machine.n_groups, machine.y.shape[1]))
@@ -198,14 +208,21 @@ def _centred(machine: Machine, offsets: np.ndarray) -> np.ndarray:
 
 def _spread(machines: Sequence[Machine], offsets: Sequence[np.ndarray]) -> float:
     """Root mean square of the centred targets with a cost; 1 where all of them are zero."""
-    values = np.concatenate([_centred(m, o)[m.C > 0] for m, o in zip(machines, offsets, strict=True)])
+    if isinstance(machines, MachinePanel):
+        used = np.broadcast_to(machines.cost > 0, machines.y.shape)
+        values = (machines.y - machines.offsets())[used]
+    else:
+        values = np.concatenate([_centred(m, o)[m.C > 0] for m, o in zip(machines, offsets, strict=True)])
     top = float(np.abs(values).max(initial=0.0))
     return top * float(np.sqrt(np.mean(np.square(values / top)))) if top > 0 else 1.0
 
 
 def _typical_cost(machines: Sequence[Machine]) -> float:
     """Median of the costs that are not zero; 1 where there are none."""
-    costs = np.concatenate([machine.C[machine.C > 0] for machine in machines])
+    if isinstance(machines, MachinePanel):
+        costs = machines.cost[machines.cost > 0]
+    else:
+        costs = np.concatenate([machine.C[machine.C > 0] for machine in machines])
     return float(np.median(costs)) if len(costs) else 1.0
 
 

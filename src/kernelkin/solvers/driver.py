@@ -65,7 +65,7 @@ def solve(
         evaluation, last = None, state.iterations >= max_iter
         if state.is_due or last:
             evaluation = _evaluate(problem, state, warm, each, solver.stops_at_gap)
-            warm = [dual.a for dual in evaluation.duals]
+            warm = evaluation.dual_variables
             best = evaluation if best is None or evaluation.primal < best.primal else best
             state = replace(state, progress=state.progress.after(evaluation))
             log.add(state, evaluation)

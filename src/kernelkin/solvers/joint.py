@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ..learners import Machine
-from ..problems import Evaluation, Problem
+from ..problems import Evaluation, MachinePanel, Problem
 from .base import Progress, Solver, State, Status
 from .models import TINY, Model, model_at, remember
 from .parametrisations import FreeVariables, Parametrisation, RankOne
@@ -109,6 +109,9 @@ class Joint(Solver):
 
 def _spread(machines: Sequence[Machine]) -> float:
     """Half the squared deviations of the targets: about what machines without kernels would have to pay."""
+    if isinstance(machines, MachinePanel):
+        centred = machines.rescaled(machines.offsets(), 0, 0)
+        return 0.5 * float(np.sum(centred.cost * np.square(centred.y)))
     total = 0.0
     for machine in machines:
         mean = np.average(machine.y, axis=0, weights=np.maximum(machine.C, TINY))

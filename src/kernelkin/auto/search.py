@@ -4,6 +4,11 @@ Groups of candidates are tried in waves, the cheap ones first. Of each wave ever
 What is so much worse there than the best so far that it would have no weight in the average is dropped, and so are
 values of C that are clearly worse than others of the same candidate. Decisions are made between waves alone, so that
 they do not depend on which process was faster.
+
+Folds, not leave-one-out errors: for the squared loss the latter come in closed form, but with kernel weights learned on
+all rows they choose worse where rows are few. Error on rows kept aside of what folds and leave-one-out choose: 2.47 and
+2.79 (stock), 0.653 and 0.675 (nothing in common, 20 rows), the same on SARCOS (50 rows) and on groups (15 rows), at a
+third to a half of the time of five full folds.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +54,6 @@ class Evaluation:
 
 def relative_gap(primal: float, bound: float) -> float:
     """Duality gap relative to the primal value; infinite where nothing is known."""
-    if not np.isfinite(primal) or not np.isfinite(bound):
-        return np.inf
-    return max(primal - bound, 0.0) / max(abs(primal), np.finfo(float).tiny)
+    if not math.isfinite(primal) or not math.isfinite(bound):
+        return math.inf
+    return max(primal - bound, 0.0) / max(abs(primal), sys.float_info.min)

@@ -97,7 +97,7 @@ def solve_machines(
         if separate is not None:
             solved, part, pending = _linearise(separate, machines, learner, B, batch, warm, tol, each)
         else:
-            solved = solve_batch(grams, machines, learner, B, batch, warm=warm, tol=tol, each=each)
+            solved = solve_batch(grams, machines, learner.solve, B, batch, warm, tol, each)
             part = grams.quadratic_forms([dual.a for dual in solved], batch, each)
         Q += part
         duals += solved
@@ -122,21 +122,6 @@ def _solve_panel(
     return SolvedMachines.of(B, duals, Q, None if curvature is None else lambda: curvature)
 
 
-def solve_batch(
-    grams: Grams,
-    machines: Sequence[Machine],
-    learner: Learner,
-    B: np.ndarray,
-    batch: range,
-    *,
-    warm: Sequence[np.ndarray] | None = None,
-    tol: float = 1e-3,
-    each: Each = serially,
-) -> list[DualSolution]:
-    """Solve the machines of one batch at kernel weights B (K, J)."""
-    return _run_batch(grams, machines, learner.solve, B, batch, warm, tol, each)
-
-
 def _linearise(
     grams: SeparateGrams,
     machines: Sequence[Machine],
@@ -148,13 +133,13 @@ def _linearise(
     each: Each,
 ) -> tuple[list[DualSolution], np.ndarray, Callable[[], list[np.ndarray]]]:
     """The solutions of one batch, their Q (K, J), and what computes the Hessian (K, K) of each machine."""
-    solved = _run_batch(grams, machines, learner.linearise, B, batch, warm, tol, each)
+    solved = solve_batch(grams, machines, learner.linearise, B, batch, warm, tol, each)
     duals = [dual for dual, _ in solved]
     Q, images = grams.images([dual.a for dual in duals], batch, each)
     return duals, Q, lambda: each(lambda i: solved[i][1](images[i]), range(len(batch)))
 
 
-def _run_batch(
+def solve_batch(
     grams: Grams,
     machines: Sequence[Machine],
     learn: Callable[..., Any],
@@ -164,6 +149,7 @@ def _run_batch(
     tol: float,
     each: Each,
 ) -> list[Any]:
+    """What `learn`, a learner's `solve` or `linearise`, returns for each machine of a batch at B (K, J)."""
     combined = grams.combine(B, batch, each)
 
     def one(i: int) -> Any:

@@ -41,13 +41,13 @@ class Units:
     Attributes
     ----------
     target, dual : exponents of two of s and alpha.
-    is_quadratic : whether C = (alpha/s) C', as for the squared loss.
+    cost : exponent of two of C/C'.
     offsets : (n_groups, m) for each machine: what was subtracted from the targets of each intercept.
     """
 
     target: int
     dual: int
-    is_quadratic: bool
+    cost: int
     offsets: tuple[np.ndarray, ...]
 
     @classmethod
@@ -57,7 +57,6 @@ class Units:
         `weights`: whether the kernel weights may be rescaled, as in problems with a strength mu. Where they may not,
         beta = 1 and the costs are left as they are.
         """
-        quadratic = not learner.homogeneous
         if isinstance(learner, SVM):
             # Its targets are -1 and +1, and not to be moved.
             offsets = tuple(np.zeros((machine.n_groups, machine.y.shape[1])) for machine in machines)
@@ -65,15 +64,15 @@ class Units:
         else:
             offsets = _all_offsets(machines)
             target = _exponent(_spread(machines, offsets))
-        cost = _exponent(_typical_cost(machines))
-        dual = (cost + target if quadratic else cost) if weights else target
-        units = cls(target, dual, quadratic, offsets)
-        units._check_range(machines)
-        return units
-
-    @property
-    def _cost(self) -> int:
-        return self.dual - self.target if self.is_quadratic else self.dual
+        typical = _typical_cost(machines)
+        shift = 0 if learner.homogeneous else target
+        dual = _exponent(typical) + shift if weights else target
+        if max(abs(target + dual), abs(target - dual), 2 * abs(dual)) > _LARGEST_EXPONENT:
+            raise ValueError(
+                f"C is about {typical:.3g} and the spread of the targets about {2.0**target:.3g}: "
+                "the objective of such a fit is outside the range of double precision; rescale y, C or sample_weight"
+            )
+        return cls(target, dual, dual - shift, offsets)
 
     @property
     def _weight(self) -> int:
@@ -86,12 +85,12 @@ class Units:
     def machines(self, machines: Sequence[Machine]) -> Sequence[Machine]:
         """The machines in standard units."""
         if isinstance(machines, MachinePanel):
-            return machines.rescaled(machines.offsets(), -self.target, -self._cost)
+            return machines.rescaled(machines.offsets(), -self.target, -self.cost)
         return [
             replace(
                 machine,
                 y=np.ldexp(_centred(machine, offset), -self.target),
-                C=np.ldexp(machine.C, -self._cost),
+                C=np.ldexp(machine.C, -self.cost),
             )
             for machine, offset in zip(machines, self.offsets, strict=True)
         ]
@@ -111,7 +110,7 @@ class Units:
         if not math.log10(_WEAKEST) <= decimal <= math.log10(_STRONGEST):
             strength = "infinite strength" if decimal > 0 else "none"
             raise ValueError(
-                f"mu={mu!r} cannot be distinguished from {strength} for these data (C about {2.0**self._cost:.3g}, "
+                f"mu={mu!r} cannot be distinguished from {strength} for these data (C about {2.0**self.cost:.3g}, "
                 f"spread of the targets about {2.0**self.target:.3g}): relative to them it is 1e{decimal:.0f}, and "
                 f"must be between {_WEAKEST:g} and {_STRONGEST:g}"
             )
@@ -166,14 +165,6 @@ class Units:
             quad=math.ldexp(dual.quad, self._value),
             primal=math.ldexp(dual.primal, self._value),
         )
-
-    def _check_range(self, machines: Sequence[Machine]) -> None:
-        """Refuse problems whose objective is no double-precision number."""
-        if max(abs(self._value), abs(self._weight), 2 * abs(self.dual)) > _LARGEST_EXPONENT:
-            raise ValueError(
-                f"C is about {_typical_cost(machines):.3g} and the spread of the targets about {2.0**self.target:.3g}: "
-                "the objective of such a fit is outside the range of double precision; rescale y, C or sample_weight"
-            )
 
 
 def _all_offsets(machines: Sequence[Machine]) -> tuple[np.ndarray, ...]:

@@ -36,7 +36,7 @@ PROBLEMS = (
 # They read options of their own, and keep their results in files.
 WITH_OPTIONS = ("predict", "calibration", "coverage")
 # They print what they find.
-REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults")
+REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "parsimony", "gpu")
 
 
 def main() -> None:

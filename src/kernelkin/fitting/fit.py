@@ -14,7 +14,7 @@ from ..data import TaskData
 from ..engines import Each, Workers, serially
 from ..exceptions import CollapseWarning
 from ..functions import task_functions
-from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, plan_grams, raw_grams, scale_grams
+from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, on_device, plan_grams, raw_grams, scale_grams
 from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine, Ridge
 from ..memory import Need, fit_need
@@ -79,6 +79,8 @@ class Fit:
         Kernel weights to start from.
     tol, max_iter : float and int
         The relative duality gap to reach, and how many evaluations a solver may take.
+    device : str, optional
+        A device of torch, on which machines are solved; for the squared loss on wide data.
     """
 
     targets: Targets
@@ -98,6 +100,7 @@ class Fit:
     init: Any = None
     tol: float = 1e-3
     max_iter: int = 100
+    device: str | None = None
 
     def plan(self, data: TaskData, kernels: Sequence[FittedKernel] | None = None) -> FitPlan:
         """Apply to data: everything that can be refused is refused here, before a Gram matrix exists.
@@ -132,8 +135,14 @@ class Fit:
 
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
-        squared, coupled = isinstance(self.targets.learner(), Ridge), bool(couplings)
-        if squared and data.form == "wide" and panel_pays(len(data.X), data.n_tasks, n_kernels, coupled=coupled):
+        together = isinstance(self.targets.learner(), Ridge) and data.form == "wide"
+        if self.device is not None and not together:
+            raise ValueError(
+                f"device={self.device!r} is for the squared loss on wide data (y with a column for each task); "
+                "leave it out for others"
+            )
+        faster = panel_pays(len(data.X), data.n_tasks, n_kernels, coupled=bool(couplings))
+        if together and (faster or self.device is not None):
             panel = self.targets.panel(data, self.C)
             if not couplings:
                 return panel
@@ -209,6 +218,8 @@ class FitPlan:
 
     def problem(self, grams: Grams) -> AnyProblem:
         """Put the parts together."""
+        if self.fit.device is not None:
+            grams = on_device(grams, self.fit.device)
         if isinstance(self.penalty, MixedNorm):
             return MixedNormProblem(grams, self.machines, self.learner, self.penalty)
         if self.fit.worst_task:

@@ -117,6 +117,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         verbose=0,
         callback=None,
     ):
@@ -136,6 +137,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.callback = callback
 
@@ -156,6 +158,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
             init=self.init,
             tol=self.tol,
             max_iter=self.max_iter,
+            device=self.device,
         )
 
     @available_if(_is_classification)

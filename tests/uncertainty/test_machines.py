@@ -2,13 +2,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from kernelkin import AverageRegressor, MKMTRLRegressor, all_models, gaussian_kernels
+from kernelkin import AverageClassifier, AverageRegressor, MKMTRLRegressor, all_models, gaussian_kernels
 from kernelkin.couplings import connected_tasks
 from kernelkin.data import read_training
 from kernelkin.learners import Machine, Ridge
+from kernelkin.uncertainty import calibration_folds
 from kernelkin.uncertainty.machines import MachinesHeldOut, leave_one_out
 
 
@@ -103,3 +105,34 @@ def test_machines_at_the_learned_weights_are_those_of_the_fit(name):
             dual = source.plan.learner.solve(gram, machine, tol=1e-6)
             found = np.ldexp(gram @ dual.a + dual.intercept, units.target) + units.offsets[m]
             np.testing.assert_allclose(found, values[20 * m : 20 * m + 20], atol=0.05)
+
+
+def test_values_and_centers_of_folds_are_those_of_models_without_them():
+    rng = np.random.default_rng(5)
+    X, tasks = rng.normal(size=(60, 2)), np.repeat(["a", "b"], 30)
+    y = X[:, 0] + 0.5 * rng.normal(size=60) > np.repeat([0.0, 0.8], 30)
+    model = AverageClassifier("linear", normalize=None, tol=1e-9)
+    data = read_training(clone(model), X, y, tasks, None, classification=True)
+    held = clone(model).fit(X, y, tasks).uncertainty_.source.held_out()
+    for fold in calibration_folds(data, classification=True):
+        kept, out = fold.rows(data)
+        fitted = clone(model).fit(X[kept], y[kept], tasks[kept])
+        for t, name in enumerate("ab"):
+            part, rest = out[tasks[out] == name], kept[tasks[kept] == name]
+            values, mean = held.values[t][fold.held[t], 0], held.centers[t][fold.held[t], 0]
+            np.testing.assert_allclose(values, fitted.decision_function(X[part], tasks[part]), atol=1e-4)
+            np.testing.assert_allclose(mean, fitted.decision_function(X[rest], tasks[rest]).mean(), atol=1e-4)
+    whole = clone(model).fit(X, y, tasks).decision_function(X, tasks)
+    np.testing.assert_allclose(np.concatenate(held.final_centers), [whole[:30].mean(), whole[30:].mean()], atol=1e-4)
+
+
+def test_centers_of_ridge_machines_are_means_of_their_values_without_the_row():
+    rng = np.random.default_rng(6)
+    X, tasks = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
+    y = X[:, 0] + 0.5 * rng.normal(size=24) > 0
+    model = AverageClassifier("linear", loss="squared", normalize=None)
+    held = clone(model).fit(X, y, tasks).uncertainty_.source.held_out()
+    kept = np.arange(1, 24)
+    fitted = clone(model).fit(X[kept], y[kept], tasks[kept])
+    np.testing.assert_allclose(held.values[0][0], fitted.decision_function(X[:1], tasks[:1]))
+    np.testing.assert_allclose(held.centers[0][0], fitted.decision_function(X[1:12], tasks[1:12]).mean())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -192,3 +193,24 @@ def test_tasks_linked_in_two_sets_are_two_machines():
     np.testing.assert_array_equal(columns[0].y, np.vstack([machines[0].y, machines[2].y]))
     arrays = [machine.y for machine in columns]
     np.testing.assert_array_equal(columns.spread(arrays), columns.y)
+
+
+def test_a_device_gives_the_same_fit():
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 3)), rng.normal(size=(30, 4))
+    plain, tensors = (MKMTRLRegressor(device=device, tol=1e-6).fit(X, y) for device in (None, "cpu"))
+    np.testing.assert_allclose(tensors.objective_, plain.objective_, rtol=2e-6)
+    np.testing.assert_allclose(tensors.predict(X), plain.predict(X), atol=1e-3)
+
+
+def test_a_device_is_for_the_squared_loss_on_wide_data():
+    X, y = RNG.normal(size=(20, 2)), RNG.normal(size=20)
+    with pytest.raises(ValueError, match=r"^device='cpu' is for the squared loss on wide data"):
+        MKMTRLRegressor(device="cpu").fit(X, y)
+
+
+def test_a_device_without_torch_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r'^device=\'cuda\' needs torch: pip install "kernelkin\[torch\]"$'):
+        MKMTRLRegressor(device="cuda").fit(STACK[0], STACK[1][:, :3])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..data import TaskData
+from ..model_selection.pooled import target_moments
 
 
 @dataclass(frozen=True)
@@ -29,22 +30,29 @@ class Standard:
         T = data.n_tasks
         if classification:
             return cls(center, scale, np.zeros(T), np.ones(T))
-        moments = [_moments(y, data.sample_weight[rows]) for rows, y in zip(data.rows, data.y, strict=True)]
-        location, variance, total = (np.array(column) for column in zip(*moments, strict=True))
-        # The spread of a task with few rows is drawn towards that of all tasks.
-        pooled = float((total * variance).sum() / total.sum())
-        shrunk = (total * variance + 5.0 * pooled) / (total + 5.0)
-        spread = np.sqrt(np.where(shrunk > 0, shrunk, 1.0))
+        location, spread = target_moments(data)
         return cls(center, scale, location, spread)
+
+    @property
+    def _leaves_targets(self) -> bool:
+        """Whether targets have standard units already, as classes always have."""
+        return bool((self.spread == 1).all() and (self.location == 0).all())
 
     def apply(self, data: TaskData) -> TaskData:
         """Return the data in standard units."""
         X = (np.asarray(data.X, dtype=np.float64) - self.center) / self.scale
         y = data.y
-        if any(part.dtype.kind == "f" for part in data.y) and not (self.spread == 1).all():
+        if not self._leaves_targets:
             pairs = zip(data.y, self.location, self.spread, strict=True)
             y = tuple((part - location) / spread for part, location, spread in pairs)
         return replace(data, X=X, y=y)
+
+    def restore(self, data: TaskData) -> TaskData:
+        """Return the data with targets in their own units; columns stay in standard units."""
+        if self._leaves_targets:
+            return data
+        units = zip(data.y, self.location, self.spread, strict=True)
+        return replace(data, y=tuple(location + spread * part for part, location, spread in units))
 
 
 def _joined(variance: np.ndarray, origins: Sequence[tuple[str, str]] | None) -> np.ndarray:
@@ -53,8 +61,3 @@ def _joined(variance: np.ndarray, origins: Sequence[tuple[str, str]] | None) -> 
         return variance
     codes = np.unique([f"{column}\0{part}" for column, part in origins], return_inverse=True)[1]
     return np.bincount(codes, variance)[codes]
-
-
-def _moments(y: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
-    mean = float(np.average(y, weights=weight))
-    return mean, float(np.average((y - mean) ** 2, weights=weight)), float(weight.sum())

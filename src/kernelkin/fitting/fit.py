@@ -14,15 +14,17 @@ from ..data import TaskData
 from ..engines import Each, Workers, serially
 from ..exceptions import CollapseWarning
 from ..functions import task_functions
-from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, plan_grams, raw_grams, scale_grams
+from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, on_device, plan_grams, raw_grams, scale_grams
 from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine, Ridge
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import AnyProblem, MachinePanel, MixedNormProblem, Problem, Units, WorstTaskProblem, panel_pays
 from ..solvers import Solution, Solver, Status, solve
+from ..uncertainty import Uncertainty
+from ..uncertainty.machines import MachinesHeldOut
 from .base import Fitted, RunOptions
-from .targets import Targets, link_machines, split_by_task, stack_intercepts
+from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
 # Status after which the gap may be wider than requested.
 UNFINISHED = (Status.MAX_ITER, Status.STALLED)
@@ -77,6 +79,8 @@ class Fit:
         Kernel weights to start from.
     tol, max_iter : float and int
         The relative duality gap to reach, and how many evaluations a solver may take.
+    device : str, optional
+        A device of torch, on which machines are solved; for the squared loss on wide data.
     """
 
     targets: Targets
@@ -96,6 +100,7 @@ class Fit:
     init: Any = None
     tol: float = 1e-3
     max_iter: int = 100
+    device: str | None = None
 
     def plan(self, data: TaskData, kernels: Sequence[FittedKernel] | None = None) -> FitPlan:
         """Apply to data: everything that can be refused is refused here, before a Gram matrix exists.
@@ -130,8 +135,14 @@ class Fit:
 
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
-        squared, coupled = isinstance(self.targets.learner(), Ridge), bool(couplings)
-        if squared and data.form == "wide" and panel_pays(len(data.X), data.n_tasks, n_kernels, coupled=coupled):
+        together = isinstance(self.targets.learner(), Ridge) and data.form == "wide"
+        if self.device is not None and not together:
+            raise ValueError(
+                f"device={self.device!r} is for the squared loss on wide data (y with a column for each task); "
+                "leave it out for others"
+            )
+        faster = panel_pays(len(data.X), data.n_tasks, n_kernels, coupled=bool(couplings))
+        if together and (faster or self.device is not None):
             panel = self.targets.panel(data, self.C)
             if not couplings:
                 return panel
@@ -207,6 +218,8 @@ class FitPlan:
 
     def problem(self, grams: Grams) -> AnyProblem:
         """Put the parts together."""
+        if self.fit.device is not None:
+            grams = on_device(grams, self.fit.device)
         if isinstance(self.penalty, MixedNorm):
             return MixedNormProblem(grams, self.machines, self.learner, self.penalty)
         if self.fit.worst_task:
@@ -260,6 +273,7 @@ class FitPlan:
             "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings),
             "couplings_": self.couplings,
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
+            "uncertainty_": machines_uncertainty(self, solution.B),
         }
         return attributes | self.fit.targets.attributes(data)
 
@@ -276,6 +290,12 @@ class FitPlan:
             "nothing about groups. Try min_rank=2 or more, or shrinkage=0.1."
         )
         return [(message, CollapseWarning)]
+
+
+def machines_uncertainty(plan: FitPlan, B: np.ndarray) -> Uncertainty:
+    """Return what follows from the machines of a plan at weights B (K, J), without some of their rows."""
+    classification = isinstance(plan.fit.targets, Classification)
+    return Uncertainty(MachinesHeldOut(plan, B, classification), plan.data, classification=classification)
 
 
 def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling]) -> None:

@@ -273,3 +273,19 @@ class TorchArrays:
         free, _ = torch.cuda.mem_get_info(self.device)
         free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         return max(1, int(0.6 * free) // column_bytes(n_rows, n_kernels))
+
+
+def arrays_on(device: str | None) -> Arrays:
+    """Where arrays are for a device: None is main memory, any other name a device of torch, which must be there."""
+    if device is None:
+        return NumpyArrays()
+    try:
+        import torch
+    except ImportError:
+        raise ImportError(f'device={device!r} needs torch: pip install "kernelkin[torch]"') from None
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device={device!r} cannot be used by torch {torch.__version__}: {reason}") from None
+    return TorchArrays(device)

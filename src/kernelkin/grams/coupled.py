@@ -15,8 +15,9 @@ import numpy as np
 from ..couplings import Coupling, connected_tasks
 from ..decompositions import eigh
 from ..engines import Each, serially
+from .arrays import arrays_on
 from .blocks import BlockLowRank
-from .collections import Grams
+from .collections import Grams, SharedGrams
 from .lowrank import LowRankKernels
 from .stack import GramStack
 
@@ -220,3 +221,11 @@ class CoupledGrams:
     def _machine_block(self, shared: np.ndarray, m: int) -> np.ndarray:
         rows = np.concatenate([np.arange(self._ends[t] - self.sizes[t], self._ends[t]) for t in self.tasks[m]])
         return shared[np.ix_(rows, rows)]
+
+
+def on_device(grams: Grams, device: str) -> Grams:
+    """The Gram matrices of wide data with their operator on a device of torch."""
+    own = grams.own if isinstance(grams, CoupledGrams) else grams
+    if isinstance(own, SharedGrams):
+        own.arrays = arrays_on(device)
+    return grams

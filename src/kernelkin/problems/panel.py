@@ -146,6 +146,29 @@ class MachinePanel(Sequence[Machine]):
         centred = np.where(self.cost > 0, self.y - offsets, 0.0)
         return replace(self, y=np.ldexp(centred, target), cost=np.ldexp(self.cost, cost))
 
+    def columns(self, arrays: Arrays, where: slice) -> tuple[Any, Any, Any]:
+        """Targets and costs of some columns, and a mask of their labels (None: all there), where `arrays` are.
+
+        What was copied to a device once is kept there.
+        """
+        key = (arrays, where.start, where.stop)
+        if key in self._copies:
+            return self._copies[key]
+        y, cost = self.y[:, where], self.cost[:, where]
+        mask = None if len(cost) == 1 or (cost > 0).all() else arrays.array((cost > 0).astype(np.float64))
+        found = arrays.array(y), arrays.array(cost), mask
+        if not arrays.in_main_memory:
+            self._copies[key] = found
+        return found
+
+    def release(self) -> None:
+        """Give up what was copied to a device."""
+        self._copies.clear()
+
+    @cached_property
+    def _copies(self) -> dict[Any, tuple[Any, Any, Any]]:
+        return {}
+
     @cached_property
     def component(self) -> np.ndarray:
         """(O,) the task of each column."""

@@ -43,6 +43,7 @@ def solve_panel(
             if size == 1 or factors:
                 raise
             size = -(-size // 2)
+            machines.release()
             operator.arrays.release()
 
 
@@ -84,10 +85,8 @@ def _block(
 ) -> Block:
     """The columns of a panel at B (K, J)."""
     arrays = operator.arrays
-    y, cost = machines.y[:, where], machines.cost[:, where]
-    mask = None if len(cost) == 1 or (cost > 0).all() else arrays.array((cost > 0).astype(np.float64))
     b = arrays.array(B[:, machines.component[where]])
-    parts = (operator, b, arrays.array(y), arrays.array(cost), mask, machines.has_intercept)
+    parts = (operator, b, *machines.columns(arrays, where), machines.has_intercept)
     if not factors:
         return Block(*parts)
     shared = arrays.array(B[:, len(machines.rows) :])

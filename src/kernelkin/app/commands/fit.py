@@ -17,6 +17,7 @@ from ...tables.describe import describe_column
 from ...tables.text import STDIN
 from ..terminal import Terminal
 from .baseline_scores import BASELINES, show_scores
+from .held_uncertainty import held_uncertainty
 from .holdout import held_values, hold_out, last_rows, mean, read_metric, score_name, split_by_task
 from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
@@ -188,6 +189,7 @@ def _evaluate(
         "test_rows": len(test),
         "train_rows": len(train),
         "tuned": bool(arguments.cv),
+        "uncertainty": held_uncertainty(models[0], schema, problem.frame.iloc[test], data, fold),
     }
     return evaluation, schema, models[0]
 

@@ -22,7 +22,9 @@ HELP = "add a column of predictions to a table of any length"
 EXAMPLES = (
     "  kernelkin predict sales.skops new.csv -o predictions.csv\n"
     "  cat new.csv | kernelkin predict sales.skops - -o - | head\n"
-    "  kernelkin predict sales.skops new_shops.csv --unknown-tasks common -o predictions.csv\n\n"
+    "  kernelkin predict sales.skops new_shops.csv --unknown-tasks common -o predictions.csv\n"
+    "  kernelkin predict sales.skops new.csv --interval 0.9 -o predictions.csv\n"
+    "  kernelkin predict churn.skops new.csv --proba -o predictions.csv\n\n"
     "the text of a CSV or TSV file is repeated as it is, quotes and ends of lines included, and a cell with the\n"
     "prediction is added to each row; with --safe-csv, or from CSV to TSV, the cells are written anew. A model of\n"
     "several targets adds a column for each, named by the target and --column. What is written is UTF-8"
@@ -38,6 +40,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-o", "--out", required=True, metavar="OUT", help="a CSV or TSV file, also packed as .gz, or - for stdout"
     )
     parser.add_argument("--column", default="prediction", metavar="NAME", help="its name (default: prediction)")
+    parser.add_argument(
+        "--proba",
+        action="store_true",
+        help="also add the probability of each class, in columns probability_CLASS",
+    )
+    parser.add_argument(
+        "--interval",
+        type=float,
+        metavar="COVERAGE",
+        help="also add the ends of intervals that contain this share of the targets, such as 0.9, in columns NAME_low "
+        "and NAME_high",
+    )
     parser.add_argument(
         "--unknown-tasks",
         choices=["error", "common"],
@@ -67,9 +81,10 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     saved = load_model(arguments.model)
     if saved.schema is None:
         raise ValueError(f"{arguments.model} was saved without the schema of a table: predict with it from Python")
+    _check_columns(saved.model, arguments)
     if arguments.unknown_tasks == "common":
         _allow_unknown_tasks(saved.model)
-    columns = output_columns(saved, arguments.column)
+    columns = added_columns(saved, arguments)
     with open_output(arguments.out) as file:
         count, unseen = _predict_all(saved, arguments, file, separator, columns)
     for name, values in unseen.items():
@@ -78,17 +93,32 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
             "taken as none of the known ones"
         )
     if arguments.out != STDOUT:
-        names = f"the column {columns[0]!r}" if len(columns) == 1 else f"the columns {listing(columns, 5)}"
-        terminal.say(f"Wrote {count} rows with {names} to {arguments.out}.")
+        word = "column" if len(columns) == 1 else "columns"
+        terminal.say(f"Wrote {count} rows with the {word} {listing(columns, 6)} to {arguments.out}.")
     unknown = {name: sorted(values) for name, values in unseen.items()}
     terminal.emit({"out": arguments.out, "rows": count, "columns": columns, "unknown_values": unknown})
 
 
-def output_columns(saved: Any, column: str) -> list[str]:
-    """The names of the columns of predictions: one for each target, where every target is a task."""
-    if saved.schema.task is not None:
-        return [column]
-    return [f"{target} {column}" for target in saved.schema.target_names]
+def _check_columns(model: Any, arguments: Namespace) -> None:
+    """Refuse probabilities of numbers, and intervals of classes."""
+    if arguments.proba and not hasattr(model, "predict_proba"):
+        raise ValueError("--proba: this model predicts numbers; use --interval")
+    if arguments.interval is not None and not hasattr(model, "predict_interval"):
+        raise ValueError("--interval: this model predicts classes; use --proba")
+    if arguments.interval is not None and not 0 < arguments.interval < 1:
+        raise ValueError(f"--interval must be between 0 and 1, not {arguments.interval:g}")
+
+
+def added_columns(saved: Any, arguments: Namespace) -> list[str]:
+    """Return the names of the columns that are added; where every target is a task, those of each target."""
+    schema = saved.schema
+    starts = [""] if schema.task is not None else [f"{target} " for target in schema.target_names]
+    names = [f"{start}{arguments.column}" for start in starts]
+    if arguments.proba:
+        names += [f"{start}probability_{label}" for start in starts for label in saved.model.classes_.tolist()]
+    if arguments.interval is not None:
+        names += [f"{start}{arguments.column}_{end}" for start in starts for end in ("low", "high")]
+    return names
 
 
 def _predict_all(
@@ -104,11 +134,11 @@ def _predict_all(
         if found := set(columns).intersection(piece.header):
             raise ValueError(f"the data already has a column {min(found)!r}: choose another with --column")
         values = piece.values(features, saved.schema.task)
-        predicted = _predict(saved, values, count, arguments.data).reshape(len(values), -1)
+        added = dict(zip(columns, _predict(saved, values, arguments, count), strict=True))
         if piece.records is None or arguments.safe_csv or separator != input_separator(arguments.data):
-            _write_cells(file, piece, predicted, columns, arguments.safe_csv, separator, first=not count)
+            _write_cells(file, piece, added, arguments.safe_csv, separator, first=not count)
         else:
-            _write_records(file, piece, _texts(predicted, saved.schema.decimal), columns, first=not count)
+            _write_records(file, piece, added, saved.schema.decimal, first=not count)
         for name, texts in saved.schema.unseen(values).items():
             unseen.setdefault(name, set()).update(texts)
         count += len(piece.frame)
@@ -119,27 +149,28 @@ def _predict_all(
     return count, unseen
 
 
-def _texts(predicted: np.ndarray, decimal: str) -> list[list[str]]:
-    """Predictions (n, m) as cells, with the decimal sign of the table."""
-    rows = [list(map(str, row)) for row in predicted.tolist()]
-    return rows if decimal == "." or predicted.dtype.kind != "f" else [[c.replace(".", ",") for c in r] for r in rows]
+def _texts(column: np.ndarray, decimal: str) -> list[str]:
+    """Values (n,) as cells, with the decimal sign of the table."""
+    texts = list(map(str, column.tolist()))
+    return texts if decimal == "." or column.dtype.kind != "f" else [text.replace(".", ",") for text in texts]
 
 
-def _write_records(file: TextIO, piece: Piece, cells: list[list[str]], names: list[str], first: bool) -> None:
-    """Repeat the text of each row, with more cells; the end of the last line is as in the input."""
+def _write_records(file: TextIO, piece: Piece, added: dict[str, Any], decimal: str, first: bool) -> None:
+    """Repeat the text of each row, with the cells of the added columns; ends of lines are as in the input."""
     assert piece.records is not None and piece.header_record is not None and piece.separator is not None
     n, separator = len(piece.header), piece.separator
     if first:
-        file.write(piece.header_record.with_cells(names, n, separator))
-    file.writelines(record.with_cells(more, n, separator) for record, more in zip(piece.records, cells, strict=True))
+        file.write(piece.header_record.with_cells(list(added), n, separator))
+    cells = zip(*(_texts(column, decimal) for column in added.values()), strict=True)
+    file.writelines(record.with_cells(row, n, separator) for record, row in zip(piece.records, cells, strict=True))
 
 
 def _write_cells(
-    file: TextIO, piece: Piece, predicted: np.ndarray, names: list[str], safe: bool, separator: str, first: bool
+    file: TextIO, piece: Piece, added: dict[str, Any], safe_csv: bool, separator: str, first: bool
 ) -> None:
     """Write the values in a form of our own, where the input has no text or another is asked for."""
-    out, header = piece.frame.assign(**dict(zip(names, predicted.T, strict=True))), [*piece.header, *names]
-    if safe:
+    out, header = piece.frame.assign(**added), [*piece.header, *added]
+    if safe_csv:
         out, header = neutralise(out), [_neutral(name) for name in header]
     out.to_csv(file, index=False, header=header if first else False, sep=separator, lineterminator="\n")
 
@@ -151,13 +182,19 @@ def _allow_unknown_tasks(model: Any) -> None:
     model.set_params(unknown_tasks="common")
 
 
-def _predict(saved: Any, values: DataFrame, before: int, path: str) -> np.ndarray:
-    """The predictions of a piece; errors name the file, and the position of the piece in it."""
+def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -> list[Any]:
+    """The columns that are added to a piece; errors name the file, and the position of the piece in it."""
     try:
-        return saved.predict(values)
+        parts = [saved.predict(values)]
+        if arguments.proba:
+            parts.append(saved.predict_proba(values))
+        if arguments.interval is not None:
+            parts.append(saved.predict_interval(values, arguments.interval))
+        # (n,), (n, m) or on wide data (n, T, m): a column for each task and value.
+        return [column for part in parts for column in part.reshape(len(values), -1).T]
     except ValueError as error:
         after = f" in the rows after {before}:" if before else ""
-        raise ValueError(f"{display_name(path)}:{after} {error}") from error
+        raise ValueError(f"{display_name(arguments.data)}:{after} {error}") from error
 
 
 def neutralise(frame: DataFrame) -> DataFrame:

@@ -96,8 +96,10 @@ class KinRegressor(MultiTaskRegressor):
         self,
         kernels=None,
         *,
+        task_features=None,
         cv=5,
         unknown_tasks="error",
+        min_rows=None,
         time_limit=None,
         cache=None,
         task_column=None,
@@ -107,8 +109,10 @@ class KinRegressor(MultiTaskRegressor):
         verbose=0,
     ):
         self.kernels = kernels
+        self.task_features = task_features
         self.cv = cv
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.time_limit = time_limit
         self.cache = cache
         self.task_column = task_column
@@ -155,8 +159,10 @@ class KinClassifier(MultiTaskClassifier):
         kernels=None,
         *,
         class_weight="balanced",
+        task_features=None,
         cv=5,
         unknown_tasks="error",
+        min_rows=None,
         time_limit=None,
         cache=None,
         task_column=None,
@@ -167,8 +173,10 @@ class KinClassifier(MultiTaskClassifier):
     ):
         self.kernels = kernels
         self.class_weight = class_weight
+        self.task_features = task_features
         self.cv = cv
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.time_limit = time_limit
         self.cache = cache
         self.task_column = task_column
@@ -195,6 +203,7 @@ def _specification(model: Any, targets: Classification | Regression) -> KinFit:
     return KinFit(
         targets=targets,
         kernels=model.kernels,
+        task_features=model.task_features,
         cv=model.cv,
         unknown_tasks=model.unknown_tasks,
         time_limit=model.time_limit,

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..couplings import Coupling, read_couplings, width
-from ..data import TaskData
+from ..couplings import Coupling, connected_tasks, read_couplings, width
+from ..data import TaskData, tiny_tasks
 from ..engines import Each, Workers, serially
 from ..exceptions import CollapseWarning
-from ..functions import task_functions
+from ..functions import InputIndex, task_functions
 from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, plan_grams, raw_grams, scale_grams
 from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine
@@ -22,7 +22,7 @@ from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import AnyProblem, MixedNormProblem, Problem, Units, WorstTaskProblem
 from ..solvers import Solution, Solver, Status, solve
 from .base import Fitted, RunOptions
-from .targets import Targets, link_machines, split_by_task, stack_intercepts
+from .targets import Classification, Linked, Targets, link_machines, split_by_task, stack_intercepts
 
 # Status after which the gap may be wider than asked for.
 UNFINISHED = (Status.MAX_ITER, Status.STALLED)
@@ -62,8 +62,12 @@ class Fit:
     couplings : what `read_couplings` reads
     sharing : float in [0, 1]
         How cheap a shared part is: 1 charges it as one task, 0 as all tasks that share it.
-    unknown_tasks : {"error", "common"}
+    task_features : what `read_task_features` reads
+        Features of tasks, or kernels between tasks: each makes couplings.
+    unknown_tasks : {"error", "common", "nearest"}
         "common" needs a coupling of all tasks.
+    tiny_tasks : bool
+        Whether tasks of one row or one class that share nothing with others are fitted too: as a constant.
     normalize : {"trace", "cosine", "center"} or None
     choose_kernel : callable, optional
         From the names of the fitted kernels to the position of the only one to use.
@@ -87,7 +91,9 @@ class Fit:
     parsimony: float = 0.0
     couplings: Any = None
     sharing: float = 1.0
+    task_features: Any = None
     unknown_tasks: str = "error"
+    tiny_tasks: bool = False
     normalize: str | None = "trace"
     choose_kernel: Callable[[list[str]], int] | None = None
     worst_task: bool = False
@@ -102,15 +108,17 @@ class Fit:
 
         `kernels` are fitted already where Gram matrices are reused.
         """
-        couplings = read_couplings(self.couplings, data, self.sharing)
-        check_unknown_tasks(self.unknown_tasks, couplings)
+        couplings = self.fit_couplings(data)
+        check_unknown_tasks(self.unknown_tasks, couplings, data)
         if kernels is None:
             kernels = self.fit_kernels(data)
         n_kernels = data.X.shape[2] if kernels is None else len(kernels)
         shape = Shape(n_kernels, data.n_tasks, len(couplings))
         penalty = self.penalty(shape)
         start = _read_init(self.init, shape)
-        machines, learner = self.targets.machines(data, self.C), self.targets.learner()
+        linked = connected_tasks(couplings, data.n_tasks) if couplings else ()
+        check_tiny_tasks(data, linked, self.targets, self.tiny_tasks)
+        machines, learner = self.targets.machines(data, self.C, linked), self.targets.learner()
         if couplings:
             machines = link_machines(machines, couplings, data.labels)
         units = Units.of(machines, learner, weights=is_homogeneous(penalty))
@@ -136,6 +144,10 @@ class Fit:
         if self.choose_kernel is None:
             return kernels
         return [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
+
+    def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
+        """Return the couplings of the tasks of these data."""
+        return read_couplings(self.couplings, data, self.sharing, self.task_features)
 
     @property
     def kernels_use_targets(self) -> bool:
@@ -225,7 +237,7 @@ class FitPlan:
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
-        a, intercepts = split_by_task(solution.duals, data, self.couplings)
+        a, intercepts = split_by_task(solution.duals, self.machines, data, self.couplings)
         attributes = {
             "tasks_": data.labels,
             "data_form_": data.form,
@@ -244,12 +256,13 @@ class FitPlan:
             "couplings_": self.couplings,
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
         }
-        return attributes | self.targets_attributes
+        return attributes | self.targets_attributes | input_index(self.fit.unknown_tasks, data)
 
     @property
     def targets_attributes(self) -> dict[str, Any]:
         """Return what is known about the targets."""
-        return self.fit.targets.attributes(self.data)
+        linked = connected_tasks(self.couplings, self.data.n_tasks) if self.couplings else ()
+        return self.fit.targets.attributes(self.data, linked)
 
     def _unfinished(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
         return convergence_warnings(solution, self.fit.tol)
@@ -268,10 +281,30 @@ class FitPlan:
         return [(message, CollapseWarning)]
 
 
-def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling]) -> None:
-    """Refuse to predict unknown tasks by a common part that there is not."""
+def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling], data: TaskData) -> None:
+    """Refuse to predict unknown tasks by a common part that there is not, or by inputs that do not differ."""
     if unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
         raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
+    by_features = any(coupling.kernel is not None for coupling in couplings)
+    if unknown_tasks == "nearest" and data.form != "long" and not by_features:
+        raise ValueError(
+            "unknown_tasks='nearest' needs task_features here: these tasks have no rows of their own by which others "
+            "could be like them"
+        )
+
+
+def check_tiny_tasks(data: TaskData, linked: Linked, targets: Targets, allowed: bool) -> None:
+    """Refuse tasks of one row or one class that no coupling links to others."""
+    faults = {} if allowed else tiny_tasks(data, classification=isinstance(targets, Classification))
+    borrowing = {t for members in linked if len(members) > 1 for t in members.tolist()}
+    for t, fault in faults.items():
+        if t not in borrowing:
+            raise ValueError(fault)
+
+
+def input_index(unknown_tasks: str, data: TaskData) -> dict[str, Any]:
+    """Return what finds the most similar task, as a fitted attribute, where unknown tasks are predicted so."""
+    return {"input_index_": InputIndex.of(data)} if unknown_tasks == "nearest" and data.form == "long" else {}
 
 
 def is_homogeneous(penalty: Penalty | MixedNorm) -> bool:

@@ -53,6 +53,7 @@ class MKMTRLClassifierCV(BaseSearch):
         parsimony=0.0,
         couplings=None,
         sharing=1.0,
+        task_features=None,
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -66,6 +67,7 @@ class MKMTRLClassifierCV(BaseSearch):
         cache=None,
         normalize="trace",
         unknown_tasks="error",
+        min_rows=None,
         task_column=None,
         solver="joint",
         tol=1e-3,
@@ -81,6 +83,7 @@ class MKMTRLClassifierCV(BaseSearch):
         self.parsimony = parsimony
         self.couplings = couplings
         self.sharing = sharing
+        self.task_features = task_features
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -94,6 +97,7 @@ class MKMTRLClassifierCV(BaseSearch):
         self.cache = cache
         self.normalize = normalize
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.task_column = task_column
         self.solver = solver
         self.tol = tol
@@ -138,6 +142,7 @@ class MKMTRLRegressorCV(BaseSearch):
         parsimony=0.0,
         couplings=None,
         sharing=1.0,
+        task_features=None,
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -152,6 +157,7 @@ class MKMTRLRegressorCV(BaseSearch):
         cache=None,
         normalize="trace",
         unknown_tasks="error",
+        min_rows=None,
         task_column=None,
         solver="joint",
         tol=1e-3,
@@ -167,6 +173,7 @@ class MKMTRLRegressorCV(BaseSearch):
         self.parsimony = parsimony
         self.couplings = couplings
         self.sharing = sharing
+        self.task_features = task_features
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -181,6 +188,7 @@ class MKMTRLRegressorCV(BaseSearch):
         self.cache = cache
         self.normalize = normalize
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.task_column = task_column
         self.solver = solver
         self.tol = tol

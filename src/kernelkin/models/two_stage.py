@@ -163,7 +163,7 @@ def _fit_missing_machines(model: Any) -> None:
 
 def _check_fitted_tasks(model: Any, queries: Queries) -> Queries:
     """Refuse to predict tasks that have no machine."""
-    codes = range(len(model.tasks_)) if queries.codes is None else np.unique(queries.codes[queries.codes >= 0])
+    codes = range(len(model.tasks_)) if queries.codes is None else np.unique(queries.codes[(queries.codes >= 0) & (queries.codes < len(model.tasks_))])
     for task in model.tasks_[np.asarray(codes, dtype=np.intp)].tolist() if model.unfitted_tasks_ else ():
         if task in model.unfitted_tasks_:
             raise ValueError(model.unfitted_tasks_[task])
@@ -200,6 +200,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         *,
         C=1.0,
         couplings=None,
+        task_features=None,
         mu=1.0,
         shrinkage=0.1,
         min_rank=1.0,
@@ -214,6 +215,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         max_exact=2000,
         normalize="trace",
         unknown_tasks="error",
+        min_rows=None,
         task_column=None,
         tol=1e-3,
         n_jobs=None,
@@ -223,6 +225,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         self.kernels = kernels
         self.C = C
         self.couplings = couplings
+        self.task_features = task_features
         self.mu = mu
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -237,6 +240,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         self.max_exact = max_exact
         self.normalize = normalize
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
@@ -279,6 +283,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         *,
         C=1.0,
         couplings=None,
+        task_features=None,
         mu=1.0,
         shrinkage=0.1,
         min_rank=1.0,
@@ -294,6 +299,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         max_exact=2000,
         normalize="trace",
         unknown_tasks="error",
+        min_rows=None,
         task_column=None,
         tol=1e-3,
         n_jobs=None,
@@ -303,6 +309,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         self.kernels = kernels
         self.C = C
         self.couplings = couplings
+        self.task_features = task_features
         self.mu = mu
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -318,6 +325,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         self.max_exact = max_exact
         self.normalize = normalize
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
@@ -342,6 +350,7 @@ def _specification(
         kernels=model.kernels,
         C=model.C,
         couplings=model.couplings,
+        task_features=model.task_features,
         unknown_tasks=model.unknown_tasks,
         mu=model.mu,
         shrinkage=model.shrinkage,

@@ -1,0 +1,59 @@
+"""Tasks with too few rows or classes to be learned alone: found, refused, or set aside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..exceptions import warn_user
+from .arrays import listing
+from .forms import TaskData
+from .targets import task_fault
+
+ADVICE = (
+    "couplings='common' (or 'auto', or task_features) lets it share with other tasks, and min_rows=2 sets it aside"
+)
+
+
+def tiny_tasks(data: TaskData, *, classification: bool) -> dict[int, str]:
+    """Return why tasks cannot be learned alone, by position."""
+    found = {}
+    for t, (label, y) in enumerate(zip(data.labels.tolist(), data.y, strict=True)):
+        name = "the data" if data.form == "single" else f"task {label!r}"
+        fault = task_fault(name, y, classification=classification)
+        if fault is not None:
+            found[t] = fault if data.form == "single" else f"{fault}; {ADVICE}"
+    return found
+
+
+def settle_tiny_tasks(estimator: Any, data: TaskData, *, classification: bool) -> TaskData:
+    """Set tasks aside as the estimator's `min_rows` says, and refuse those that cannot be learned.
+
+    A task of one row or one class can be learned where the estimator lets tasks share parts of their functions.
+    """
+    min_rows = getattr(estimator, "min_rows", None)
+    shares = estimator.shares_functions() if hasattr(estimator, "shares_functions") else False
+    faults = tiny_tasks(data, classification=classification)
+    empty = {t for t, y in enumerate(data.y) if not len(y)}
+    refused = {t: fault for t, fault in faults.items() if t in empty or not shares or data.n_tasks == 1}
+    if min_rows is not None and data.form == "long":
+        return _set_aside(data, {*refused, *(t for t, y in enumerate(data.y) if len(y) < min_rows)}, min_rows)
+    for fault in refused.values():
+        raise ValueError(fault)
+    return data
+
+
+def _set_aside(data: TaskData, tasks: set[int], min_rows: int) -> TaskData:
+    if not tasks:
+        return data
+    kept = np.array([t for t in range(data.n_tasks) if t not in tasks], dtype=np.intp)
+    if not len(kept):
+        raise ValueError(f"min_rows={min_rows} sets all {data.n_tasks} tasks aside")
+    names = listing(data.labels[sorted(tasks)])
+    warn_user(
+        f"set aside, with fewer rows than min_rows={min_rows} or one class only: task {names}. They are not in tasks_; "
+        "unknown_tasks decides how they are predicted",
+        UserWarning,
+    )
+    return data.select(kept)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data import TaskData
+from ..fitting.targets import classes_of_outputs
 from ..model_selection import Fold, jackknife_error
 
 # Members of the average with less weight than this are left out.
@@ -42,6 +43,7 @@ class ErrorPool:
 
     def __init__(self, data: TaskData, folds: Sequence[Fold], *, classification: bool) -> None:
         self.data, self.folds, self.classification = data, folds, classification
+        self.classes = [np.unique(y) for y in data.y] if classification else []
 
     def measure(self, outputs: Sequence[Sequence[np.ndarray]]) -> PooledError:
         """outputs: for each fold and task, values (q_t, m) -> the pooled error."""
@@ -71,7 +73,7 @@ class ErrorPool:
     def _coded(self, y: np.ndarray, kept: np.ndarray, held: np.ndarray, width: int) -> np.ndarray:
         if not self.classification:
             return y[held, np.newaxis]
-        classes = np.unique(y[kept])
+        classes = classes_of_outputs(y[kept], self.classes, width)
         positive = y[held, np.newaxis] == (classes if width > 1 else classes[1:])
         return np.where(positive, 1.0, -1.0)
 

@@ -124,6 +124,9 @@ class KinRegressor(MultiTaskRegressor):
     def specification(self) -> KinFit:
         return _specification(self, Regression())
 
+    def shares_functions(self) -> bool:
+        return True
+
     def explain(self) -> str:
         """Return what was tried, what came out best and what is averaged, in a few sentences.
 
@@ -187,6 +190,9 @@ class KinClassifier(MultiTaskClassifier):
 
     def specification(self) -> KinFit:
         return _specification(self, Classification("hinge", self.class_weight))
+
+    def shares_functions(self) -> bool:
+        return True
 
     def explain(self) -> str:
         """Return what was tried, what came out best and what is averaged, in a few sentences.

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..data import TaskData
+from ..data import TaskData, tiny_tasks
 from ..fitting import Classification, Fit, Fitted, RunOptions, Targets
-from ..functions import CombinedFunctions
+from ..functions import CombinedFunctions, InputIndex
 from ..kernels import fit_kernels, gaussian_kernels, is_precomputed
 from ..memory import Need, fit_need
 from ..model_selection import Fold, make_folds
@@ -62,8 +62,9 @@ class KinFit:
     ----------
     targets : Classification or Regression
     kernels : None for all dictionaries, or the only kernels to use
+    task_features : features of tasks, or kernels between tasks
     cv : folds of each task, or pairs of training and test rows
-    unknown_tasks : {"error", "common"}
+    unknown_tasks : {"error", "common", "nearest"}
     time_limit : seconds after which no further candidates are tried
     tol : the relative duality gap of the members of the average
     random_state : seed of the folds
@@ -72,6 +73,7 @@ class KinFit:
 
     targets: Targets
     kernels: Any = None
+    task_features: Any = None
     cv: Any = 5
     unknown_tasks: str = "error"
     time_limit: float | None = None
@@ -86,7 +88,7 @@ class KinFit:
         classification = isinstance(self.targets, Classification)
         standard = Standard.fit(data, classification=classification)
         scaled = standard.apply(data)
-        candidates = make_candidates(scaled, self.targets, self.kernels, self.unknown_tasks == "common")
+        candidates = make_candidates(scaled, self.targets, self.kernels, self.task_features, self.unknown_tasks)
         folds = make_folds(scaled, self.cv, classification=classification, random_state=self.random_state)
         return KinPlan(self, scaled, standard, tuple(candidates), tuple(folds))
 
@@ -134,7 +136,9 @@ class KinPlan:
             scale=self.standard.scale,
             location=self.standard.location,
             spread=self.standard.spread,
-        )
+            borrowing=np.array([bool(member.attributes.get("couplings_", ())) for member in members]),
+            tiny=np.isin(np.arange(self.data.n_tasks), list(tiny_tasks(self.data, classification=self.classification))),
+        ).with_new_locations(self.data.labels)
         best = int(weights.argmax())
         leading = members[int(weights[chosen].argmax())].attributes
         attributes = {name: leading[name] for name in LEADING if name in leading} | {
@@ -159,6 +163,9 @@ class KinPlan:
             "is_complete_": search.is_complete,
         }
         warnings = tuple(warning for member in members for warning in member.warnings)
+        if self.fit.unknown_tasks == "nearest" and self.data.form == "long":
+            index = InputIndex.of(self.data).in_units(self.standard.center, self.standard.scale)
+            attributes["input_index_"] = index
         return Fitted(attributes | self.fit.targets.attributes(self.data), (*search.warnings, *warnings))
 
     def _fit_member(self, trial: Trial, options: RunOptions) -> Fitted:

@@ -5,9 +5,9 @@ kernel is `sum_k b_kj M_j[t, t'] k_k(x, x')`: each coupling is one more column o
 """
 
 from .base import Coupling, connected_tasks, width
-from .read import COMMON, INPUTS, new_kernels, read_couplings, uses_targets
+from .read import COMMON, INPUTS, has_new_tasks, new_kernels, read_couplings, uses_targets
 from .task_features import read_task_features
-from .task_kernels import TaskKernel, TaskTable, level_weights
+from .task_kernels import TaskKernel, TaskTable, predict_levels
 
 __all__ = [
     "COMMON",
@@ -16,8 +16,9 @@ __all__ = [
     "TaskKernel",
     "TaskTable",
     "connected_tasks",
-    "level_weights",
+    "has_new_tasks",
     "new_kernels",
+    "predict_levels",
     "read_couplings",
     "read_task_features",
     "uses_targets",

@@ -64,6 +64,12 @@ def _check_names(tables: Mapping[str, TaskTable], needed: set[str]) -> None:
         raise ValueError(f"task_features must have what the fit had ({had}), and it has {listing(sorted(tables))}")
 
 
+def has_new_tasks(task_features: Any, tasks: np.ndarray) -> bool:
+    """Whether tasks that are not among `tasks` have features."""
+    given = read_task_features(task_features, tasks).values()
+    return any(set(each.labels.tolist()) - set(tasks.tolist()) for each in given)
+
+
 def uses_targets(couplings: Any) -> bool:
     """Whether couplings depend on targets, so that every fold needs its own."""
     return isinstance(couplings, str) and couplings == AUTO

@@ -175,24 +175,19 @@ def median_distance(features: np.ndarray) -> float:
     return float(np.sqrt(np.median(apart))) if len(apart) else 1.0
 
 
-def level_weights(
-    fitted: Sequence[TaskKernel], new: Sequence[TaskKernel], tasks: np.ndarray, levels: np.ndarray
-) -> np.ndarray:
-    """Return weights (q, T) that predict the levels of q new tasks from those (T, m) of the training tasks.
+def predict_levels(known: np.ndarray, new: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Predict the levels (q, m) of new tasks from those (T, m) of the training tasks.
 
-    Kernel ridge regression of the levels on the mean of the kernels, around the mean level; its strength, or the mean
-    alone, is chosen by the leave-one-out error over tasks.
+    Kernel ridge regression around the mean level, on kernel values `known` (T, T) among the training tasks and `new`
+    (q, T); its strength, or the mean alone, is chosen by the leave-one-out error over tasks.
     """
-    T = len(tasks)
-    known = np.mean([kernel.matrix(tasks) for kernel in fitted], axis=0)
-    asked = np.mean([kernel.values for kernel in new], axis=0)
-    centring = np.eye(T) - 1.0 / T
-    centred = centring @ levels
+    T, mean = len(known), levels.mean(axis=0)
+    centred = levels - mean
     # The mean of the others is what a left-out task has without features.
-    best, error = np.zeros((len(asked), T)), float(np.sum((centred * T / max(T - 1, 1)) ** 2))
+    best, error = np.zeros((len(new), levels.shape[1])), float(np.sum((centred * T / max(T - 1, 1)) ** 2))
     for ridge in _RIDGES:
         inverse = np.linalg.inv(known + ridge * np.eye(T))
         left_out = float(np.sum((inverse @ centred / np.diag(inverse)[:, np.newaxis]) ** 2))
         if left_out < error:
-            best, error = asked @ inverse, left_out
-    return best @ centring + 1.0 / T
+            best, error = new @ inverse @ centred, left_out
+    return mean + best

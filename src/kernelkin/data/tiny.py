@@ -12,7 +12,8 @@ from .forms import TaskData
 from .targets import task_fault
 
 ADVICE = (
-    "couplings='common' (or 'auto', or task_features) lets it share with other tasks, and min_rows=2 sets it aside"
+    "models with couplings (MK-MTRL with couplings='common', 'auto' or task_features) let it share with other tasks, and "
+    "their min_rows=2 sets it aside"
 )
 
 

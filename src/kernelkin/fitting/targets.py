@@ -231,6 +231,18 @@ def task_classes(data: TaskData, linked: Linked = ()) -> list[np.ndarray]:
     return found
 
 
+def classes_of_outputs(y: np.ndarray, every: Sequence[np.ndarray], n_outputs: int) -> np.ndarray:
+    """Return the classes that a task's function of so many outputs is about: those of y, or wider ones of other tasks.
+
+    `every` are the classes of all tasks.
+    """
+    own, n_classes = np.unique(y), max(n_outputs, 2)
+    if len(own) == n_classes:
+        return own
+    wider = [tuple(each.tolist()) for each in every if len(each) == n_classes and np.isin(own, each).all()]
+    return np.array(max(wider, key=wider.count)) if wider else own
+
+
 def stack_intercepts(intercepts: Sequence[np.ndarray]) -> np.ndarray | list[np.ndarray]:
     """Intercepts (m,) of each task -> (T,) where every task has one output, else a list."""
     return np.concatenate(intercepts) if max(map(len, intercepts)) == 1 else list(intercepts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..couplings import Coupling, TaskKernel, TaskTable, level_weights, new_kernels
+from ..couplings import Coupling, TaskKernel, TaskTable, new_kernels, predict_levels
 from ..data import TaskData
 from ..grams import KernelBank
 from .expansion import Expansion, make_expansion
@@ -125,6 +125,15 @@ class TaskFunctions:
         own = [shares[0] for shares in self.shares]
         return np.array([self.expansions[share.expansion].intercept[share.outputs] for share in own])
 
+    def new_levels(self, tasks: np.ndarray, levels: np.ndarray) -> np.ndarray:
+        """Levels (T, m) of the tasks of training -> those (E, m) of the new tasks, predicted by their features."""
+        return predict_levels(self._task_similarities(tasks), self.new_similarities, levels)
+
+    def _task_similarities(self, tasks: np.ndarray) -> np.ndarray:
+        """(T, T) the mean of the kernels between tasks."""
+        kernels = [coupling.kernel for coupling in self.couplings if coupling.kernel is not None]
+        return np.mean([kernel.matrix(tasks) for kernel in kernels], axis=0)
+
     def with_tasks(self, tables: dict[str, TaskTable], tasks: np.ndarray) -> TaskFunctions:
         """Return the functions with those of tasks that have features in these tables; `tasks` (T,) had rows."""
         labels, kernels = new_kernels(self.couplings, tables, np.concatenate([tasks, self.new_tasks]))
@@ -134,9 +143,8 @@ class TaskFunctions:
         """Return the functions with those of new tasks, from a kernel between tasks for each coupling that has one."""
         if not len(labels):
             return self
-        known = [kernel for kernel in kernels if kernel is not None]
-        fitted = [coupling.kernel for coupling in self.couplings if coupling.kernel is not None]
-        levels = level_weights(fitted, known, tasks, self.task_intercepts()) @ self.task_intercepts()
+        similarities = np.mean([kernel.values for kernel in kernels if kernel is not None], axis=0)
+        levels = predict_levels(self._task_similarities(tasks), similarities, self.task_intercepts())
         expansions = (*self.expansions, _constant(self.n_kernels, levels.ravel()))
         m = levels.shape[1]
         factors = [
@@ -148,7 +156,6 @@ class TaskFunctions:
             intercept = Share(len(expansions) - 1, slice(i * m, (i + 1) * m), np.ones(1))
             rows = [None if factor is None else factor[i] for factor in factors]
             found.append((intercept, *_shares_of_new(self.shares[0], self.couplings, rows)))
-        similarities = np.mean([kernel.values for kernel in known], axis=0)
         if len(self.new_tasks):
             labels = np.concatenate([self.new_tasks, labels])
             similarities = np.vstack([self.new_similarities, similarities])

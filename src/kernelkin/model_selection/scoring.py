@@ -14,6 +14,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
 from ..data import TaskData
+from ..fitting.targets import classes_of_outputs
 from .folds import Fold
 
 # Labels, predictions or decision values, and weights of held-out rows.
@@ -110,8 +111,9 @@ class Scorer:
         # Folds that are scored together: all, each alone, all but each.
         self._together = np.vstack([np.ones(k), np.eye(k), 1.0 - np.eye(k)]).astype(bool)
         weights = [data.sample_weight[rows] for rows in data.rows]
+        known = tuple(np.unique(y) for y in data.y) if classification else None
         self._held = [
-            [_HeldRows.of(y, weight, fold.kept[t], fold.held[t], classification) for fold in folds]
+            [_HeldRows(y[fold.held[t]], weight[fold.held[t]], y[fold.kept[t]], known) for fold in folds]
             for t, (y, weight) in enumerate(zip(data.y, weights, strict=True))
         ]
 
@@ -166,24 +168,20 @@ class Scorer:
 
 @dataclass(frozen=True)
 class _HeldRows:
-    """Held-out rows of one task in one fold: labels, weights, and the classes that training knew."""
+    """Held-out rows of one task in one fold: labels, weights, training labels, and the classes of all tasks."""
 
     y: np.ndarray
     weight: np.ndarray
-    classes: np.ndarray | None
-
-    @classmethod
-    def of(
-        cls, y: np.ndarray, weight: np.ndarray, kept: np.ndarray, held: np.ndarray, classification: bool
-    ) -> _HeldRows:
-        return cls(y[held], weight[held], np.unique(y[kept]) if classification else None)
+    y_train: np.ndarray
+    every: tuple[np.ndarray, ...] | None
 
     def predict(self, values: np.ndarray, ranks: bool) -> Prediction:
         """values (q, m) -> labels, predictions (or decision values, where a score ranks), weights."""
-        if self.classes is None:
+        if self.every is None:
             return self.y, values[:, 0], self.weight
-        binary = len(self.classes) == 2
+        classes = classes_of_outputs(self.y_train, self.every, values.shape[1])
+        binary = len(classes) == 2
         if ranks:
-            return (self.y == self.classes[1], values[:, 0], self.weight) if binary else (self.y, values, self.weight)
+            return (self.y == classes[1], values[:, 0], self.weight) if binary else (self.y, values, self.weight)
         best = (values[:, 0] > 0).astype(np.intp) if binary else values.argmax(axis=1)
-        return self.y, self.classes[best], self.weight
+        return self.y, classes[best], self.weight

@@ -85,8 +85,8 @@ def make_candidates(
         found.append(_candidate(f"MTFL on {name}", f"{name}, MTFL", SHORT_GRID, _mtfl, targets, source, 0.0))
     if not found:
         raise ValueError(
-            "unknown_tasks='common' and task_features of tasks without rows need several tasks with the same classes and "
-            f"rows of their own, and no more than {MAX_COUPLED_ROWS} rows in all where kernels have no low rank"
+            "unknown_tasks='common' and task_features of tasks without rows need several tasks with the same classes "
+            f"and rows of their own, and no more than {MAX_COUPLED_ROWS} rows in all where kernels have no low rank"
         )
     return found
 

@@ -117,7 +117,8 @@ class FunctionLikeness:
         best, least = None, np.inf
         for width in _WIDTHS[:1] if sample.is_kernel else _WIDTHS:
             kernel = sample.kernel(width)
-            errors = sum(_left_out_errors(kernel, rows, y) for rows, y in zip(sample.rows, sample.y, strict=True))
+            pairs = zip(sample.rows, sample.y, strict=True)
+            errors = np.sum([_left_out_errors(kernel, rows, y) for rows, y in pairs], axis=0)
             position = int(np.argmin(errors))
             if best is None or errors[position] < least:
                 best, least = (kernel, float(_RIDGES[position])), float(errors[position])

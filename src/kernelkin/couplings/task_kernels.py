@@ -134,8 +134,8 @@ class TaskKernel:
         """Return the kernel between the tasks of another table and those of training."""
         if self.features is None:
             raise ValueError(
-                f"task_features: {self.source!r} is a kernel between tasks, and new tasks need their values in it: give "
-                "the whole kernel to the estimator before the fit"
+                f"task_features: {self.source!r} is a kernel between tasks, and new tasks need their values in it: "
+                "give the whole kernel to the estimator before the fit"
             )
         names = tuple(encoder.name for encoder in self.encoders)
         if table.names != names:

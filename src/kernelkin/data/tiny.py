@@ -12,8 +12,8 @@ from .forms import TaskData
 from .targets import task_fault
 
 ADVICE = (
-    "models with couplings (MK-MTRL with couplings='common', 'auto' or task_features) let it share with other tasks, and "
-    "their min_rows=2 sets it aside"
+    "models with couplings (MK-MTRL with couplings='common', 'auto' or task_features) let it share with other tasks, "
+    "and their min_rows=2 sets it aside"
 )
 
 

@@ -13,7 +13,6 @@ from ..couplings import Coupling, connected_tasks
 from ..data import TaskData, listing
 from ..learners import SVM, SVR, DualSolution, Learner, Machine, Ridge
 
-
 # Sets of tasks, by position, that share parts of their functions.
 Linked = Sequence[np.ndarray]
 

@@ -125,6 +125,13 @@ class TaskFunctions:
         own = [shares[0] for shares in self.shares]
         return np.array([self.expansions[share.expansion].intercept[share.outputs] for share in own])
 
+    def with_kept(self, old: TaskFunctions, kept: np.ndarray) -> TaskFunctions:
+        """Return these functions with those of some tasks, by position in both, as they were in `old`."""
+        shares, shift = list(self.shares), len(self.expansions)
+        for t in kept.tolist():
+            shares[t] = tuple(replace(share, expansion=shift + share.expansion) for share in old.shares[t])
+        return replace(self, expansions=(*self.expansions, *old.expansions), shares=tuple(shares))
+
     def new_levels(self, tasks: np.ndarray, levels: np.ndarray) -> np.ndarray:
         """Levels (T, m) of the tasks of training -> those (E, m) of the new tasks, predicted by their features."""
         return predict_levels(self._task_similarities(tasks), self.new_similarities, levels)

@@ -241,7 +241,7 @@ class MultiTaskEstimator(BaseEstimator):
         return bunch
 
     def shares_functions(self) -> bool:
-        """Return whether tasks share parts of their functions, so that one with a single row or class can be learned."""
+        """Return whether tasks share parts of their functions, so that one of a single row or class can be learned."""
         given = (getattr(self, name, None) for name in ("couplings", "task_features"))
         return any(value is not None for value in given)
 

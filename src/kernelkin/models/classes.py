@@ -18,7 +18,9 @@ def decision_values(model: Any, queries: Queries) -> np.ndarray:
     spread = np.full((*values.shape[:-1], len(model.classes_)), -np.inf)
     for t, classes in enumerate(model.task_classes_):
         columns = np.searchsorted(model.classes_, classes)
-        rows = np.index_exp[:, t] if queries.codes is None else np.nonzero(_rows_of(t, len(model.tasks_), queries.codes))
+        rows = (
+            np.index_exp[:, t] if queries.codes is None else np.nonzero(_rows_of(t, len(model.tasks_), queries.codes))
+        )
         own = values[rows]
         own = np.stack([-own[..., 0], own[..., 0]], axis=-1) if len(classes) == 2 else own[..., : len(classes)]
         block = spread[rows]

@@ -19,8 +19,8 @@ def functions_with_tasks(model: Any, task_features: Any) -> Any:
     for name, table in given.items():
         if not isinstance(table, TaskTable):
             raise ValueError(
-                f"task_features {name!r} is a kernel between tasks: give the kernel of all tasks, new ones included, to "
-                "the estimator before the fit"
+                f"task_features {name!r} is a kernel between tasks: give the kernel of all tasks, new ones included, "
+                "to the estimator before the fit"
             )
     return model.functions_.with_tasks(given, model.tasks_)
 

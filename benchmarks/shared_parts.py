@@ -54,6 +54,8 @@ def run(name: str, seed: int, choice: str, sharing: float) -> dict:
     is_landmine = name == LANDMINE
     (X, y, tasks), train, known = landmine(seed) if is_landmine else made(name, seed)
     test = np.setdiff1d(np.arange(len(y)), train)
+    if not is_landmine:
+        y = standardised(y, tasks, train)
     shared = {"couplings": couplings_of(choice, known), "sharing": sharing, "random_state": 0, "search_tol": 1e-2}
     if is_landmine:
         grid = {"C": GRID["C"] / 10}
@@ -65,6 +67,13 @@ def run(name: str, seed: int, choice: str, sharing: float) -> dict:
     names = [coupling.name for coupling in model.couplings_]
     return {"set": name, "seed": seed, "couplings": choice, "sharing": sharing, "folds": model.best_score_,
             "test": score, "C": model.best_params_["C"], "parts": names}  # fmt: skip
+
+
+def standardised(y, tasks, train):
+    """Targets in the units of each task's training rows: parts are shared between tasks of like units."""
+    rows = [train[tasks[train] == t] for t in np.unique(tasks)]
+    center, scale = (np.array([function(y[part]) for part in rows]) for function in (np.mean, np.std))
+    return (y - center[tasks]) / scale[tasks]
 
 
 def pooled_r2(model, X, y, tasks, test) -> float:

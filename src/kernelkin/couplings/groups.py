@@ -14,9 +14,8 @@ from .likeness import LEAST_ROWS, MAX_ROWS, FunctionLikeness, InputLikeness, Lik
 LEVELS = (2, 3, 5)
 # How often rows are halved, and groups shuffled, to see whether groups are more than chance.
 N_SPLITS, N_SHUFFLES = 10, 10
-# Standard deviations of shuffled groups by which found ones must be more alike. Functions are found by the targets that
-# the groups are then used to fit, inputs are not.
-FUNCTIONS_LEVEL, INPUTS_LEVEL = 2.0, 1.2
+# Standard deviations of shuffled groups by which found ones must be more alike.
+LEAST_GAIN = 1.5
 
 
 @dataclass(frozen=True)
@@ -41,15 +40,15 @@ def find_groups(data: TaskData, seed: int = 0) -> FoundGroups:
         return FoundGroups((), (), False)
     rng = np.random.default_rng(seed)
     sample = Sample.of(data, rng)
-    functions = _passing(FunctionLikeness.of(sample), sample, levels, FUNCTIONS_LEVEL, rng)
+    functions = _passing(FunctionLikeness.of(sample), sample, levels, rng)
     if data.form == "wide":
         return FoundGroups(functions, (), False)
-    inputs = _passing(InputLikeness(sample.kernel(1.0), sample.rows), sample, levels, INPUTS_LEVEL, rng)
+    inputs = _passing(InputLikeness(sample.kernel(1.0), sample.rows), sample, levels, rng)
     return FoundGroups(functions, inputs, bool(inputs))
 
 
 def _passing(
-    likeness: Likeness, sample: Sample, levels: Sequence[int], least: float, rng: np.random.Generator
+    likeness: Likeness, sample: Sample, levels: Sequence[int], rng: np.random.Generator
 ) -> tuple[np.ndarray, ...]:
     """Return the groups of all rows, for numbers of groups that halves of the rows agree on."""
     gains: dict[int, list[float]] = {level: [] for level in levels}
@@ -61,7 +60,7 @@ def _passing(
             gains[level].append(_gain(labels, judged))
             shuffled[level] += [_gain(rng.permutation(labels), judged) for _ in range(N_SHUFFLES)]
     whole = _without_main_effects(likeness.distances(sample.every))
-    passing = [level for level in levels if np.mean(gains[level]) > least * np.std(shuffled[level]) > 0]
+    passing = [level for level in levels if np.mean(gains[level]) > LEAST_GAIN * np.std(shuffled[level]) > 0]
     return tuple(cluster(whole, level) for level in passing)
 
 

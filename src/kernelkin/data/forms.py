@@ -120,7 +120,7 @@ def read_piece(
 
 
 def read_queries(
-    estimator: Any, X: Any, tasks: Any, new_tasks: np.ndarray | None = None, allow_unknown: bool = False
+    estimator: Any, X: Any, tasks: Any, allow_unknown: bool = False, new_tasks: np.ndarray | None = None
 ) -> Queries:
     """Validate what `predict` was given against what `fit` has seen; unknown tasks, where allowed, have code -1.
 
@@ -142,7 +142,7 @@ def read_queries(
     check_lengths(X, tasks=tasks)
     if estimator.data_form_ == "single":
         raise ValueError("this model was fitted on one task, without tasks: leave them out here too")
-    return Queries(X, encode_tasks(tasks, known, new_tasks, allow_unknown), tasks)
+    return Queries(X, encode_tasks(tasks, known, allow_unknown, new_tasks), tasks)
 
 
 def _split_tasks(estimator: Any, X: Any, tasks: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:

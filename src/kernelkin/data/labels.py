@@ -51,7 +51,7 @@ def _check_objects(labels: np.ndarray) -> np.ndarray:
 
 
 def encode_tasks(
-    tasks: np.ndarray, known: np.ndarray, new: np.ndarray | None = None, allow_unknown: bool = False
+    tasks: np.ndarray, known: np.ndarray, allow_unknown: bool = False, new: np.ndarray | None = None
 ) -> np.ndarray:
     """Task labels -> their indices in `known` and then `new`; an unknown one is -1 if allowed, else it is named."""
     every = [*known.tolist(), *([] if new is None else new.tolist())]
@@ -61,7 +61,7 @@ def encode_tasks(
         unknown = list(dict.fromkeys(tasks[codes < 0].tolist()))
         raise ValueError(
             f"unknown task{'s' if len(unknown) > 1 else ''} {listing(unknown)}; this model knows {listing(known)}. "
-            "Tasks that were not in training can be predicted by what all tasks share (couplings='common', "
-            "unknown_tasks='common'), as the most similar task (unknown_tasks='nearest'), or from task_features"
+            "Tasks that were not in training need unknown_tasks='common' (with couplings='common') or 'nearest', or "
+            "task_features"
         )
     return codes

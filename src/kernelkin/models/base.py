@@ -213,7 +213,7 @@ class MultiTaskEstimator(BaseEstimator):
         check_is_fitted(self)
         new = getattr(self.functions_, "new_tasks", None)
         mode = getattr(self, "unknown_tasks", "error")
-        queries = read_queries(self, X, tasks, new, mode != "error")
+        queries = read_queries(self, X, tasks, mode != "error", new)
         return as_nearest(self, queries) if mode == "nearest" else queries
 
     def _predict(self, queries: Queries) -> np.ndarray:

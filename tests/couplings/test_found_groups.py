@@ -26,7 +26,7 @@ def data_of(X, y, tasks, classification=False):
 
 
 def agrees(labels):
-    return np.array_equal(labels == labels[0], GROUP == GROUP[0])
+    return np.array_equal(labels == labels[0], GROUP == 0)
 
 
 @pytest.mark.parametrize("classification", [False, True])

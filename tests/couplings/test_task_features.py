@@ -39,7 +39,7 @@ def matrices(task_features):
 def test_all_forms_of_a_table_make_the_same_couplings():
     expected = matrices(TABLE)
     assert list(expected) == ["features(0.5)", "features(1)"]
-    rows = {label: row for label, row in zip(LABELS.tolist(), TABLE.to_numpy(dtype=object), strict=True)}
+    rows = dict(zip(LABELS.tolist(), TABLE.to_numpy(dtype=object), strict=True))
     shuffled = TABLE.loc[["d", "b", "a", "c"]]
     extended = pd.concat([shuffled, pd.DataFrame({"size": [9.0], "region": ["w"]}, index=["e"])])
     for form in (shuffled, rows, TABLE.to_numpy(dtype=object), extended):

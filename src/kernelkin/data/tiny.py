@@ -24,7 +24,7 @@ def tiny_tasks(data: TaskData, *, classification: bool) -> dict[int, str]:
         name = "the data" if data.form == "single" else f"task {label!r}"
         fault = task_fault(name, y, classification=classification)
         if fault is not None:
-            found[t] = fault if data.form == "single" else f"{fault}; {ADVICE}"
+            found[t] = f"{fault}; {ADVICE}" if len(y) and data.form != "single" else fault
     return found
 
 

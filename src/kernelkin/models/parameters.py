@@ -136,8 +136,8 @@ PARAMETERS: dict[str, Parameter] = {
         '{"error", "common", "nearest"}',
         "What `predict` does with tasks that were not in training and have no `task_features`: refuse them; "
         '``"common"`` (for models with the coupling "common"), predict them by the common part and the mean of the '
-        'tasks\' intercepts; ``"nearest"``, predict them as the task that is most like them, by features where there are any '
-        "(also of tasks that could be predicted from these), otherwise by the inputs of the rows to predict.",
+        'tasks\' intercepts; ``"nearest"``, predict them as the task that is most like them, by features where there '
+        "are any (also of tasks that could be predicted from these), otherwise by the inputs of the rows to predict.",
         [StrOptions({"error", "common", "nearest"})],
     ),
     "task_column": Parameter(

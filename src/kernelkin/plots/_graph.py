@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..decompositions import eigh
+
 # Links of each task to others, at most; weaker ones than this correlation are never drawn.
 NEIGHBOURS = 3
 WEAKEST = 0.1
@@ -27,7 +29,7 @@ def layout(correlation: np.ndarray, steps: int = 300) -> np.ndarray:
 def _classical(distances: np.ndarray) -> np.ndarray:
     T = len(distances)
     centre = np.eye(T) - 1.0 / T
-    values, vectors = np.linalg.eigh(-0.5 * centre @ distances**2 @ centre)
+    values, vectors = eigh(-0.5 * centre @ distances**2 @ centre)
     plane = vectors[:, ::-1][:, :2] * np.sqrt(np.maximum(values[::-1][:2], 0.0))
     return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
 

@@ -15,8 +15,8 @@ from ._axes import (
     extent,
     heatmap,
     label_ticks,
+    labels_extent,
     new_axes,
-    room,
     shorten,
     text_width,
     write_numbers,
@@ -103,7 +103,7 @@ class TaskRelationshipDisplay:
         return self._plot_heatmap(ax, side) if kind == "heatmap" else self._plot_graph(ax, side)
 
     def _plot_heatmap(self, ax: Any, side: float) -> TaskRelationshipDisplay:
-        names = room(self.tasks, side)
+        names = labels_extent(self.tasks, side)
         self.ax_ = new_axes(ax, side, side, (1.2 + names, 1.2 + names))
         self.figure_ = self.ax_.figure
         drawn = self.correlation[np.ix_(self.order_, self.order_)]

@@ -3,9 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_val_score
 
-from kernelkin import KinRegressor, MKMTRLClassifier, MKMTRLRegressor, TwoStageMKMTRLRegressor, gaussian_kernels
+from kernelkin import (
+    KinRegressor,
+    MKMTRLClassifier,
+    MKMTRLRegressor,
+    TwoStageMKMTRLRegressor,
+    gaussian_kernels,
+    load_model,
+    save_model,
+)
 from kernelkin.couplings import predict_levels, read_couplings
 from kernelkin.data import read_training
 
@@ -197,7 +206,7 @@ def test_classes_of_a_new_task():
 
 
 def test_search_without_parameters_predicts_new_tasks():
-    table, X, y, tasks = make_shops(n_tasks=8, n_rows=8)
+    table, X, y, tasks = make_shops(n_tasks=10, n_rows=10)
     known = ~np.isin(tasks, ["shop03", "shop05"])
     options = {"kernels": gaussian_kernels((2.0,)), "cv": 2, "random_state": 0}
     model = KinRegressor(**options, task_features=table).fit(X[known], y[known], tasks=tasks[known])
@@ -207,8 +216,27 @@ def test_search_without_parameters_predicts_new_tasks():
     X = X + 3.0 * table["size"].loc[tasks].to_numpy()[:, np.newaxis]
     model.fit(X[known], y[known], tasks=tasks[known])
     rows = X[tasks == "shop05"]
-    neighbours = [model.predict(rows, tasks=np.full(8, task)) for task in ("shop04", "shop06")]
-    assert any(np.array_equal(model.predict(rows, tasks=np.full(8, "shop05")), values) for values in neighbours)
+    neighbours = [model.predict(rows, tasks=np.full(10, task)) for task in ("shop04", "shop06")]
+    assert any(np.array_equal(model.predict(rows, tasks=np.full(10, "shop05")), values) for values in neighbours)
+
+
+@pytest.mark.parametrize("form", ["frame", "named", "kernel", "dict"])
+def test_saved_models_predict_new_tasks(tmp_path, form):
+    table, X, y, tasks = make_shops(n_tasks=6, n_rows=6)
+    kernel = np.exp(-np.square(table["size"].to_numpy()[:, np.newaxis] - table["size"].to_numpy()))
+    given = {
+        "frame": table,
+        "named": {"shop": table, "like": pd.DataFrame(kernel, table.index, table.index)},
+        "kernel": (table.index.to_numpy(), kernel),
+        "dict": {name: [size] for name, size in table["size"].items()},
+    }
+    known = tasks != "shop02"
+    model = MKMTRLRegressor(KERNELS, task_features=given[form]).fit(X[known], y[known], tasks=tasks[known])
+    save_model(model, tmp_path / "model.skops")
+    loaded = load_model(tmp_path / "model.skops").model
+    np.testing.assert_array_equal(loaded.predict(X, tasks=tasks), model.predict(X, tasks=tasks))
+    again = clone(loaded).fit(X[known], y[known], tasks=tasks[known])
+    np.testing.assert_allclose(again.predict(X, tasks=tasks), model.predict(X, tasks=tasks), atol=1e-10)
 
 
 def test_wide_data_with_missing_labels_and_kernels_between_tasks():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,9 +14,9 @@ from .likeness import LEAST_ROWS, MAX_ROWS, FunctionLikeness, InputLikeness, Lik
 # Numbers of groups that are tried.
 LEVELS = (2, 3, 5)
 # How often rows are halved, and groups shuffled, to see whether groups are more than chance.
-N_SPLITS, N_SHUFFLES = 10, 10
+N_SPLITS, N_SHUFFLES = 6, 10
 # Standard deviations of shuffled groups by which found ones must be more alike.
-LEAST_GAIN = 1.5
+LEAST_GAIN = 2.0
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,25 @@ class FoundGroups:
     inputs_differ: bool
 
 
-def find_groups(data: TaskData, seed: int = 0) -> FoundGroups:
+# What was found last, by what it was found in: a search asks again for every problem on the same rows.
+_FOUND: dict[bytes, FoundGroups] = {}
+_MAX_FOUND = 32
+
+
+def find_groups(data: TaskData) -> FoundGroups:
     """Find groups of tasks by their functions and, where tasks have rows of their own, by their inputs."""
+    digest = hashlib.sha256(np.ascontiguousarray(data.X).tobytes())
+    for part in (*data.rows, *data.y):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    key = digest.digest()
+    if key not in _FOUND:
+        if len(_FOUND) >= _MAX_FOUND:
+            _FOUND.clear()
+        _FOUND[key] = _find(data)
+    return _FOUND[key]
+
+
+def _find(data: TaskData, seed: int = 0) -> FoundGroups:
     levels = [level for level in LEVELS if 2 * level <= data.n_tasks]
     if not levels or data.n_tasks > MAX_ROWS // LEAST_ROWS:
         return FoundGroups((), (), False)

@@ -9,11 +9,11 @@ from typing import Protocol
 import numpy as np
 
 from ..data import TaskData
-from ..decompositions import eigh
+from ..decompositions import eigh, inverse
 from ..kernels.distances import squared_distances
 
 # Rows of all tasks together that are looked at, and of one task at least.
-MAX_ROWS, LEAST_ROWS = 1500, 4
+MAX_ROWS, LEAST_ROWS = 800, 4
 # Widths of the Gaussian kernel, relative to the median distance, and ridges, of which the best pair is used.
 _WIDTHS, _RIDGES = (0.5, 1.0, 2.0, 4.0), np.logspace(-2, 2, 9)
 
@@ -142,10 +142,10 @@ class FunctionLikeness:
         if not len(rows):
             return np.zeros((len(self.kernel), y.shape[1]))
         centred = y - y.mean(axis=0)
-        inverse = np.linalg.inv(self.kernel[np.ix_(rows, rows)] + self.ridge * np.eye(len(rows)))
-        a = inverse @ centred
+        inverted = inverse(self.kernel[np.ix_(rows, rows)] + self.ridge * np.eye(len(rows)))
+        a = inverted @ centred
         values = self.kernel[:, rows] @ a
-        values[rows] = centred - a / np.diag(inverse)[:, np.newaxis]
+        values[rows] = centred - a / np.diag(inverted)[:, np.newaxis]
         return values
 
 

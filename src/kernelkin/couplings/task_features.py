@@ -33,14 +33,26 @@ def read_task_features(task_features: Any, tasks: np.ndarray | None) -> dict[str
     return found
 
 
+def plain_task_features(task_features: Any) -> Any:
+    """Return the same task features without data frames, which model files do not hold."""
+    if isinstance(task_features, Mapping):
+        return {name: plain_task_features(value) for name, value in task_features.items()}
+    is_frame = hasattr(task_features, "iloc") and hasattr(task_features, "columns")
+    return next(iter(_read_frame(FEATURES, task_features).values())) if is_frame else task_features
+
+
 def _is_row(value: Any) -> bool:
     """Whether a value is the features of one task."""
+    if isinstance(value, TaskTable | GivenTaskKernel):
+        return False
     if isinstance(value, tuple) and len(value) == 2 and np.ndim(value[0]) == 1:
         return False
     return not isinstance(value, Mapping) and as_table(value, "task_features") is None and np.ndim(value) <= 1
 
 
 def _read(name: str, value: Any, tasks: np.ndarray | None) -> dict[str, TaskTable | GivenTaskKernel]:
+    if isinstance(value, TaskTable | GivenTaskKernel):
+        return {name: value}
     if isinstance(value, tuple) and len(value) == 2:
         return _read_kernels(name, *value)
     if hasattr(value, "iloc") and hasattr(value, "columns"):

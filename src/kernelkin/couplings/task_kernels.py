@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..data import listing
+from ..decompositions import inverse
 
 # Widths of the Gaussian kernels on features, relative to the median distance of the training tasks.
 FEATURE_WIDTHS = (0.5, 1.0)
@@ -186,8 +187,8 @@ def predict_levels(known: np.ndarray, new: np.ndarray, levels: np.ndarray) -> np
     # The mean of the others is what a left-out task has without features.
     best, error = np.zeros((len(new), levels.shape[1])), float(np.sum((centred * T / max(T - 1, 1)) ** 2))
     for ridge in _RIDGES:
-        inverse = np.linalg.inv(known + ridge * np.eye(T))
-        left_out = float(np.sum((inverse @ centred / np.diag(inverse)[:, np.newaxis]) ** 2))
+        inverted = inverse(known + ridge * np.eye(T))
+        left_out = float(np.sum((inverted @ centred / np.diag(inverted)[:, np.newaxis]) ** 2))
         if left_out < error:
-            best, error = new @ inverse @ centred, left_out
+            best, error = new @ inverted @ centred, left_out
     return mean + best

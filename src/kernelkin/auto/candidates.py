@@ -200,18 +200,17 @@ def _mkmtrl(
         couplings=couplings,
         sharing=sharing,
         task_features=task_features,
-        tiny_tasks=True,
         solver="joint",
         tol=tol,
     )
 
 
 def _mkmtfl(targets: Targets, source: Any, parsimony: float, C: float, tol: float) -> Fit:
-    return Fit(targets=targets, penalty=mixed_norm, kernels=source, C=C, parsimony=parsimony, tiny_tasks=True, tol=tol)
+    return Fit(targets=targets, penalty=mixed_norm, kernels=source, C=C, parsimony=parsimony, tol=tol)
 
 
 def _average(targets: Targets, source: Any, parsimony: float, C: float, tol: float) -> Fit:
-    return Fit(targets=targets, penalty=even_weights, kernels=source, C=C, tiny_tasks=True, tol=tol)
+    return Fit(targets=targets, penalty=even_weights, kernels=source, C=C, tol=tol)
 
 
 def _mtfl(targets: Targets, source: Any, parsimony: float, C: float, tol: float) -> PooledFit:

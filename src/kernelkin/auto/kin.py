@@ -9,6 +9,7 @@ from typing import Any
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
+from ..data import TaskData
 from ..fitting import Classification, Regression
 from ..models.base import MultiTaskClassifier, MultiTaskRegressor
 from ..models.parameters import CLASSES, Parameter, describe
@@ -124,8 +125,8 @@ class KinRegressor(MultiTaskRegressor):
     def specification(self) -> KinFit:
         return _specification(self, Regression())
 
-    def shares_functions(self) -> bool:
-        return True
+    def borrowing_tasks(self, data: TaskData) -> set[int]:
+        return set(range(data.n_tasks)) if data.n_tasks > 1 else set()
 
     def explain(self) -> str:
         """Return what was tried, what came out best and what is averaged, in a few sentences.
@@ -191,8 +192,8 @@ class KinClassifier(MultiTaskClassifier):
     def specification(self) -> KinFit:
         return _specification(self, Classification("hinge", self.class_weight))
 
-    def shares_functions(self) -> bool:
-        return True
+    def borrowing_tasks(self, data: TaskData) -> set[int]:
+        return set(range(data.n_tasks)) if data.n_tasks > 1 else set()
 
     def explain(self) -> str:
         """Return what was tried, what came out best and what is averaged, in a few sentences.

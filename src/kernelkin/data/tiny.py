@@ -31,26 +31,40 @@ def tiny_tasks(data: TaskData, *, classification: bool) -> dict[int, str]:
 def settle_tiny_tasks(estimator: Any, data: TaskData, *, classification: bool) -> TaskData:
     """Set tasks aside as the estimator's `min_rows` says, and refuse those that cannot be learned.
 
-    A task of one row or one class can be learned where the estimator lets tasks share parts of their functions.
+    A task of one row or one class can be learned where the estimator lets it share parts of its function with others.
     """
-    min_rows = getattr(estimator, "min_rows", None)
-    shares = estimator.shares_functions() if hasattr(estimator, "shares_functions") else False
-    faults = tiny_tasks(data, classification=classification)
-    empty = {t for t, y in enumerate(data.y) if not len(y)}
-    refused = {t: fault for t, fault in faults.items() if t in empty or not shares or data.n_tasks == 1}
-    if min_rows is not None and data.form == "long":
-        return _set_aside(data, {*refused, *(t for t, y in enumerate(data.y) if len(y) < min_rows)}, min_rows)
-    for fault in refused.values():
+    min_rows = getattr(estimator, "min_rows", None) if data.form == "long" else None
+    if min_rows is not None:
+        small = {t for t, y in enumerate(data.y) if len(y) < min_rows}
+        left = data.select(_others(data, small, min_rows)) if small else data
+        stuck = {left.labels[t].item() for t in _stuck(estimator, left, classification)}
+        aside = {t for t, label in enumerate(data.labels.tolist()) if t in small or label in stuck}
+        return _set_aside(data, aside, min_rows)
+    for fault in _stuck(estimator, data, classification).values():
         raise ValueError(fault)
     return data
+
+
+def _stuck(estimator: Any, data: TaskData, classification: bool) -> dict[int, str]:
+    """Return why tasks cannot be learned, by position: they are tiny, and share nothing with others."""
+    faults = tiny_tasks(data, classification=classification)
+    if not any(len(data.y[t]) for t in faults) or any(not len(y) for y in data.y):
+        return faults
+    borrowing = estimator.borrowing_tasks(data) if hasattr(estimator, "borrowing_tasks") else set()
+    return {t: fault for t, fault in faults.items() if t not in borrowing}
+
+
+def _others(data: TaskData, tasks: set[int], min_rows: int) -> np.ndarray:
+    kept = np.array([t for t in range(data.n_tasks) if t not in tasks], dtype=np.intp)
+    if not len(kept):
+        raise ValueError(f"min_rows={min_rows} sets all {data.n_tasks} tasks aside")
+    return kept
 
 
 def _set_aside(data: TaskData, tasks: set[int], min_rows: int) -> TaskData:
     if not tasks:
         return data
-    kept = np.array([t for t in range(data.n_tasks) if t not in tasks], dtype=np.intp)
-    if not len(kept):
-        raise ValueError(f"min_rows={min_rows} sets all {data.n_tasks} tasks aside")
+    kept = _others(data, tasks, min_rows)
     names = listing(data.labels[sorted(tasks)])
     warn_user(
         f"set aside, with fewer rows than min_rows={min_rows} or one class only: task {names}. They are not in tasks_; "

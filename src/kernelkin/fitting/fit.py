@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..couplings import Coupling, connected_tasks, read_couplings, width
-from ..data import TaskData, tiny_tasks
+from ..data import TaskData
 from ..engines import Each, Workers, serially
 from ..exceptions import CollapseWarning
 from ..functions import InputIndex, task_functions
@@ -22,7 +22,7 @@ from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import AnyProblem, MixedNormProblem, Problem, Units, WorstTaskProblem
 from ..solvers import Solution, Solver, Status, solve
 from .base import Fitted, RunOptions
-from .targets import Classification, Linked, Targets, link_machines, split_by_task, stack_intercepts
+from .targets import Targets, link_machines, split_by_task, stack_intercepts
 
 # Status after which the gap may be wider than requested.
 UNFINISHED = (Status.MAX_ITER, Status.STALLED)
@@ -66,8 +66,6 @@ class Fit:
         Features of tasks, or kernels between tasks: each makes couplings.
     unknown_tasks : {"error", "common", "nearest"}
         "common" needs a coupling of all tasks.
-    tiny_tasks : bool
-        Whether tasks of one row or one class that share nothing with others are fitted too: as a constant.
     normalize : {"trace", "cosine", "center"} or None
     choose_kernel : callable, optional
         From the names of the fitted kernels to the position of the only one to use.
@@ -93,7 +91,6 @@ class Fit:
     sharing: float = 1.0
     task_features: Any = None
     unknown_tasks: str = "error"
-    tiny_tasks: bool = False
     normalize: str | None = "trace"
     choose_kernel: Callable[[list[str]], int] | None = None
     worst_task: bool = False
@@ -117,7 +114,6 @@ class Fit:
         penalty = self.penalty(shape)
         start = _read_init(self.init, shape)
         linked = connected_tasks(couplings, data.n_tasks) if couplings else ()
-        check_tiny_tasks(data, linked, self.targets, self.tiny_tasks)
         machines, learner = self.targets.machines(data, self.C, linked), self.targets.learner()
         if couplings:
             machines = link_machines(machines, couplings, data.labels)
@@ -291,15 +287,6 @@ def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling], data:
             "unknown_tasks='nearest' needs task_features here: these tasks have no rows of their own by which others "
             "could be like them"
         )
-
-
-def check_tiny_tasks(data: TaskData, linked: Linked, targets: Targets, allowed: bool) -> None:
-    """Refuse tasks of one row or one class that no coupling links to others."""
-    faults = {} if allowed else tiny_tasks(data, classification=isinstance(targets, Classification))
-    borrowing = {t for members in linked if len(members) > 1 for t in members.tolist()}
-    for t, fault in faults.items():
-        if t not in borrowing:
-            raise ValueError(fault)
 
 
 def input_index(unknown_tasks: str, data: TaskData) -> dict[str, Any]:

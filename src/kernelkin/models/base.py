@@ -12,6 +12,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from ..couplings import connected_tasks, read_couplings
 from ..data import Queries, TaskData, read_queries, read_training
 from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
@@ -240,10 +241,12 @@ class MultiTaskEstimator(BaseEstimator):
             bunch.shared = {coupling.name: part for coupling, part in zip(couplings, parts[1:], strict=True)}
         return bunch
 
-    def shares_functions(self) -> bool:
-        """Return whether tasks share parts of their functions, so that one of a single row or class can be learned."""
+    def borrowing_tasks(self, data: TaskData) -> set[int]:
+        """Return the tasks, by position, that share parts of their functions with other tasks."""
         given = (getattr(self, name, None) for name in ("couplings", "task_features"))
-        return any(value is not None for value in given)
+        couplings = read_couplings(next(given), data, task_features=next(given))
+        linked = connected_tasks(couplings, data.n_tasks)
+        return {t for members in linked if len(members) > 1 for t in members.tolist()}
 
     def run_options(self) -> RunOptions:
         """Return how this estimator runs a fit."""

@@ -12,6 +12,7 @@ import numpy as np
 from ..couplings import Coupling, connected_tasks
 from ..data import TaskData, listing
 from ..learners import SVM, SVR, DualSolution, Learner, Machine, Ridge
+from ..problems import MachinePanel
 
 # Sets of tasks, by position, that share parts of their functions.
 Linked = Sequence[np.ndarray]
@@ -26,6 +27,10 @@ class Targets(Protocol):
 
     def machines(self, data: TaskData, C: float, linked: Linked = ()) -> list[Machine]:
         """Return the coded targets and costs of each task; sets of linked tasks have the same classes."""
+        ...
+
+    def panel(self, data: TaskData, C: float) -> MachinePanel:
+        """Return the same for wide data, as columns over shared rows."""
         ...
 
     def spread(self, data: TaskData) -> float:
@@ -67,6 +72,9 @@ class Classification:
             _check_labels(self.class_weight, known)
         return machines
 
+    def panel(self, data: TaskData, C: float) -> MachinePanel:
+        return MachinePanel.of(self.machines(data, C), data.rows, len(data.X))
+
     def spread(self, data: TaskData) -> float:
         return 1.0
 
@@ -99,6 +107,15 @@ class Regression:
             _machine(y[:, np.newaxis], C * data.sample_weight[rows], self.fit_intercept)
             for rows, y in zip(data.rows, data.y, strict=True)
         ]
+
+    def panel(self, data: TaskData, C: float) -> MachinePanel:
+        n, weight = len(data.X), data.sample_weight
+        rows = [None if len(kept) == n else kept for kept in data.rows]
+        even = not any(kept is not None for kept in rows) and bool((weight == weight[0]).all())
+        panel = MachinePanel.empty(np.arange(len(rows) + 1), rows, n, even, self.fit_intercept)
+        for t, (kept, y) in enumerate(zip(data.rows, data.y, strict=True)):
+            panel.put(t, y[:, np.newaxis], C * weight[:1, np.newaxis] if even else C * weight[kept, np.newaxis])
+        return panel
 
     def spread(self, data: TaskData) -> float:
         """Return the mean over rows of the squared distance from the task's mean; 1 where all are zero."""
@@ -196,14 +213,15 @@ def split_by_task(
     """Return the dual variables (n_t, m) and the intercepts (m,) of each task, from those of the machines."""
     a: list[np.ndarray] = [np.empty(0)] * data.n_tasks
     intercepts: list[np.ndarray] = [np.empty(0)] * data.n_tasks
-    linked = connected_tasks(couplings, data.n_tasks)
-    for members, machine, dual in zip(linked, machines, duals, strict=True):
+    # Every task of a panel has an intercept; its machines would be copies.
+    groups = None if isinstance(machines, MachinePanel) else [machine.groups for machine in machines]
+    for m, (members, dual) in enumerate(zip(connected_tasks(couplings, data.n_tasks), duals, strict=True)):
         start = 0
-        for task in members:
+        for position, task in enumerate(members):
             end = start + len(data.rows[task])
             a[task] = dual.a[start:end]
-            without = np.zeros(dual.a.shape[1])
-            intercepts[task] = dual.intercept[machine.groups[start]] if machine.n_groups else without
+            group = position if groups is None else groups[m][start]
+            intercepts[task] = dual.intercept[group] if len(dual.intercept) else np.zeros(dual.a.shape[1])
             start = end
     return a, intercepts
 

@@ -113,6 +113,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         verbose=0,
         callback=None,
     ):
@@ -134,6 +135,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.callback = callback
 
@@ -155,6 +157,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
             init=self.init,
             tol=self.tol,
             max_iter=self.max_iter,
+            device=self.device,
         )
 
     @available_if(lambda self: isinstance(_read_loss(self.loss), Classification))

@@ -80,6 +80,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         verbose=0,
         callback=None,
     ):
@@ -105,6 +106,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.callback = callback
 
@@ -158,6 +160,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         verbose=0,
         callback=None,
     ):
@@ -184,6 +187,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.callback = callback
 
@@ -216,4 +220,5 @@ def _specification(model: MKMTRLClassifier | MKMTRLRegressor, targets: Classific
         init=model.init,
         tol=model.tol,
         max_iter=model.max_iter,
+        device=model.device,
     )

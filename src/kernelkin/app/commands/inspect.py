@@ -9,7 +9,7 @@ import numpy as np
 
 from ...data import listing
 from ..terminal import Terminal
-from .evaluation import mean, shorten
+from .holdout import mean, shorten
 
 HELP = "describe a saved model: its kind, data, scores, kernels and certificate"
 EXAMPLES = "  kernelkin inspect sales.skops\n  kernelkin inspect sales.skops --all"

@@ -221,6 +221,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         couplings=None,
         task_features=None,
         mu=1.0,
+        parsimony=0.0,
         shrinkage=0.1,
         min_rank=1.0,
         loss="hinge",
@@ -246,6 +247,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         self.couplings = couplings
         self.task_features = task_features
         self.mu = mu
+        self.parsimony = parsimony
         self.shrinkage = shrinkage
         self.min_rank = min_rank
         self.loss = loss
@@ -304,6 +306,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         couplings=None,
         task_features=None,
         mu=1.0,
+        parsimony=0.0,
         shrinkage=0.1,
         min_rank=1.0,
         loss="squared",
@@ -330,6 +333,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         self.couplings = couplings
         self.task_features = task_features
         self.mu = mu
+        self.parsimony = parsimony
         self.shrinkage = shrinkage
         self.min_rank = min_rank
         self.loss = loss
@@ -372,6 +376,7 @@ def _specification(
         task_features=model.task_features,
         unknown_tasks=model.unknown_tasks,
         mu=model.mu,
+        parsimony=model.parsimony,
         shrinkage=model.shrinkage,
         min_rank=model.min_rank,
         n_rounds=model.n_rounds,

@@ -1,6 +1,7 @@
 """Multi-task data in its three forms, read and checked: what `fit` and `predict` are given becomes a `TaskData`."""
 
 from .arrays import as_array, check_lengths, holds_dates, listing, missing, plain
+from .folds import Fold, make_folds
 from .forms import Form, Queries, TaskData, read_piece, read_queries, read_training
 from .labels import check_labels, encode_tasks
 from .tables import as_table
@@ -9,6 +10,7 @@ from .tiny import tiny_tasks
 
 __all__ = [
     "LARGEST",
+    "Fold",
     "Form",
     "Queries",
     "TaskData",
@@ -21,6 +23,7 @@ __all__ = [
     "encode_tasks",
     "holds_dates",
     "listing",
+    "make_folds",
     "missing",
     "plain",
     "read_piece",

@@ -21,6 +21,8 @@ from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import AnyProblem, MachinePanel, MixedNormProblem, Problem, Units, WorstTaskProblem, panel_pays
 from ..solvers import Solution, Solver, Status, solve
+from ..uncertainty import Uncertainty
+from ..uncertainty.machines import MachinesHeldOut
 from .base import Fitted, RunOptions
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
@@ -281,6 +283,7 @@ class FitPlan:
             "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings),
             "couplings_": self.couplings,
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
+            "uncertainty_": machines_uncertainty(self, solution.B),
         }
         linked = connected_tasks(self.couplings, n_tasks) if self.couplings else ()
         return attributes | self.fit.targets.attributes(data, linked) | input_index(self.fit.unknown_tasks, data)
@@ -298,6 +301,12 @@ class FitPlan:
             "nothing about groups. Try min_rank=2 or more, or shrinkage=0.1."
         )
         return [(message, CollapseWarning)]
+
+
+def machines_uncertainty(plan: FitPlan, B: np.ndarray) -> Uncertainty:
+    """Return what follows from the machines of a plan at weights B (K, J), without some of their rows."""
+    classification = isinstance(plan.fit.targets, Classification)
+    return Uncertainty(MachinesHeldOut(plan, B, classification), plan.data, classification=classification)
 
 
 def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling], data: TaskData) -> None:

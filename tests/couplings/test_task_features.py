@@ -203,6 +203,18 @@ def test_classes_of_a_new_task():
     model = MKMTRLClassifier(KERNELS, C=10.0, task_features=table).fit(X[known], labels[known], tasks=tasks[known])
     assert model.score_tasks(X, labels, tasks=tasks)["shop05"] > 0.7
     assert model.decision_function(X[~known], tasks=tasks[~known]).shape == (12,)
+    np.testing.assert_allclose(model.predict_proba(X[~known], tasks=tasks[~known]).sum(axis=1), 1.0)
+
+
+def test_a_new_task_is_less_certain_than_known_ones():
+    table, X, y, tasks = make_shops()
+    known = tasks != "shop05"
+    model = MKMTRLRegressor(KERNELS, C=10.0, couplings="common", task_features=table)
+    model.fit(X[known], y[known], tasks=tasks[known])
+    spreads = [model.predict(X[~known], tasks=np.full(12, t), return_std=True)[1].mean() for t in ("shop05", "shop06")]
+    assert spreads[0] > spreads[1]
+    ends = model.predict_interval(X[~known], tasks=tasks[~known])
+    assert (ends[:, 0] < ends[:, 1]).all()
 
 
 def test_search_without_parameters_predicts_new_tasks():

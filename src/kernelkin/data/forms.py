@@ -90,6 +90,10 @@ class Queries:
     codes: np.ndarray | None
     labels: np.ndarray | None = None
 
+    def trained_codes(self, n_tasks: int) -> np.ndarray | None:
+        """Return the codes with -1 for every task that was not in training, whether it has features or not."""
+        return None if self.codes is None else np.where(self.codes < n_tasks, self.codes, -1)
+
 
 def read_training(estimator: Any, X: Any, y: Any, tasks: Any, sample_weight: Any, *, classification: bool) -> TaskData:
     """Validate what `fit` was given. Sets `n_features_in_` and `feature_names_in_` on the estimator."""

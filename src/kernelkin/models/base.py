@@ -146,7 +146,8 @@ class MultiTaskEstimator(BaseEstimator):
             return self._split(queries) if split else self._predict(queries)
         if split or is_classifier(self):
             raise ValueError("return_std=True is for regressors, without split; classifiers have predict_proba")
-        return self._predict(queries), self.uncertainty_.intervals.deviations(queries.X, queries.codes)
+        codes = queries.trained_codes(len(self.tasks_))
+        return self._predict(queries), self.uncertainty_.intervals.deviations(queries.X, codes)
 
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
         """Return the score of each task: accuracy for a classifier, R^2 for a regressor.

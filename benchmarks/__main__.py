@@ -5,6 +5,7 @@ python -m benchmarks landmine wide_ridge  some of them
 python -m benchmarks --threads 1          on one thread, by CPU time, which a loaded machine changes least
 python -m benchmarks online -- tasks      a report of its own, with its arguments after --
 python -m benchmarks predict --help       predictions beside those of other libraries, with options of its own
+python -m benchmarks relations --help     tests of relations between tasks, with options of its own
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults")
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["predict"]:
-        import_module(".predict", __package__).main(sys.argv[2:])
+    if sys.argv[1:2] in (["predict"], ["relations"]):
+        import_module(f".{sys.argv[1]}", __package__).main(sys.argv[2:])
         return
     ours, theirs = _split(sys.argv[1:])
     parser = argparse.ArgumentParser(

@@ -32,6 +32,7 @@ from .models import (
     TwoStageMKMTRLRegressor,
 )
 from .registry import all_models
+from .relations import SharingReport, TaskRelations, model_likeness, sharing_report, task_relations
 from .tables import TableSchema
 
 __version__ = "0.1.0"
@@ -67,15 +68,20 @@ __all__ = [
     "STLClassifier",
     "STLRegressor",
     "SavedModel",
+    "SharingReport",
     "TableSchema",
+    "TaskRelations",
     "TwoStageMKMTRLClassifier",
     "TwoStageMKMTRLRegressor",
     "all_models",
     "gaussian_kernels",
     "linear_kernels",
     "load_model",
+    "model_likeness",
     "nearest_psd",
     "polynomial_kernels",
     "save_model",
+    "sharing_report",
+    "task_relations",
     "view_kernels",
 ]

@@ -29,6 +29,11 @@ class CombinedFunctions:
     location: np.ndarray
     spread: np.ndarray
 
+    def rows(self) -> np.ndarray | None:
+        """The rows (s, d) that the fits keep, in the units of X; None where they keep none."""
+        kept = [rows for rows in (member.rows() for member in self.members) if rows is not None]
+        return np.unique(np.concatenate(kept), axis=0) * self.scale + self.center if kept else None
+
     def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
         """X (q, d), the task of each row (q,) -> (q, M); without codes, every task on every row -> (q, T, M)."""
         Z = (X - self.center) / self.scale

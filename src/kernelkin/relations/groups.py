@@ -70,7 +70,7 @@ def evidence_linkage(evidence: TaskEvidence) -> np.ndarray:
     alone = list(evidence.of_tasks(prior))
     heights, counts, active = [0.0] * T, [1] * T, list(range(T))
     left, right = np.triu_indices(T, k=1)
-    gains = {}
+    gains: dict[tuple[int, int], float] = {}
     _add_gains(gains, list(zip(left.tolist(), right.tolist(), strict=True)), scores, information, alone, prior)
     linkage = np.zeros((T - 1, 4))
     for step in range(T - 1):

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..decompositions import eigh
-from .pooled import PooledKernels, spread_rows
+from .pooled import PooledKernels, centred
 
 # Ratios of noise to variance that are tried.
 NOISE = np.logspace(-3, 3, 25)
-MOST_TASK_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,7 @@ class TaskProcess:
         cross = information @ nuisance
         taken = cross @ np.linalg.pinv(nuisance.T @ cross) @ nuisance.T
         observed = self._forms((self.vectors / self.spectrum) @ (self.vectors.T @ y))[:, np.newaxis]
-        drawn = (self.vectors / np.sqrt(self.spectrum)) @ normals.reshape(len(normals), -1)
-        drawn = self._forms(drawn, M)
+        drawn = self._forms((self.vectors / np.sqrt(self.spectrum)) @ normals.reshape(len(normals), -1), M)
         every = 0.5 * (np.hstack([observed, drawn]) - expected[:, np.newaxis])
         every = every - taken @ every
         information = information - taken @ information
@@ -90,17 +88,8 @@ class TaskProcess:
         return stacked.sum(axis=1) if M is None else stacked.reshape(len(stacked), M, -1).sum(axis=1)
 
 
-def task_processes(
-    kernels: PooledKernels, mix: np.ndarray, X: np.ndarray, rows: list[np.ndarray], targets: list[np.ndarray]
-) -> list[tuple[TaskProcess, np.ndarray]]:
-    """The process of each task, and its centred targets (n_t, M), on at most `MOST_TASK_ROWS` rows."""
-    found = []
-    for part, y in zip(rows, targets, strict=True):
-        sample = spread_rows(len(part), MOST_TASK_ROWS)
-        grams = kernels.grams(X, part[sample], part[sample])
-        grams = grams - grams.mean(axis=1, keepdims=True)
-        grams = grams - grams.mean(axis=2, keepdims=True)
-        grams /= np.maximum(np.einsum("kii->k", grams) / len(sample), 1e-300)[:, np.newaxis, np.newaxis]
-        centred = y[sample] - y[sample].mean(axis=0)
-        found.append((TaskProcess.fit(grams, mix, centred), centred))
-    return found
+def task_grams(kernels: PooledKernels, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Gram matrices (K, n, n) of the rows of one task, centred, with a mean diagonal of one."""
+    grams = centred(kernels.grams(X, rows, rows))
+    means = np.einsum("kii->k", grams) / len(rows)
+    return grams / np.maximum(means, 1e-300)[:, np.newaxis, np.newaxis]

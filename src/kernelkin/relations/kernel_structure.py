@@ -11,9 +11,9 @@ from sklearn.base import is_classifier
 from ..data import TaskData
 from .estimate import Likeness
 from .groups import TaskEvidence, evidence_linkage, tested_groups
-from .kernel_scores import MixScores, TaskProcess, task_processes
+from .kernel_scores import MixScores, TaskProcess, task_grams
 from .likeness import kernel_root
-from .pooled import centred, pooled_kernels, spread_rows
+from .pooled import PooledKernels, centred, pooled_kernels, spread_rows
 from .result import TaskRelations
 from .rows import pool
 from .structure import StructureTest, shared_p_value
@@ -21,7 +21,9 @@ from .structure import StructureTest, shared_p_value
 # Directions of the mix with less than this share of the information are weighted down.
 FLOOR = 0.01
 POSTERIOR_DRAWS = 400
-FEWEST_ROWS = 3
+FEWEST_ROWS, MOST_TASK_ROWS = 3, 200
+# The common mix: steps of its fit and their length, and the share that all kernels have evenly.
+SCORING_STEPS, STEP, EVEN_SHARE = 2, 0.5, 0.1
 
 
 @dataclass(frozen=True)
@@ -78,24 +80,66 @@ def _inverse_root(information: np.ndarray) -> np.ndarray:
     return (vectors / np.sqrt(values + FLOOR * max(values.sum(), 1e-300))) @ vectors.T
 
 
+@dataclass(frozen=True)
+class MixProblem:
+    """Gram matrices (K, n_t, n_t) and centred targets (n_t, M) of each task, and the mixes (T, K) of the model."""
+
+    grams: list[np.ndarray]
+    targets: list[np.ndarray]
+    mixes: np.ndarray
+    wide: bool
+
+    def evidence(self, tasks: np.ndarray, n: int, rng: np.random.RandomState) -> tuple[MixEvidence, np.ndarray]:
+        """Evidence of some tasks against the mix that suits them best, with n draws; and that mix."""
+        mix = self._common_mix(tasks)
+        processes = self._processes(tasks, mix)
+        normals = _normals(processes, n, self.wide, rng)
+        return MixEvidence.of([p.scores(y, mix, z) for (p, y), z in zip(processes, normals, strict=True)]), mix
+
+    def _processes(self, tasks: np.ndarray, mix: np.ndarray) -> list[tuple[TaskProcess, np.ndarray]]:
+        return [(TaskProcess.fit(self.grams[t], mix, self.targets[t]), self.targets[t]) for t in tasks]
+
+    def _common_mix(self, tasks: np.ndarray) -> np.ndarray:
+        """The model's mean mix of these tasks, improved by steps of Fisher scoring; every kernel keeps some weight.
+
+        The steps are few: where tasks do not use one mix, the likelihood has many maxima, each at the mix of a few.
+        """
+        mix = _blend(self.mixes[tasks].mean(axis=0))
+        for _ in range(SCORING_STEPS):
+            processes = self._processes(tasks, mix)
+            none = [np.zeros((len(p.spectrum), y.shape[1], 0)) for p, y in processes]
+            found = MixEvidence.of([p.scores(y, mix, z) for (p, y), z in zip(processes, none, strict=True)])
+            total = found.information.sum(axis=0)
+            ridge = FLOOR * np.trace(total) / len(total) * np.eye(len(total))
+            mix = _blend(mix + STEP * np.linalg.solve(total + ridge, found.scores.sum(axis=0)))
+        return mix
+
+
+def _blend(mix: np.ndarray) -> np.ndarray:
+    """A mix (K,) of shares that sum to one, with a little of every kernel."""
+    mix = np.maximum(mix, 0.0)
+    return (1 - EVEN_SHARE) * mix / mix.sum() + EVEN_SHARE / len(mix)
+
+
 def kernel_relations(
     model: Any, data: TaskData, n_permutations: int, alpha: float, rng: np.random.RandomState
 ) -> TaskRelations:
-    """Relations by kernels, with the model's mean mix as the common one to start from."""
+    """Relations by kernels, from the model's kernels and its mean mix."""
     if min(map(len, data.rows)) < FEWEST_ROWS:
         raise ValueError(f"by='kernels' needs {FEWEST_ROWS} rows of every task or more")
     kernels, mixes = pooled_kernels(model, data.X)
-    mix = 0.9 * mixes.mean(axis=0) + 0.1 / mixes.shape[1]
-    rows = pool(data, np.zeros((len(data.X), 1)), classification=is_classifier(model))
-    targets = np.split(rows.targets, rows.starts[1:])
-    processes = task_processes(kernels, mix, data.X, list(data.rows), targets)
-    normals = _normals(processes, n_permutations, data.form == "wide", rng)
-    evidence = MixEvidence.of([p.scores(y, mix, z) for (p, y), z in zip(processes, normals, strict=True)])
+    problem = _problem(kernels, mixes, data, classification=is_classifier(model))
+
+    def node_p_value(tasks: np.ndarray) -> float:
+        return problem.evidence(tasks, n_permutations, rng)[0].test().tail_p_value
+
+    evidence, mix = problem.evidence(np.arange(data.n_tasks), n_permutations, rng)
+    sizes = np.array(list(map(len, data.rows)))
     p_value = evidence.test().p_value
-    shared = shared_p_value(evidence.directions(), rows.sizes, n_permutations, rng)
+    shared = shared_p_value(evidence.directions(), sizes, n_permutations, rng)
     tree = TaskEvidence(evidence.scores[..., np.newaxis], evidence.information)
     linkage = evidence_linkage(tree)
-    groups = tested_groups(linkage, lambda tasks: evidence.select(tasks).test().tail_p_value, p_value, alpha)
+    groups = tested_groups(linkage, node_p_value, p_value, alpha)
     used = np.unique(np.concatenate(data.rows))
     sample = used[spread_rows(len(used))]
     root = kernel_root(centred(kernels.grams(data.X, sample, sample)))
@@ -116,8 +160,16 @@ def kernel_relations(
         reason="tasks may use one mix of kernels and have different functions",
         alpha=alpha,
         n_permutations=n_permutations,
-        sizes=rows.sizes,
+        sizes=sizes,
     )
+
+
+def _problem(kernels: PooledKernels, mixes: np.ndarray, data: TaskData, *, classification: bool) -> MixProblem:
+    rows = pool(data, np.zeros((len(data.X), 1)), classification=classification)
+    samples = [spread_rows(len(part), MOST_TASK_ROWS) for part in data.rows]
+    grams = [task_grams(kernels, data.X, part[kept]) for part, kept in zip(data.rows, samples, strict=True)]
+    targets = [y[kept] for y, kept in zip(np.split(rows.targets, rows.starts[1:]), samples, strict=True)]
+    return MixProblem(grams, [y - y.mean(axis=0) for y in targets], mixes, data.form == "wide")
 
 
 def _normals(

@@ -53,11 +53,11 @@ def pooled_kernels(model: Any, X: np.ndarray) -> tuple[PooledKernels, np.ndarray
     if weights is None or kernels is None:
         scale = np.std(X, axis=0)
         center, scale = X.mean(axis=0), np.where(scale > 0, scale, 1.0)
-        fitted = fit_kernels(default_kernels(), (X - center) / scale)
-        return PooledKernels(tuple(fitted), center, scale), np.full((len(model.tasks_), len(fitted)), 1.0 / len(fitted))
-    functions = model.functions_
+        default = fit_kernels(default_kernels(), (X - center) / scale)
+        shares = np.full((len(model.tasks_), len(default)), 1.0 / len(default))
+        return PooledKernels(tuple(default), center, scale), shares
     fitted = None if isinstance(kernels[0], str) else tuple(kernels)
-    center, scale = getattr(functions, "center", 0.0), getattr(functions, "scale", 1.0)
+    center, scale = getattr(model.functions_, "center", 0.0), getattr(model.functions_, "scale", 1.0)
     return PooledKernels(fitted, center, scale), mixes(model)
 
 

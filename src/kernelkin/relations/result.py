@@ -140,4 +140,5 @@ class TaskRelations:
     def from_dict(cls, found: dict[str, Any]) -> TaskRelations:
         """The same from what `to_dict` returned."""
         arrays = ("tasks", "likeness", "intervals", "groups", "linkage", "sizes")
-        return cls(**{name: np.asarray(value) if name in arrays else value for name, value in found.items()})
+        read: dict[str, Any] = {name: np.asarray(found[name]) for name in arrays}
+        return cls(**{**found, **read})

@@ -35,10 +35,11 @@ def task_relations(
     """Test whether the tasks of a fitted model differ in their functions, and find the groups that do.
 
     The test is about the rows: of the model it takes the kernels and the mean of the tasks' mixes of them. One function
-    for all tasks, with a level for each, is fitted to these rows; what it leaves of every task is compared between tasks,
-    products of a row with itself left out, so that noise and numbers of rows do not look like differences. The spread
-    is compared with that of draws without structure: rows dealt to tasks at random, where tasks have like inputs, levels
-    and noise; otherwise targets simulated from the common function, the levels, and residuals of random signs.
+    for all tasks, with a level for each, is fitted to these rows; what it leaves of every task is compared between
+    tasks, products of a row with itself left out, so that noise and numbers of rows do not look like differences. The
+    spread is compared with that of draws without structure: rows dealt to tasks at random, where tasks have like
+    inputs, levels and noise; otherwise targets simulated from the common function, the levels, and residuals of random
+    signs.
 
     Groups are the clusters of a tree of the tasks, which are split as long as they do not pass as one function; a
     cluster of q tasks is tested at level ``alpha * q / T``.

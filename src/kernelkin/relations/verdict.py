@@ -78,7 +78,10 @@ def recommendation(report: SharingReport) -> str:
     open_ = [name for name, gain in report.gains.items() if gain.sign == 0]
     if not open_:
         nearest = max(report.gains, key=lambda name: report.summaries[name].tasks)
-        return f"Recommendation: {report.name}; it is ahead of all that it was compared with ({_difference(report, nearest)})."
+        return (
+            f"Recommendation: {report.name}; it is ahead of all that it was compared with "
+            f"({_difference(report, nearest)})."
+        )
     simple = max(open_, key=lambda name: report.summaries[name].tasks)
     return (
         f"Recommendation: {report.name} is not clearly better or worse than {ABLATIONS[simple]} "
@@ -91,6 +94,6 @@ def _difference(report: SharingReport, other: str) -> str:
     own, its = report.summaries[OURS].tasks, report.summaries[other].tasks
     return (
         f"{other} {its:.3f}, {report.name} {own:.3f}, difference {gain.mean.tasks:+.3f}, {report.level:.0%} interval "
-        f"{gain.low.tasks:+.3f} to {gain.high.tasks:+.3f}; by task, clearly ahead in {gain.ahead} and behind in {gain.behind} "
-        f"of {int(report.used.sum())}"
+        f"{gain.low.tasks:+.3f} to {gain.high.tasks:+.3f}; by task, clearly ahead in {gain.ahead} and behind in "
+        f"{gain.behind} of {int(report.used.sum())}"
     )

@@ -123,7 +123,7 @@ def race(case: str, contenders: Sequence[Contender], repetitions: int, budget: f
         for i, contender in enumerate(contenders):
             if turn < counts[i]:
                 times[i].append(timed(contender.run)[:2])
-    medians = [np.median(mine, axis=0) for mine in times]
+    medians = [np.median(own, axis=0) for own in times]
     clock = 0 if threads() == 1 else 1
     times_ours = [float(taken[clock] / medians[0][clock]) for taken in medians]
     return [

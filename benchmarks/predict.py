@@ -70,7 +70,7 @@ def _chosen(parser: argparse.ArgumentParser, known: dict, names: Sequence[str] |
 def _list(sets: dict[str, DataSet], models: dict[str, Contender]) -> None:
     for each in sets.values():
         kind = "classes" if each.classification else "regression"
-        print(f"{each.name} ({kind}, {each.size} labels, {each.rows_per_task} rows a task)")
+        print(f"{each.name} ({kind}, {each.size} labels, {each.rows_per_task} rows per task)")
     print()
     for model in models.values():
         reason = model.reason_not_to_run()

@@ -1,6 +1,6 @@
 """Run jobs in processes, the longest first, each within a time limit; results are lines of a file as they come.
 
-A worker runs one job at a time and tells the outcome by a pipe. One that takes too long is ended, and another started.
+A worker runs one job at a time and sends the outcome through a pipe. One that takes too long is ended and replaced.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _ahead_of_trees(results: Results) -> tuple[str, str, bool] | None:
         if np.isfinite(ours) and np.isfinite(theirs).any()
     }
     ahead = sum(ours < theirs for ours, theirs in known.values())
-    goal = "Kin is ahead of the best tree ensemble on three quarters of the sets with fewer than 100 rows a task"
+    goal = "Kin is ahead of the best tree ensemble on three quarters of the sets with fewer than 100 rows per task"
     return goal, f"On {ahead} of {len(known)}.", bool(known) and ahead >= 0.75 * len(known)
 
 

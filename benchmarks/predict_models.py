@@ -82,7 +82,7 @@ def _is_small(case: Case) -> bool:
 
 
 def each_task(make: Callable[[Any], Any], candidate: Any, X: Parts, y: Parts, X_test: Parts) -> Parts:
-    """One model a task; `make(candidate)` returns it."""
+    """One model per task; `make(candidate)` returns it."""
     return [
         outputs(make(candidate).fit(a, b), c) if len(c) else np.zeros(0) for a, b, c in zip(X, y, X_test, strict=True)
     ]

@@ -82,7 +82,7 @@ def _many_tasks(repetitions: int):
     X, y, tasks = landmine_like(1, 80)
     Xq, _, tasks_q = landmine_like(2, 200)
     model = MKMTRLClassifier(KERNELS, n_jobs=threads()).fit(X, y, tasks=tasks)
-    hands = [
+    by_hand = [
         _direct(
             model.kernels_,
             model.kernel_weights_[t],
@@ -93,13 +93,13 @@ def _many_tasks(repetitions: int):
         )
         for t in range(19)
     ]
-    values = np.concatenate([hand() for hand in hands])
+    values = np.concatenate([function() for function in by_hand])
     error = float(np.abs(model.decision_function(Xq, tasks_q) - values).max())
     return race(
         "19 tasks, 200 queries each",
         [
             Contender(OURS, lambda: model.decision_function(Xq, tasks_q), lambda _: {"difference": error}),
-            Contender("kernels, combine, product", lambda: [hand() for hand in hands]),
+            Contender("kernels, combine, product", lambda: [function() for function in by_hand]),
         ],
         repetitions,
     )

@@ -2,7 +2,7 @@
 
 Twelve tasks of 60 rows, one in twelve positive, in two groups, made at random. Their functions are a common part, a
 part of the group and one of their own, in four mixtures. Candidates are of the kind of the landmine experiment's. Each
-rule chooses by five folds of the training rows; the table has the mean AUC of its choices on 400 test rows a task.
+rule chooses by five folds of the training rows; the table has the mean AUC of its choices on 400 test rows per task.
 
     python benchmarks/selection_rule.py [--seeds 7]
 """
@@ -73,7 +73,7 @@ def auc(y, value):
     return roc_auc_score(y, value) if 0 < y.sum() < len(y) else np.nan
 
 
-def judge(value, y, tasks, folds):
+def rule_scores(value, y, tasks, folds):
     """What each rule says of a candidate with these held-out values."""
     cells = [[(tasks == t) & (folds == f) for f in range(FOLDS)] for t in range(TASKS)]
     squares = [
@@ -94,16 +94,16 @@ def compare(seed, mixture):
     """Test AUC of what each rule chooses, and of the best candidate."""
     train, test = make(seed, mixture)
     folds = make_folds(seed, *train[1:])
-    verdicts, reached = [], []
+    found, reached = [], []
     for params in CANDIDATES:
         held = np.empty(len(folds))
         for f in range(FOLDS):
             kept, out = ([part[mask] for part in train] for mask in (folds != f, folds == f))
             held[folds == f] = values(params, kept, out)
-        verdicts.append(judge(held, *train[1:], folds))
+        found.append(rule_scores(held, *train[1:], folds))
         value = values(params, train, test)
         reached.append(np.mean([auc(test[1][test[2] == t], value[test[2] == t]) for t in range(TASKS)]))
-    chosen = {rule: reached[int(np.argmax([verdict[rule] for verdict in verdicts]))] for rule in verdicts[0]}
+    chosen = {rule: reached[int(np.argmax([scores[rule] for scores in found]))] for rule in found[0]}
     return {**chosen, "the best candidate": max(reached)}
 
 

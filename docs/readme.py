@@ -77,7 +77,7 @@ def _shrink(source: Path, target: Path) -> None:
 
 
 def real_example() -> str:
-    """A sentence on the first setting of a real data set: ours, one machine a task, and the best of the others."""
+    """A sentence on the first setting of a real data set: ours, one machine per task, and the best of the others."""
     protocol = find_protocol(REAL_EXAMPLE)
     units = [Result(**unit) for unit in json.loads((DOCS / "results" / REAL_EXAMPLE / "results.json").read_text())]
     setting = next(setting for setting in protocol.settings if (setting.name, PUBLISHED) in protocol.paper)
@@ -87,7 +87,7 @@ def real_example() -> str:
     ours, alone = (show(cells[name], protocol.metric) for name in (OURS, "STL"))
     return (
         f"On real data: {protocol.title.lower()}, 19 fields with {setting.name.split(',')[0]} each, mean "
-        f"{protocol.metric.name} of ten runs: {ours}; one support vector machine a field {alone}; the best of the "
+        f"{protocol.metric.name} of ten runs: {ours}; one support vector machine per field {alone}; the best of the "
         f"other multi-task models, {best}, {show(best_cell, protocol.metric)} "
         f"([all results](docs/results/{REAL_EXAMPLE}/README.md))."
     )
@@ -139,7 +139,7 @@ def speed() -> str:
             row = dict(zip(columns, cells, strict=True))
             if row["times ours"] != "1":
                 rows.append((heading, row[""], row["times ours"]))
-    return Table(("problem", "contender", "run time relative to kernelkin"), tuple(rows)).markdown()
+    return Table(("problem", "method", "run time relative to kernelkin"), tuple(rows)).markdown()
 
 
 class Example(doctest.DocTestRunner):

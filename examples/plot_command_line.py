@@ -38,7 +38,7 @@ def kernelkin(command):
 
 
 # %%
-# Fit: what is to be predicted, and which column says the task. The rest is guessed, and what was guessed is said. With
+# Fit: what is to be predicted, and which column holds the task. The rest is guessed, and the guesses are printed. With
 # ``--cv`` parameters are chosen by cross-validation on the training rows.
 
 kernelkin("fit patients.csv --task group --target progression --couplings common --cv -o model.skops")

@@ -55,7 +55,7 @@ KernelWeightsDisplay.from_estimator(model, grouped=True)
 plt.show()
 
 # %%
-# The relationship of the digits, as the model sees it.
+# The relationship of the digits, as the model has learned it.
 
 TaskRelationshipDisplay.from_estimator(model)
 plt.show()

@@ -8,7 +8,7 @@ matrices themselves: ``X`` of shape (rows, training rows, kernels).
 
 # %%
 # Short DNA sequences, and four proteins that bind to some of them. Two proteins look for a pattern of three letters,
-# two for one of five. A protein is a task; all are asked about the same sequences.
+# two for one of five. A protein is a task; all are measured on the same sequences.
 
 import matplotlib.pyplot as plt
 import numpy as np

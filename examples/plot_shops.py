@@ -75,8 +75,8 @@ for name, values in scores.items():
     print(f"{name:24s}", "  ".join(f"{n} days: {value:.2f}" for n, value in zip(days, values, strict=True)))
 
 # %%
-# Left, how well other days are predicted: the fewer days a shop has, the more it gains. Right, the kernels of what is
-# common and of what is each shop's own, learned from 20 days a shop.
+# Left, how well other days are predicted: the fewer days per shop has, the more it gains. Right, the kernels of what is
+# common and of what is each shop's own, learned from 20 days per shop.
 
 model = fitted["MK-MTRL, common part", 20]
 weights = np.vstack([model.coupling_weights_, model.kernel_weights_])
@@ -87,7 +87,7 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained"
 styles = [("o", "--", "#E69F00"), ("^", "-.", "#56B4E9"), ("s", "-", "#0072B2")]
 for (name, values), (marker, line, color) in zip(scores.items(), styles, strict=True):
     left.plot(days, values, marker=marker, linestyle=line, color=color, label=name)
-left.set(xscale="log", xlabel="training days a shop", ylabel="R² on other days", title="How well sales are predicted")
+left.set(xscale="log", xlabel="training days per shop", ylabel="R² on other days", title="How well sales are predicted")
 left.set_xticks(days, labels=days)
 left.minorticks_off()
 left.spines[["top", "right"]].set_visible(False)

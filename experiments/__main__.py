@@ -13,7 +13,7 @@ from kernelkin.io.storage import Folder
 
 from .engine import run_protocol
 from .protocol import Protocol, Setting
-from .report import verdicts, write_report
+from .report import goal_lines, write_report
 from .store import Store
 from .summary import summarise
 from .tables import main_table
@@ -71,11 +71,11 @@ def _reproduce(name: str, protocol: Protocol, folder: Path, arguments: Namespace
     write_report(protocol, results, output, _command(name, arguments))
     cells = summarise(protocol, results)
     print(main_table(protocol, cells).text(colour=sys.stdout.isatty()))
-    print(*verdicts(protocol, cells), f"Details: {folder / 'README.md'}", sep="\n", flush=True)
+    print(*goal_lines(protocol, cells), f"Details: {folder / 'README.md'}", sep="\n", flush=True)
 
 
 def _select(protocol: Protocol, arguments: Namespace) -> Protocol:
-    """The protocol with the settings asked for; unknown sizes and models are errors before any work is done."""
+    """The protocol with the requested settings; unknown sizes and models are errors before any work is done."""
     names = protocol.model_names()
     for model in arguments.models or []:
         if model not in names:

@@ -42,9 +42,9 @@ def page(protocol: Protocol, results: Sequence[Result], made: str) -> str:
     parts = [
         f"# {protocol.title}",
         f"{protocol.metric.name}, mean over tasks, {kind}; mean and standard error over runs. Bold: the best, and "
-        "those that a paired t-test (5%) does not tell from it. Beside them the paper's own figures.",
+        "those that a paired t-test (5%) cannot distinguish from it. Beside them the paper's own figures.",
         main_table(protocol, cells).markdown(),
-        *verdicts(protocol, cells),
+        *goal_lines(protocol, cells),
         protocol.remarks,
     ]
     if has_figure(protocol):
@@ -57,7 +57,7 @@ def page(protocol: Protocol, results: Sequence[Result], made: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def verdicts(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> list[str]:
+def goal_lines(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> list[str]:
     """Whether the goals are met, and which models beat ours by more than a standard error."""
     models = {model.name: model for setting in protocol.settings for model in protocol.models(setting)}
     ours = next((name for name, model in models.items() if model.role == "ours"), None)
@@ -66,8 +66,8 @@ def verdicts(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> list[
     for goal in protocol.goals:
         cell = cells.get((goal.setting, ours or ""))
         if cell is not None:
-            verdict = "met" if better(cell.mean, goal.value) else f"missed by {abs(cell.mean - goal.value):.4f}"
-            lines.append(f"- {goal.setting}: goal {goal.value:g} ({goal.source}), {ours} {cell.mean:.4f}: {verdict}.")
+            outcome = "met" if better(cell.mean, goal.value) else f"missed by {abs(cell.mean - goal.value):.4f}"
+            lines.append(f"- {goal.setting}: goal {goal.value:g} ({goal.source}), {ours} {cell.mean:.4f}: {outcome}.")
     for setting in protocol.settings:
         own = cells.get((setting.name, ours or ""))
         if own is None or not protocol.goals:

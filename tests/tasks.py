@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from kernelkin.grams import GramStack, TaskGrams
@@ -10,6 +12,11 @@ from kernelkin.problems import Problem
 from kernelkin.solvers import solve
 
 LOSSES = {"hinge": SVM(), "squared": Ridge(), "epsilon_insensitive": SVR(0.1)}
+
+
+def in_turn(cases, options):
+    """Each case with one of the options in turn: every one of both is tested, and not every pair."""
+    return list(zip(cases, itertools.cycle(options), strict=False))
 
 
 def random_problem(seed, loss, T=4, K=4, n=20):

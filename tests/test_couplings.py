@@ -105,9 +105,17 @@ def test_linked_tasks_form_machines():
 
 
 @pytest.mark.parametrize(
-    "couplings", ["common", GROUPS, {"common": "common", "m": MATRIX}], ids=["common", "groups", "two"]
+    ("couplings", "loss"),
+    [
+        ("common", "squared"),
+        ("common", "hinge"),
+        (GROUPS, "epsilon_insensitive"),
+        (GROUPS, "squared"),
+        ({"common": "common", "m": MATRIX}, "hinge"),
+        ({"common": "common", "m": MATRIX}, "squared"),
+    ],
+    ids=["common-squared", "common-hinge", "groups-epsilon", "groups-squared", "two-hinge", "two-squared"],
 )
-@pytest.mark.parametrize("loss", ["squared", "epsilon_insensitive", "hinge"])
 def test_agrees_with_the_cone_solver(couplings, loss):
     rng = np.random.default_rng(3)
     X, y, tasks = make_tasks(rng, classification=loss == "hinge")

@@ -1,7 +1,11 @@
 """Decompositions whose fast routine fails fall back to slower ones with the same result."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
+import scipy.linalg
 
 from kernelkin import decompositions
 
@@ -12,7 +16,7 @@ def fail(*arguments, **options):
 
 @pytest.fixture
 def fast_routines_fail(monkeypatch):
-    for name in ("svd", "eigh", "eigvalsh"):
+    for name in ("svd", "eigh", "eigvalsh", "cholesky", "inv", "lstsq", "solve"):
         monkeypatch.setattr(np.linalg, name, fail)
 
 
@@ -32,7 +36,39 @@ def test_results_are_those_of_the_fast_routines(fast_routines_fail):
     np.testing.assert_allclose((vectors * values) @ vectors.T, S, atol=1e-13)
     np.testing.assert_allclose(decompositions.eigvalsh(S), values, rtol=1e-12)
     assert (np.diff(values) >= 0).all()
-    np.testing.assert_allclose(decompositions.pseudo_inverse(A), A.T @ np.linalg.inv(S), atol=1e-12)
+    np.testing.assert_allclose(decompositions.pseudo_inverse(A), scipy.linalg.pinv(A), atol=1e-12)
+
+
+def test_factors_inverses_and_solutions_are_made_from_eigenvalues_where_routines_fail(fast_routines_fail, monkeypatch):
+    A, S = random_matrices()
+    L = decompositions.cholesky(S)
+    np.testing.assert_allclose(L @ L.T, S, atol=1e-13)
+    assert not np.triu(L, 1).any() and (np.diag(L) > 0).all()
+    np.testing.assert_allclose(decompositions.inverse(S) @ S, np.eye(5), atol=1e-10)
+    np.testing.assert_allclose(decompositions.least_squares(A.T, A.T @ S), S, atol=1e-10)
+    np.testing.assert_allclose(decompositions.solve_stack(S, S[0]), np.eye(5)[0], atol=1e-10)
+    expected = decompositions.smallest_eigenvalue(S)
+    monkeypatch.setattr("scipy.linalg.eigvalsh", fail)
+    assert decompositions.smallest_eigenvalue(S) == pytest.approx(expected, rel=1e-10)
+
+
+def test_a_matrix_of_low_rank_has_a_cholesky_factor():
+    F = np.random.default_rng(1).normal(size=(6, 2))
+    L = decompositions.cholesky(F @ F.T - 1e-15 * np.eye(6))
+    np.testing.assert_allclose(L @ L.T, F @ F.T, atol=1e-13)
+
+
+def test_matrices_are_decomposed_nowhere_else():
+    """Factors are computed elsewhere only to see whether there is one, and QR, triangles and norms cannot fail."""
+    robust = r"LinAlgError|cholesky as|cho_factor, cho_solve|solve_triangular|qr\b|blas|slogdet|norm\b"
+    package = Path(decompositions.__file__).parent
+    found = [
+        f"{path.relative_to(package)}: {line.strip()}"
+        for path in sorted(package.rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if path.name != "decompositions.py" and re.search(rf"linalg(\.| import )(?!{robust})", line)
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize("name", ["svd", "eigh"])

@@ -4,8 +4,6 @@ import importlib.util
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [*DOCS.glob("*.md"), *DOCS.glob("guide/*.md")]
@@ -20,15 +18,18 @@ def exists(page, target):
     return path.exists() or path.with_suffix(".md").exists()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
-def test_links_point_to_existing_files(page):
+def links(page):
     text = page.read_text()
-    targets = [
+    return [
         *re.findall(r"\]\(([^)\s]+)\)", text),
         *re.findall(r"^(?:```{image}|:target:) (\S+)", text, re.MULTILINE),
     ]
-    missing = [t for t in targets if not t.startswith(("http", "#")) and not exists(page, t)]
-    assert not missing
+
+
+def test_links_point_to_existing_files():
+    local = [(page, link) for page in PAGES for link in links(page) if not link.startswith(("http", "#"))]
+    assert len(local) > 50
+    assert not [f"{page.name}: {link}" for page, link in local if not exists(page, link)]
 
 
 def test_every_page_is_in_a_table_of_contents():

@@ -1,5 +1,6 @@
 """Multi-task multiple kernel learning with a certificate of optimality."""
 
+<<<<<<< HEAD
 from .auto import KinClassifier, KinRegressor
 from .io import SavedModel, load_model, save_model
 from .kernels import Kernel, gaussian_kernels, linear_kernels, nearest_psd, polynomial_kernels, view_kernels
@@ -34,6 +35,45 @@ from .models import (
 from .registry import all_models
 from .relations import SharingReport, TaskRelations, model_likeness, sharing_report, task_relations
 from .tables import TableSchema
+=======
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .auto import KinClassifier, KinRegressor
+    from .io import SavedModel, load_model, save_model
+    from .kernels import Kernel, gaussian_kernels, linear_kernels, nearest_psd, polynomial_kernels, view_kernels
+    from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
+    from .models import (
+        AverageClassifier,
+        AverageRegressor,
+        FESRegressor,
+        IKLClassifier,
+        IKLRegressor,
+        IMKLClassifier,
+        IMKLRegressor,
+        LassoRegressor,
+        MeanRegressor,
+        MKLSAClassifier,
+        MKMTFLClassifier,
+        MKMTFLRegressor,
+        MKMTRLClassifier,
+        MKMTRLRegressor,
+        MRCERegressor,
+        MTFLClassifier,
+        MTFLRegressor,
+        MTRLClassifier,
+        MTRLRegressor,
+        MultiTaskKernelEstimator,
+        OLSRegressor,
+        STLClassifier,
+        STLRegressor,
+        TwoStageMKMTRLClassifier,
+        TwoStageMKMTRLRegressor,
+    )
+    from .registry import all_models
+    from .tables import TableSchema
+>>>>>>> main
 
 __version__ = "0.1.0"
 
@@ -85,3 +125,35 @@ __all__ = [
     "task_relations",
     "view_kernels",
 ]
+
+# Names and modules are imported when they are first used: the command line imports this file before it can handle an
+# interrupt, and NumPy, SciPy and scikit-learn take a second.
+_SOURCES = ("auto", "io", "kernels", "model_selection", "models", "registry", "tables")
+_MODULES = (
+    *_SOURCES,
+    "couplings",
+    "data",
+    "datasets",
+    "exceptions",
+    "fitting",
+    "penalties",
+    "plots",
+    "problems",
+    "solvers",
+)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f".{name}", __name__)
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        modules = (import_module(f".{source}", __name__) for source in _SOURCES)
+        value = next(getattr(module, name) for module in modules if hasattr(module, name))
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -1,8 +1,9 @@
-"""Matrix decompositions that fall back to slower, more robust routines where the fast one does not converge.
+"""Matrix decompositions that fall back to slower, more robust routines where the fast one fails.
 
-LAPACK's divide-and-conquer routines fail on rare matrices (near-duplicate columns, entries close to underflow). Each
-function here first calls the fast routine, then one based on QR iteration, and at last the fast one on a matrix moved
-by its rounding.
+LAPACK's divide-and-conquer routines do not converge on rare matrices (near-duplicate columns, entries close to
+underflow). The functions for eigenvalues and singular values first call the fast routine, then one based on QR
+iteration, and at last the fast one on a matrix moved by its rounding; factors, inverses and solutions that do not exist
+to rounding are made from those. All of the library decomposes matrices here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dgesv, dpotrf, dpotrs
 
 Array = NDArray[np.float64]
 
@@ -39,6 +43,40 @@ def eigvalsh(S: Array) -> Array:
     return _first_that_works(S, np.linalg.eigvalsh, lambda X: _slow_eigh(X)[0])
 
 
+def smallest_eigenvalue(S: Array) -> float:
+    """The smallest eigenvalue of a symmetric S (n, n), without computing the others where that works."""
+    from scipy.linalg import eigvalsh as some_eigenvalues
+
+    return float(_first_that_works(S, lambda X: some_eigenvalues(X, subset_by_index=[0, 0]), eigvalsh)[0])
+
+
+def cholesky(S: Array) -> Array:
+    """Lower triangular L (n, n) with L L' = S for symmetric S (n, n); eigenvalues below rounding are raised to it."""
+    try:
+        return np.asarray(np.linalg.cholesky(S), dtype=np.float64)
+    except LinAlgError:
+        values, vectors = eigh(S)
+        roots = np.sqrt(np.maximum(values, len(S) * _JITTER * np.abs(values).max()))
+        R = np.linalg.qr(roots[:, np.newaxis] * vectors.T, mode="r")
+        return (R * np.sign(np.diag(R))[:, np.newaxis]).T
+
+
+def inverse(A: Array) -> Array:
+    """The inverse of A (n, n), or its Moore-Penrose inverse where A is singular."""
+    try:
+        return np.asarray(np.linalg.inv(A), dtype=np.float64)
+    except LinAlgError:
+        return pseudo_inverse(A)
+
+
+def least_squares(A: Array, Y: Array) -> Array:
+    """B (n, T) of least norm that minimises |A B - Y| for A (m, n) and Y (m, T)."""
+    try:
+        return np.asarray(np.linalg.lstsq(A, Y, rcond=None)[0], dtype=np.float64)
+    except LinAlgError:
+        return pseudo_inverse(A) @ Y
+
+
 def pseudo_inverse(A: Array) -> Array:
     """Moore-Penrose inverse (n, m) of A (m, n)."""
     U, s, Vt = svd(A)
@@ -51,10 +89,65 @@ def solve_stack(A: Array, b: Array) -> Array:
     try:
         solution = np.linalg.solve(A, b[..., np.newaxis])[..., 0]
         return np.asarray(solution, dtype=np.float64)
-    except np.linalg.LinAlgError:
+    except LinAlgError:
         flat, right = A.reshape(-1, *A.shape[-2:]), b.reshape(-1, b.shape[-1])
         solved = [pseudo_inverse(one) @ r for one, r in zip(flat, right, strict=True)]
         return np.array(solved).reshape(b.shape)
+
+
+def solve_symmetric(system: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """X (m, n) with X S = target, for symmetric S (n, n); by least squares where S is singular.
+
+    LAPACK is called directly: for small systems the checks of `numpy.linalg.solve` take longer than the solution.
+    """
+    solution, failed = dgesv(system.T, target.T)[2:]
+    return (least_squares(system, target.T) if failed else solution).T
+
+
+class Cholesky:
+    """The factor of I + S, from its upper triangle (n, n), in the memory of it."""
+
+    def __init__(self, upper: np.ndarray) -> None:
+        np.einsum("ii->i", upper)[...] += 1.0  # a view of the diagonal, without index arrays
+        self.factor, failed = dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
+        if failed:
+            raise LinAlgError(f"the leading minor of order {failed} is not positive definite")
+
+    def solve(self, r: np.ndarray) -> np.ndarray:
+        """r (n, m) -> x with (I + S) x = r."""
+        return dpotrs(self.factor, r, lower=1)[0]
+
+    def half(self, r: np.ndarray) -> np.ndarray:
+        """h with h'h = r' solve(r)."""
+        return dtrsm(1.0, self.factor, r, lower=1)
+
+
+class Spectral:
+    """The eigenvectors of I + S, from the upper triangle of S (n, n), its negative eigenvalues set to zero."""
+
+    def __init__(self, upper: np.ndarray) -> None:
+        values, self.vectors = eigh(np.triu(upper) + np.triu(upper, 1).T)
+        self.roots = np.sqrt(1.0 + np.maximum(values, 0.0))[:, None]
+
+    def solve(self, r: np.ndarray) -> np.ndarray:
+        """r (n, m) -> x with (I + S) x = r."""
+        return self.vectors @ (self.half(r) / self.roots)
+
+    def half(self, r: np.ndarray) -> np.ndarray:
+        """h with h'h = r' solve(r)."""
+        return (self.vectors.T @ r) / self.roots
+
+
+def factorise(build: Callable[[], np.ndarray]) -> Cholesky | Spectral:
+    """I + S for positive semi-definite S (n, n); `build` makes S, of which only the upper triangle is read.
+
+    The eigenvalues of I + S are at least one, so a Cholesky factor exists unless the entries of S are so large that
+    their rounding exceeds one. Then eigenvalues of S that should be zero have to be set to zero.
+    """
+    try:
+        return Cholesky(build())
+    except LinAlgError:
+        return Spectral(build())
 
 
 def _first_that_works(A: Array, fast: Callable[[Array], Any], slow: Callable[[Array], Any]) -> Any:
@@ -64,7 +157,7 @@ def _first_that_works(A: Array, fast: Callable[[Array], Any], slow: Callable[[Ar
     for routine in (fast, slow):
         try:
             return routine(A)
-        except np.linalg.LinAlgError:
+        except LinAlgError:
             continue
     return fast(A + _jitter(A))
 

@@ -1,7 +1,7 @@
 """How much memory a fit may take, upper bounds on what each kind of fit takes, and the refusal of one that needs more.
 
-The bounds are simple and meant to hold: they count every array that grows with the data, and leave room for the rest.
-Nothing of size T x T is counted because nothing of that size is made, unless the user hands over or asks for one.
+The bounds are simple and meant to hold: they count every array that grows with the data, and add a margin for the rest.
+Nothing of size T x T is counted because nothing of that size is made, unless the user passes or requests one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EXACT_COPIES = 3
 _LINEAR_COPIES = 4
 # A fit that needs no more than this is not refused.
 _NEGLIGIBLE = 32 << 20
-# Fixed room for modules that are imported by a fit.
+# A fixed amount for modules that are imported by a fit.
 _FIXED = 4 << 20
 
 _FEWER_GRAMS = (
@@ -90,10 +90,10 @@ def _working_bytes(plan: GramPlan, learner: str, n_jobs: int) -> int:
         factor = 8 * total * plan.shared_rank
         dense = 0 if learner == "ridge" else 8 * 3 * total**2
         return 3 * sum(squares) + 4 * factor + 8 * 4 * plan.shared_rank**2 + 8 * 8 * total * plan.n_tasks + dense
-    # Wide data has room for whole matrices, whatever labels are missing.
-    room = [8 * plan.sizes[0] ** 2] * len(squares) if plan.wide else squares
+    # The buffers of wide data hold whole matrices, whatever labels are missing.
+    buffers = [8 * plan.sizes[0] ** 2] * len(squares) if plan.wide else squares
     images = plan.n_kernels * plan.outputs * batch_bytes([8 * n for n in plan.machines])
-    return 2 * batch_bytes(room) + 2 * n_jobs * max(squares) + 2 * images
+    return 2 * batch_bytes(buffers) + 2 * n_jobs * max(squares) + 2 * images
 
 
 def _common_bytes(plan: GramPlan) -> int:

@@ -59,7 +59,7 @@ _MODELS = (
     ),
     Model(
         "Two-stage MK-MTRL",
-        "the same kernel weights learned online from pairs of rows, then one machine a task",
+        "the same kernel weights learned online from pairs of rows, then one machine per task",
         _MURUGESAN,
         estimators.TwoStageMKMTRLClassifier,
         estimators.TwoStageMKMTRLRegressor,
@@ -67,7 +67,7 @@ _MODELS = (
     ),
     Model(
         "STL",
-        "one machine a task on one kernel: nothing shared, nothing learned about kernels",
+        "one machine per task on one kernel: nothing shared, nothing learned about kernels",
         _MURUGESAN,
         estimators.STLClassifier,
         estimators.STLRegressor,
@@ -75,7 +75,7 @@ _MODELS = (
     ),
     Model(
         "AVG",
-        "one machine a task on the average of the kernels",
+        "one machine per task on the average of the kernels",
         _MURUGESAN,
         estimators.AverageClassifier,
         estimators.AverageRegressor,

@@ -36,7 +36,7 @@ def gone():
 
 def run(arguments, shell="", **how):
     """The program in a process of its own, with the redirections of a shell."""
-    command = ["sh", "-c", f'exec "$0" -m kernelkin.app.cli "$@" {shell}', sys.executable, *arguments]
+    command = ["sh", "-c", f'exec "$0" -m kernelkin "$@" {shell}', sys.executable, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, **how)
 
 
@@ -93,7 +93,7 @@ def test_a_closed_stream_that_is_needed_is_an_error(arguments, shell, error, tmp
 
 @pytest.mark.parametrize(("arguments", "code"), [(["models"], 1), (["--help"], 0)])
 def test_a_reader_that_stops_reading_is_no_reason_to_complain(arguments, code, gone):
-    command = [sys.executable, "-m", "kernelkin.app.cli", *arguments]
+    command = [sys.executable, "-m", "kernelkin", *arguments]
     done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (code, "")
 
@@ -133,6 +133,59 @@ def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, m
     again = tmp_path / "again.skops"
     assert cli.main([str(again) if argument == str(tmp_path / "m.skops") else argument for argument in argv]) == 0
     np.testing.assert_array_equal(load_model(again).predict(TABLE), load_model(tmp_path / "m.skops").predict(TABLE))
+
+
+def test_an_interrupted_comparison_continues_with_the_same_command(argv, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    argv = ["compare", *argv[1:-2], "--models", "AVG", "STL", "--folds", "2"]
+    assert cli.main(argv) == 0
+    undisturbed = capsys.readouterr().out
+    real, begun = Progress.begin, []
+
+    def interrupt_at_three(self, text):
+        begun.append(text)
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        real(self, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "begin", interrupt_at_three)
+        assert cli.main(argv) == 130
+    (folder,) = tmp_path.glob("t.csv.compare-*.search")
+    kept = f"the finished parts are in {folder.name}, and the same command continues from there"
+    assert capsys.readouterr().err.splitlines()[-1] == f"kernelkin: interrupted; {kept}"
+    assert len(list(folder.glob("*.npz"))) == 2
+    begun.clear()
+    monkeypatch.setattr(Progress, "begin", lambda self, text: begun.append(text))
+    assert cli.main([*argv, "--jobs", "2"]) == 0
+    assert [text.endswith(", from the cache") for text in begun] == [True, True, False, False]
+    assert scores(capsys.readouterr().out) == scores(undisturbed)
+    assert not folder.exists()
+
+
+def scores(table):
+    """What was printed, without the seconds of the last column."""
+    return [line.split()[:-1] for line in table.splitlines()]
+
+
+def test_a_comparison_where_nothing_can_be_written(argv, monkeypatch, capsys):
+    monkeypatch.chdir("/proc")
+    argv = ["compare", *argv[1:-2], "--models", "AVG", "--folds", "2"]
+    assert cli.main(argv) == 0
+    monkeypatch.setattr(Progress, "begin", interrupt)
+    assert cli.main(argv) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "kernelkin: interrupted; nothing was kept"
+
+
+def test_an_interrupted_fit_without_a_search_says_that_nothing_was_kept(argv, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Progress, "begin", interrupt)
+    assert cli.main([*argv, "--quick"]) == 130
+    assert capsys.readouterr().err == "kernelkin: interrupted; nothing was kept\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def interrupt(*arguments):
+    raise KeyboardInterrupt
 
 
 def test_files_of_the_user_are_not_removed_with_a_search(argv, tmp_path):

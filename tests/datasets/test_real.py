@@ -57,9 +57,10 @@ def test_the_forms_hold_the_same_values(load):
     assert framed.frame.shape[1] == width and bunch.frame is None
 
 
-@pytest.mark.parametrize("file", [pytest.param(file, id=file.path, marks=needs(file)) for file in _registry.FILES])
-def test_checksums(file):
-    assert fetch(file) == Path(HOME) / file.path
+@needs(*_registry.FILES)
+def test_checksums():
+    for file in _registry.FILES:
+        assert fetch(file) == Path(HOME) / file.path
 
 
 def test_registry_names_each_file_once():

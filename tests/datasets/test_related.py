@@ -142,7 +142,7 @@ def test_learned_weights_beat_the_average_kernel_in_classification(seed):
     assert true < average - 0.04
 
 
-def test_labels_are_balanced_and_flipped_as_often_as_asked():
+def test_labels_are_balanced_and_flipped_at_the_given_rate():
     clean, noisy = (
         make_related_tasks(regression=False, noise=noise, n_samples=200, random_state=3) for noise in (0.0, 0.2)
     )

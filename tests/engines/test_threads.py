@@ -29,7 +29,7 @@ def test_an_error_reaches_the_caller(n_jobs):
     def fail(i):
         raise KeyError(i)
 
-    with pytest.raises(KeyError, match="0"), Workers(n_jobs) as workers:
+    with pytest.raises(KeyError, match=r"^0$"), Workers(n_jobs) as workers:
         workers.map(fail, range(3))
 
 

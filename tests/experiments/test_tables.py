@@ -3,7 +3,7 @@
 import csv
 
 import toy_experiment as toy
-from experiments.report import verdicts
+from experiments.report import goal_lines
 from experiments.summary import Cell
 from experiments.tables import Table, main_table, task_table, to_csv
 
@@ -46,9 +46,9 @@ def test_each_task_has_a_row_in_the_table_of_tasks():
 
 
 def test_goals_are_met_or_missed_by_so_much():
-    assert "ours 0.2100: met" in verdicts(toy.PROTOCOL, CELLS)[0]
+    assert "ours 0.2100: met" in goal_lines(toy.PROTOCOL, CELLS)[0]
     missed = {**CELLS, ("12 rows", "ours"): _cell(0.35)}
-    (text,) = verdicts(toy.PROTOCOL, missed)
+    (text,) = goal_lines(toy.PROTOCOL, missed)
     assert "missed by 0.0500" in text
     assert "12 rows: more than a standard error better than ours: AVG (0.2000 ± 0.0100)" in text
 

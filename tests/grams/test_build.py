@@ -48,7 +48,7 @@ def test_wide_data_have_one_stack_scaled_by_all_rows(normalize):
 
 
 @pytest.mark.parametrize("normalize", ["trace", "center", None])
-def test_precomputed_grams_are_the_same_and_are_left_alone(normalize):
+def test_precomputed_grams_are_the_same_and_are_not_modified(normalize):
     raw = np.moveaxis(evaluate(KERNELS, X), 0, 2).copy()
     before = raw.copy()
     model = MKMTRLRegressor("precomputed")

@@ -17,8 +17,7 @@ def read(X):
     return read_training(MKMTRLRegressor(), X, X[:, 0], tasks, None, classification=False)
 
 
-@pytest.mark.parametrize("coef0", [0.0, 1.0, 2.5])
-@pytest.mark.parametrize("degree", [1, 2, 3])
+@pytest.mark.parametrize(("degree", "coef0"), [(1, 0.0), (2, 1.0), (3, 0.0), (3, 2.5)])
 def test_a_polynomial_has_its_monomials_for_a_factor(degree, coef0):
     data = read(np.random.default_rng(0).normal(size=(150, 3)))
     (kernel,) = fit_kernels(polynomial_kernels(degree, coef0=coef0), data.X)

@@ -34,23 +34,23 @@ def test_shape(stack, shape):
     assert (stack.n_kernels, stack.n_rows) == shape
 
 
-@pytest.mark.parametrize("used", ["all", "few", "none"])
-def test_combine(stack, used):
-    weights = np.random.default_rng(1).uniform(size=(stack.n_kernels, 3))
-    weights[{"all": [], "few": slice(1, None), "none": slice(None)}[used]] = 0
-    combined = stack.combine(weights)
-    expected = np.einsum("km,kij->mij", weights, stack.values.astype(np.float64))
-    assert combined.dtype == np.float64
-    np.testing.assert_allclose(combined, expected, atol=TOLERANCE * np.abs(expected).max())
-    np.testing.assert_array_equal(combined, combined.transpose(0, 2, 1))
+def test_combine(stack):
+    for n_used in (4, 1, 0):
+        weights = np.random.default_rng(1).uniform(size=(stack.n_kernels, 3))
+        weights[n_used:] = 0
+        combined = stack.combine(weights)
+        expected = np.einsum("km,kij->mij", weights, stack.values.astype(np.float64))
+        assert combined.dtype == np.float64
+        np.testing.assert_allclose(combined, expected, atol=TOLERANCE * np.abs(expected).max())
+        np.testing.assert_array_equal(combined, combined.transpose(0, 2, 1))
 
 
-@pytest.mark.parametrize("zeros", [0.0, 0.5, 1.0])
-def test_quadratic_forms(stack, zeros):
+def test_quadratic_forms(stack):
     rng = np.random.default_rng(2)
-    a = rng.normal(size=(stack.n_rows, 2)) * (rng.random(stack.n_rows) >= zeros)[:, None]
-    expected = 0.5 * np.einsum("im,kij,jm->km", a, stack.values.astype(np.float64), a)
-    np.testing.assert_allclose(stack.quadratic_forms(a), expected, rtol=TOLERANCE, atol=0)
+    for zeros in (0.0, 0.5, 1.0):
+        a = rng.normal(size=(stack.n_rows, 2)) * (rng.random(stack.n_rows) >= zeros)[:, None]
+        expected = 0.5 * np.einsum("im,kij,jm->km", a, stack.values.astype(np.float64), a)
+        np.testing.assert_allclose(stack.quadratic_forms(a), expected, rtol=TOLERANCE, atol=0)
 
 
 def test_images(stack):
@@ -76,7 +76,7 @@ def test_nothing_depends_on_the_number_of_threads(stack):
         np.testing.assert_array_equal(one, two)
 
 
-def test_the_stack_is_left_alone(stack):
+def test_the_stack_is_not_modified(stack):
     before = stack.values.copy()
     stack.combine(np.ones((stack.n_kernels, 1)))
     stack.quadratic_forms(np.ones((stack.n_rows, 1)))

@@ -307,3 +307,18 @@ def test_skops_files_and_archives_of_others(model, path):
         other.writestr("readme.txt", "hello")
     with pytest.raises(ModelFileError, match=r"model\.skops is not a saved model"):
         load_model(path)
+
+
+def test_the_parts_of_a_file_do_not_grow_with_the_number_of_columns(tmp_path):
+    """A node for each column, kernel and task took minutes to write for gene data."""
+    nodes = []
+    for d in (20, 400):
+        wide = np.random.default_rng(0).normal(size=(24, d))
+        model = MKMTRLRegressor(gaussian_kernels([0.5, 2.0])).fit(wide, Y, tasks=TASKS)
+        save_model(model, tmp_path / "m.skops")
+        loaded = load_model(tmp_path / "m.skops").model
+        assert loaded.kernels_ == model.kernels_
+        assert_array_equal(loaded.predict(wide, tasks=TASKS), model.predict(wide, tasks=TASKS))
+        with zipfile.ZipFile(tmp_path / "m.skops") as archive:
+            nodes.append(archive.read("schema.json").count(b"__loader__"))
+    assert nodes[0] == nodes[1]

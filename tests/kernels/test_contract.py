@@ -12,13 +12,12 @@ from kernelkin.kernels import KERNEL_FAMILIES, check_gram, diagonals, evaluate, 
 
 ARGUMENTS = {
     "gaussian": [
-        {},
         {"bandwidths": [0.3, 2.0], "relative": False},
         {"per_feature": True},
         {"bandwidths": 1.0, "columns": ["a", 2]},
     ],
-    "polynomial": [{}, {"degrees": 2, "coef0": 0.0, "columns": slice(1, 3)}],
-    "linear": [{}, {"per_feature": True}, {"columns": "b"}],
+    "polynomial": [{"degrees": [1, 2, 3]}, {"degrees": 2, "coef0": 0.0, "columns": slice(1, 3)}],
+    "linear": [{"per_feature": True}, {"columns": "b"}],
     "view": [{"views": {"left": ["a", "b"], "right": slice(2, None)}, "kernel": ["rbf", "poly", "laplacian"]}],
     "default": [{}],
 }
@@ -26,7 +25,6 @@ FAMILIES = {
     f"{name}{i}": KERNEL_FAMILIES[name](**kw) for name in KERNEL_FAMILIES for i, kw in enumerate(ARGUMENTS[name])
 }
 OTHERS = {
-    "none": resolve_kernels(None),
     "names": resolve_kernels(["rbf", "linear", "poly", "laplacian", "chi2", "cosine"]),
     "callables": resolve_kernels([laplacian_kernel, functools.partial(laplacian_kernel, gamma=2.0)]),
 }
@@ -53,18 +51,18 @@ def test_every_family_is_here():
     assert set(ARGUMENTS) == set(KERNEL_FAMILIES)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_gram_is_symmetric_psd_and_keeps_the_precision(kernels, X, dtype):
-    X = X.astype(dtype)
-    fitted = fit_kernels(kernels, X, NAMES)
-    grams = evaluate(fitted, X)
-    assert grams.dtype == dtype and grams.shape == (len(fitted), 40, 40)
-    for kernel, G in zip(fitted, grams, strict=True):
-        np.testing.assert_array_equal(G, G.T)
-        check_gram(kernel.name, G, known_psd=False)
+def test_gram_is_symmetric_psd_and_keeps_the_precision(kernels, X):
+    for dtype in (np.float32, np.float64):
+        rows = X.astype(dtype)
+        fitted = fit_kernels(kernels, rows, NAMES)
+        grams = evaluate(fitted, rows)
+        assert grams.dtype == dtype and grams.shape == (len(fitted), 40, 40)
+        for kernel, G in zip(fitted, grams, strict=True):
+            np.testing.assert_array_equal(G, G.T)
+            check_gram(kernel.name, G, known_psd=False)
 
 
-def test_sharing_changes_no_bit(kernels, X):
+def test_kernels_evaluated_together_are_those_evaluated_alone(kernels, X):
     fitted = fit_kernels(kernels, X, NAMES)
     for Y in (None, X[:7]):
         together = evaluate(fitted, X, Y)
@@ -73,21 +71,21 @@ def test_sharing_changes_no_bit(kernels, X):
 
 
 def test_fitting_together_is_fitting_one_by_one(X):
-    for kernels in (resolve_kernels(None), OTHERS["names"], FAMILIES["gaussian3"]):
+    for kernels in (resolve_kernels(None), OTHERS["names"], FAMILIES["gaussian2"]):
         assert fit_kernels(kernels, X, NAMES) == [kernel.fit(X, NAMES) for kernel in kernels]
 
 
-@pytest.mark.parametrize(("dtype", "rtol"), [(np.float32, 2e-4), (np.float64, 1e-11)])
-def test_pairs_and_diagonals_are_entries_of_the_matrix(kernels, X, dtype, rtol):
-    X = X.astype(dtype)
-    fitted = fit_kernels(kernels, X, NAMES)
+def test_pairs_and_diagonals_are_entries_of_the_matrix(kernels, X):
     i, j = np.random.default_rng(1).integers(40, size=(2, 150))
-    grams, values = evaluate(fitted, X), pairs(fitted, X, i, j)
-    assert values.dtype == dtype
-    np.testing.assert_allclose(values, grams[:, i, j], rtol=rtol, atol=rtol)
-    np.testing.assert_allclose(diagonals(fitted, X), np.diagonal(grams, axis1=1, axis2=2), rtol=rtol)
-    np.testing.assert_array_equal(fitted[-1].pairs(X, i, j), values[-1])
-    np.testing.assert_array_equal(fitted[-1].diagonal(X), diagonals(fitted, X)[-1])
+    for dtype, rtol in ((np.float32, 2e-4), (np.float64, 1e-11)):
+        rows = X.astype(dtype)
+        fitted = fit_kernels(kernels, rows, NAMES)
+        grams, values = evaluate(fitted, rows), pairs(fitted, rows, i, j)
+        assert values.dtype == dtype
+        np.testing.assert_allclose(values, grams[:, i, j], rtol=rtol, atol=rtol)
+        np.testing.assert_allclose(diagonals(fitted, rows), np.diagonal(grams, axis1=1, axis2=2), rtol=rtol)
+        np.testing.assert_array_equal(fitted[-1].pairs(rows, i, j), values[-1])
+        np.testing.assert_array_equal(fitted[-1].diagonal(rows), diagonals(fitted, rows)[-1])
 
 
 def test_cross_matrix_is_a_block_of_the_gram(kernels, X):
@@ -104,7 +102,7 @@ def test_out_is_filled_also_in_a_view_of_a_larger_array(kernels, X):
     assert (large[:, :3] == -7).all() and (large[:, :, 45:] == -7).all()
 
 
-def test_inputs_are_left_alone(kernels, X):
+def test_inputs_are_not_modified(kernels, X):
     before = X.copy()
     fitted = fit_kernels(kernels, X, NAMES, np.arange(40.0))
     evaluate(fitted, X)
@@ -119,15 +117,15 @@ def test_repeating_a_row_equals_weighting_it(kernels, X):
     assert weighted == fit_kernels(kernels, np.repeat(X, weight, axis=0), NAMES)
 
 
-def test_fitted_kernels_survive_pickling(kernels, X):
+def test_fitted_kernels_are_the_same_after_pickling(kernels, X):
     fitted = fit_kernels(kernels, X, NAMES)
     restored = pickle.loads(pickle.dumps(fitted))
     assert [kernel.name for kernel in restored] == [kernel.name for kernel in fitted]
     np.testing.assert_array_equal(evaluate(restored, X), evaluate(fitted, X))
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, "none", "names"])
-def test_kernels_are_values(family):
+@pytest.mark.parametrize("family", [*FAMILIES, "names"])
+def test_kernels_are_compared_hashed_and_cloned_by_value(family):
     # Not the callables: Python compares two functools.partial by identity.
     kernels = {**FAMILIES, **OTHERS}[family]
     assert len({kernel.name for kernel in kernels}) == len(set(kernels)) == len(kernels)

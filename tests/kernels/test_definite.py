@@ -89,7 +89,7 @@ def test_a_kernel_computed_in_single_precision_is_accepted_and_clipped(stored):
     np.testing.assert_allclose(clipped, G, atol=1e-3)
 
 
-def test_a_stack_is_clipped_in_place_and_zero_grams_are_left_alone():
+def test_a_stack_is_clipped_in_place_and_zero_grams_are_not_modified():
     stack = np.stack([np.eye(4), spectrum(1.0, 1.0, 1.0, -1e-7), np.zeros((4, 4))])
     before = stack.copy()
     project_stack(["a", "b", "c"], stack)

@@ -35,7 +35,7 @@ def test_it_is_the_gaussian_kernel_between_mean_feature_vectors():
     np.testing.assert_allclose(input_similarity(read(X, y)), expected, atol=1e-10)
 
 
-def test_it_is_a_kernel_and_tells_the_groups():
+def test_it_is_a_kernel_and_separates_the_groups():
     M = input_similarity(read(*draw()))
     assert np.array_equal(np.diag(M), np.ones(4)) and np.array_equal(M, M.T)
     assert np.linalg.eigvalsh(M)[0] > -1e-12

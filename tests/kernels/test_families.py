@@ -194,5 +194,5 @@ def test_refusals_of_a_family(build, message):
 
 
 def test_what_is_no_kernel_is_refused():
-    with pytest.raises(TypeError, match="got 3"):
+    with pytest.raises(TypeError, match=r"^a kernel is a name, a Kernel or a callable .+; got 3$"):
         resolve_kernels(["rbf", 3])

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numba import njit
 
 from kernelkin.learners import SVM, SVR, Machine, smo_core
@@ -144,13 +146,19 @@ def total_loss(residual, lo, hi, epsilon, c):
     return np.sum(hi * np.maximum(0, r - epsilon) - lo * np.maximum(0, -r - epsilon))
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.4])
-@pytest.mark.parametrize("seed", range(20))
-def test_no_breakpoint_has_a_smaller_loss_than_the_best_intercept(epsilon, seed):
-    rng = np.random.default_rng(seed)
-    n = rng.integers(1, 40)
-    residual = rng.integers(-3, 4, size=n) / 2 if seed % 2 else rng.normal(size=n)
-    lo, hi = -rng.integers(0, 3, size=n).astype(float), rng.integers(0, 3, size=n).astype(float)
+# Residuals that are often equal, with the lower and upper bounds of their rows.
+ROWS = st.lists(
+    st.tuples(st.integers(-3, 3).map(lambda k: k / 2) | st.floats(-3, 3), st.integers(0, 2), st.integers(0, 2)),
+    min_size=1,
+    max_size=40,
+)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(ROWS, st.sampled_from([0.0, 0.4]))
+def test_no_breakpoint_has_a_smaller_loss_than_the_best_intercept(rows, epsilon):
+    residual, down, hi = np.array(rows, dtype=float).T
+    lo = -down
     c = intercept_of(residual, lo, hi, epsilon)
     candidates = np.concatenate([residual - epsilon, residual + epsilon])
     best = min(total_loss(residual, lo, hi, epsilon, candidate) for candidate in candidates)

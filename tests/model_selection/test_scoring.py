@@ -16,14 +16,14 @@ THEIRS = {
 
 
 @pytest.mark.parametrize("name", METRICS)
-@pytest.mark.parametrize("seed", range(3))
-def test_metrics_are_those_of_scikit_learn(name, seed):
-    rng = np.random.default_rng(seed)
+def test_metrics_are_those_of_scikit_learn(name):
+    rng = np.random.default_rng(0)
     y, weight = rng.random(40) < 0.3, rng.integers(1, 4, 40).astype(float)
     # Coarse values, so that there are ties.
-    said = rng.random(40) < 0.4 if name == "accuracy" else np.round(rng.normal(size=40) + y, 1)
+    predicted = rng.random(40) < 0.4 if name == "accuracy" else np.round(rng.normal(size=40) + y, 1)
     truth = y if name in ("accuracy", "roc_auc") else rng.normal(size=40)
-    assert METRICS[name].function(truth, said, weight) == pytest.approx(THEIRS[name](truth, said, sample_weight=weight))
+    expected = THEIRS[name](truth, predicted, sample_weight=weight)
+    assert METRICS[name].function(truth, predicted, weight) == pytest.approx(expected)
 
 
 def judged(metric, seed=0, positives=3, n=15):

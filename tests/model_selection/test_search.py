@@ -255,7 +255,7 @@ def test_progress_is_shown(capsys):
 
 
 @pytest.mark.parametrize("estimator", [MKMTRLRegressor(KERNELS), AverageRegressor(KERNELS)])
-def test_the_callback_is_told_of_each_candidate_on_each_fold(estimator):
+def test_the_callback_is_called_for_each_candidate_on_each_fold(estimator):
     X, y, tasks = long_data()
     told = []
     search = MultiTaskCV(estimator, {"C": [0.1, 1, 10]}, cv=3, n_jobs=2, callback=lambda *counts: told.append(counts))

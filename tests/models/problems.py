@@ -10,7 +10,6 @@ NAMES = np.array(["ada", "bea", "cyd"])
 
 MODELS = {
     "hinge": MKMTRLClassifier(),
-    "squared, classes": MKMTRLClassifier(loss="squared"),
     "squared": MKMTRLRegressor(),
     "epsilon": MKMTRLRegressor(loss="epsilon_insensitive"),
 }

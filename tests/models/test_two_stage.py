@@ -7,7 +7,6 @@ import tracemalloc
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelkin import (
     AverageClassifier,
@@ -52,16 +51,6 @@ def stream(kind, data, cuts, seed=0, **options):
     for part in np.split(order, cuts):
         model.partial_fit(data.data[part], data.target[part], data.tasks[part])
     return model
-
-
-@parametrize_with_checks(
-    [TwoStageMKMTRLClassifier(n_rounds=300, random_state=0), TwoStageMKMTRLRegressor(n_rounds=300, random_state=0)],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": "pairs are drawn at random"
-    },
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -124,7 +113,7 @@ def test_partial_fit_goes_on_after_fit_with_new_rows_and_new_tasks(kind):
     assert len(model.dual_coef_[0]) == 120  # rows of fit are in the reservoirs as well
 
 
-def test_a_task_with_one_row_is_skipped_and_counted_until_it_is_asked_for():
+def test_a_task_with_one_row_is_skipped_and_counted_and_has_no_predictions():
     data = problem("classification")
     model = TwoStageMKMTRLClassifier(data.kernels, random_state=0)
     X, y = np.vstack([data.data, data.data[:1]]), np.append(data.target, data.target[0])
@@ -141,33 +130,35 @@ def test_a_task_with_one_row_is_skipped_and_counted_until_it_is_asked_for():
 
 def test_errors_are_those_of_the_core_and_those_of_streams():
     data = problem("classification")
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match=r"task 'task00' has one class only \(1\); a classifier needs two or more"):
         TwoStageMKMTRLClassifier().fit(data.data, np.where(data.tasks == "task00", 1, data.target), tasks=data.tasks)
     with pytest.raises(ValueError, match="min_rank=9 is above the number of tasks"):
         TwoStageMKMTRLClassifier(min_rank=9).fit(data.data, data.target, tasks=data.tasks)
-    with pytest.raises(ValueError, match="is zero on all training rows"):
+    with pytest.raises(ValueError, match="kernel 'linear' is zero on all training rows"):
         TwoStageMKMTRLClassifier("linear").fit(0 * data.data, data.target, tasks=data.tasks)
-    with pytest.raises(ValueError, match="not positive semi-definite"):
+    with pytest.raises(ValueError, match="kernel '<lambda>' is not positive semi-definite"):
         TwoStageMKMTRLClassifier(lambda X, Y: -((X @ Y.T) ** 2) + 5, normalize=None, n_rounds=10).fit(
             data.data, data.target
         )
-    with pytest.raises(ValueError, match="precomputed"):
+    with pytest.raises(ValueError, match="a stream has no precomputed kernels"):
         TwoStageMKMTRLClassifier("precomputed").partial_fit(data.data @ data.data.T, data.target)
-    with pytest.raises(ValueError, match="'center'"):
+    with pytest.raises(ValueError, match="normalize='center' needs all rows of a task at once"):
         TwoStageMKMTRLClassifier(normalize="center").partial_fit(data.data, data.target)
     with pytest.raises(ValueError, match=r"classes 1, which are not among classes=-1, 2"):
         TwoStageMKMTRLClassifier().partial_fit(data.data, data.target, data.tasks, classes=[-1, 2])
     model = TwoStageMKMTRLClassifier(random_state=0).partial_fit(data.data, data.target, data.tasks)
     with pytest.raises(ValueError, match="was fitted on long data, and these are single"):
         model.partial_fit(data.data, data.target)
-    with pytest.raises(ValueError, match="features"):
+    with pytest.raises(ValueError, match=r"X has \d+ features, but TwoStageMKMTRLClassifier is expecting"):
         model.partial_fit(data.data[:, 1:], data.target, data.tasks)
     with pytest.raises(ValueError, match="set couplings='common'"):
         TwoStageMKMTRLClassifier(unknown_tasks="common").fit(data.data, data.target, tasks=data.tasks)
 
 
-@pytest.mark.parametrize("normalize", ["trace", "cosine", "center", None])
-@pytest.mark.parametrize("form", ["long", "wide"])
+@pytest.mark.parametrize(
+    ("normalize", "form"),
+    [("trace", "long"), ("cosine", "wide"), ("center", "long"), ("center", "wide"), (None, "wide")],
+)
 def test_values_of_pairs_are_entries_of_the_scaled_grams(normalize, form):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 3)) * [1, 5, 2]
@@ -297,7 +288,7 @@ def test_wide_data_precomputed_kernels_and_more_than_two_classes():
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_fitted_and_streaming_models_survive_pickling(kind):
+def test_fitted_and_streaming_models_are_the_same_after_pickling(kind):
     data = problem(kind)
     fitted = BOTH[kind](data.kernels, n_rounds=500, random_state=0).fit(data.data, data.target, tasks=data.tasks)
     for model in (fitted, stream(kind, data, [])):
@@ -384,11 +375,11 @@ def test_the_machines_are_certified(couplings):
     sign = np.where(data.target == model.classes_[1], 1.0, -1.0)
     expected = 0.0
     for t, task in enumerate(model.tasks_):
-        mine = data.tasks == task
-        a, y = model.dual_coef_[t][:, 0], sign[mine]
+        rows = data.tasks == task
+        a, y = model.dual_coef_[t][:, 0], sign[rows]
         share = np.where(y > 0, (y > 0).sum(), (y < 0).sum())
         cost = len(y) / (2 * share)
-        expected += 0.5 * a @ (values[mine] - model.intercept_[t]) + cost @ np.maximum(0, 1 - y * values[mine])
+        expected += 0.5 * a @ (values[rows] - model.intercept_[t]) + cost @ np.maximum(0, 1 - y * values[rows])
     assert model.objective_ == pytest.approx(expected, rel=1e-8)
 
 

@@ -83,5 +83,5 @@ def test_power_outside_its_range(p):
 
 
 def test_no_components():
-    with pytest.raises(ValueError, match="n_components"):
+    with pytest.raises(ValueError, match=r"^n_components must be at least 1, got 0$"):
         SharedLpPenalty(0)

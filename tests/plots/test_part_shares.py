@@ -39,7 +39,7 @@ def test_a_negative_share_goes_to_the_left():
     assert_allclose(display.ax_.get_xlim(), (-0.25, 1.25))
 
 
-def test_the_legend_tells_the_mean_of_each_part():
+def test_the_legend_shows_the_mean_of_each_part():
     display = PartSharesDisplay([[0.2, 0.5, 0.3], [0.4, 0.1, 0.5]], ["a", "b"], ["common", "region"]).plot()
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert texts == ["common (mean 30%)", "region (mean 40%)", "own (mean 30%)"]

@@ -78,5 +78,5 @@ def test_the_task_of_a_row_may_come_from_its_column():
 def test_errors(model, data):
     with pytest.raises(ValueError, match="unknown task 'school'; this model knows 'task00'"):
         PredictionSplitDisplay.from_estimator(model, data.data_test, task="school")
-    with pytest.raises(ValueError, match="for 2 kernels"):
+    with pytest.raises(ValueError, match=r"^parts of shape \(1,\) for 2 kernels$"):
         PredictionSplitDisplay([1.0], ["a", "b"])

@@ -85,7 +85,7 @@ def test_one_task_and_two_of_no_correlation(kind):
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="3 tasks is square"):
+    with pytest.raises(ValueError, match=r"^the correlation of 3 tasks is square, not \(2, 2\)$"):
         TaskRelationshipDisplay(np.eye(2), ["a", "b", "c"])
-    with pytest.raises(ValueError, match="not 'tree'"):
+    with pytest.raises(ValueError, match=r"^kind is 'heatmap' or 'graph', not 'tree'$"):
         TaskRelationshipDisplay(np.eye(2), ["a", "b"]).plot(kind="tree")

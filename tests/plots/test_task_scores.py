@@ -36,7 +36,7 @@ def test_error_bars_are_standard_errors_of_the_runs():
     assert (heights[0] > heights[1]).all(), "bars of one task lie on each other"
 
 
-def test_the_legend_tells_the_mean_of_each_model():
+def test_the_legend_shows_the_mean_of_each_model():
     display = TaskScoresDisplay({"ours": [0.5, np.nan, 0.7]}, ["a", "b", "c"]).plot()
     assert display.ax_.get_legend().get_texts()[0].get_text() == "ours (mean 0.600)"
     assert_array_equal(display.order_, [0, 2, 1])

@@ -11,7 +11,7 @@ from kernelkin.learners import LEARNERS, DualSolution
 from kernelkin.penalties import PENALTIES, FixedWeights, LpPenalty, RelationPenalty, SharedLpPenalty, SimplexPenalty
 from kernelkin.problems import Problem
 from learners.problems import dual_value, primal_value
-from tasks import LOSSES, make_machine, make_problem, random_prior, random_problem
+from tasks import LOSSES, in_turn, make_machine, make_problem, random_prior, random_problem
 
 T, K = 3, 4
 PENALTY_CASES = {
@@ -40,8 +40,7 @@ def random_weights(rng, penalty):
     return penalty.expand(penalty.free(rng.uniform(0.1, 2.0, size=(K, T))))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("name", PENALTY_CASES)
+@pytest.mark.parametrize(("name", "loss"), in_turn(PENALTY_CASES, LOSSES))
 def test_gradient_is_the_slope_of_the_value(loss, name):
     penalty = PENALTY_CASES[name]
     problem, B = small_problem(loss, penalty), random_weights(np.random.default_rng(1), penalty)
@@ -80,8 +79,7 @@ def roughly(problem, share):
     return dataclasses.replace(problem, learner=Rough(problem.learner, share))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("name", PENALTY_CASES)
+@pytest.mark.parametrize(("name", "loss"), in_turn(PENALTY_CASES, LOSSES))
 def test_every_bound_is_below_every_primal(loss, name):
     # Each evaluation, however rough, bounds one and the same optimum from both sides.
     penalty, rng = PENALTY_CASES[name], np.random.default_rng(2)

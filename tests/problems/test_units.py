@@ -11,7 +11,7 @@ from kernelkin.learners import SVR
 from kernelkin.penalties import LpPenalty, RelationPenalty, SharedLpPenalty
 from kernelkin.problems import Units
 from kernelkin.solvers import Status, solve
-from tasks import LOSSES, make_problem, random_problem
+from tasks import LOSSES, in_turn, make_problem, random_problem
 
 T, K, C, MU = 3, 3, 2.0, 0.5
 PENALTIES = {"relation": RelationPenalty(T), "lp": LpPenalty(1.5), "shared": SharedLpPenalty(T)}
@@ -57,9 +57,13 @@ def scaled_problem(seed, loss, name, s, c):
     return dataclasses.replace(problem, learner=learner), s * alpha
 
 
-@pytest.mark.parametrize(("loss", "s", "c"), CASES, ids=[f"{loss}, y {s:g}, C {c:g}" for loss, s, c in CASES])
-@pytest.mark.parametrize("name", PENALTIES)
-def test_certificates_hold_at_any_scale(loss, name, s, c):
+@pytest.mark.parametrize(
+    ("case", "name"),
+    in_turn(CASES, PENALTIES),
+    ids=[f"{loss}, y {s:g}, C {c:g}, {name}" for (loss, s, c), name in in_turn(CASES, PENALTIES)],
+)
+def test_certificates_hold_at_any_scale(case, name):
+    loss, s, c = case
     problem, factor = scaled_problem(0, loss, name, s, c)
     standard, units = problem.in_standard_units()
     solution = solve(standard, units=units, tol=1e-5)
@@ -78,10 +82,9 @@ def test_certificates_hold_at_any_scale(loss, name, s, c):
             assert (np.abs(dual.a) <= machine.C).all()
 
 
-@pytest.mark.parametrize("s", [1e-140, 1e-84, 1e100])
-@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize(("name", "s"), in_turn(PENALTIES, [1e-140, 1e-84, 1e100]))
 @pytest.mark.parametrize("loss", ["squared", "epsilon_insensitive"])
-def test_bounds_hold_in_the_units_of_the_user_too(loss, name, s):
+def test_bounds_hold_in_the_units_of_the_user(loss, name, s):
     """A problem that is evaluated as it is, at the optimum of scale one: its two bounds are not false."""
     standard, units = scaled_problem(0, loss, name, s, 1.0)[0].in_standard_units()
     best = solve(standard, units=units, tol=1e-5)
@@ -93,8 +96,7 @@ def test_bounds_hold_in_the_units_of_the_user_too(loss, name, s):
         assert evaluation.primal / factor >= optimum * (1 - 1e-6)
 
 
-@pytest.mark.parametrize("offset", [1e9, 1e12])
-@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize(("name", "offset"), in_turn(PENALTIES, [1e9, 1e12]))
 @pytest.mark.parametrize("loss", ["squared", "epsilon_insensitive"])
 def test_large_offsets_of_the_targets_lose_nothing(loss, name, offset):
     stacks, ys = seeded(1, loss)
@@ -141,7 +143,9 @@ def test_rescaling_by_powers_of_two_is_exact():
 @pytest.mark.parametrize(("mu", "strength"), [(5e-324, "none"), (1e-40, "none"), (1e200, "infinite strength")])
 def test_strengths_without_meaning_are_refused_by_name(mu, strength):
     problem, _ = scaled_problem(0, "squared", "relation", 1.0, 1.0)
-    message = rf"mu={mu!r} cannot be told apart from {strength} for these data \(C about 2, spread of the targets about"
+    message = (
+        rf"mu={mu!r} cannot be distinguished from {strength} for these data \(C about 2, spread of the targets about"
+    )
     with pytest.raises(ValueError, match=message.replace("+", r"\+")):
         dataclasses.replace(problem, mu=mu).in_standard_units()
 

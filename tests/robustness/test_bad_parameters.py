@@ -209,8 +209,9 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("kind", STREAMS)
-@pytest.mark.parametrize("estimator", [TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor])
-@pytest.mark.parametrize("before", ["fit", "partial_fit"])
+@pytest.mark.parametrize(
+    ("estimator", "before"), [(TwoStageMKMTRLClassifier, "fit"), (TwoStageMKMTRLRegressor, "partial_fit")]
+)
 def test_a_piece_that_does_not_fit_the_first_is_refused_and_changes_nothing(estimator, before, kind):
     name = estimator.__name__
     assert (name in CLASSIFIERS) == (estimator is TwoStageMKMTRLClassifier)

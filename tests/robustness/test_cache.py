@@ -64,7 +64,7 @@ def filled(tmp_path_factory):
     return folder
 
 
-def test_the_same_is_found(filled):
+def test_an_equal_search_is_found_in_the_cache(filled):
     again = fit(filled, n_jobs=2, verbose=0, scoring="neg_mean_squared_error")
     assert again.n_cached_ == 2
     np.testing.assert_array_equal(again.kernel_weights_, fit(None).set_params(grid={}).kernel_weights_)
@@ -95,7 +95,7 @@ def test_every_searching_estimator_has_it(tmp_path, search):
     np.testing.assert_array_equal(first.kernel_weights_, second.kernel_weights_)
 
 
-def test_verbose_tells_what_was_found(tmp_path, capsys):
+def test_verbose_shows_what_was_found(tmp_path, capsys):
     fit(tmp_path, verbose=1)
     assert "cache" not in capsys.readouterr().out
     fit(tmp_path, verbose=1)
@@ -121,7 +121,7 @@ def own_kernel(A, B):
 
 @pytest.mark.parametrize("kernel", [own_kernel, lambda A, B: A @ B.T, partial(own_kernel)])
 def test_code_of_the_user_is_refused_as_it_may_change(tmp_path, kernel):
-    with pytest.raises(ValueError, match=r"a cache cannot tell when your function or class \S+ changes"):
+    with pytest.raises(ValueError, match=r"a cache cannot detect when your function or class \S+ changes"):
         fit(tmp_path, estimator__kernels=[kernel])
     assert not list(tmp_path.iterdir())
     assert fit(None, estimator__kernels=[kernel]).n_cached_ == 0
@@ -158,7 +158,7 @@ class TestCompare:
         # Where the row is held out, what is said of it does not depend on its target.
         assert compare(first_row=f"a,{X[0, 0]},{Y[0] + 1e-9}")[1] == 2
 
-    def test_warnings_are_told_again(self, compare):
+    def test_warnings_are_repeated(self, compare):
         more = ("--models", "MK-MTRL", "--set", "max_iter=1", "tol=1e-12")
         with warnings.catch_warnings():
             warnings.simplefilter("always")

@@ -154,7 +154,7 @@ def test_a_search_refuses_a_cache_that_cannot_be_written(tmp_path):
 
 
 def run(argv, **how):
-    argv = [sys.executable, "-m", "kernelkin.app.cli", *map(str, argv)]
+    argv = [sys.executable, "-m", "kernelkin", *map(str, argv)]
     return subprocess.run(argv, stderr=subprocess.PIPE, text=True, check=False, **how)
 
 

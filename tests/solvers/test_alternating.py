@@ -1,4 +1,4 @@
-"""The paper's Algorithm 1: it descends, and where it ends the gap tells."""
+"""The paper's Algorithm 1: it descends, and the duality gap shows how near to the optimum it stops."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from kernelkin.penalties import LpPenalty, RelationPenalty
 from kernelkin.solvers import Alternating, Joint, Status
 from kernelkin.solvers.weight_steps import WEIGHT_STEPS
-from tasks import LOSSES, make_problem, random_prior, random_problem, watch
+from tasks import LOSSES, in_turn, make_problem, random_prior, random_problem, watch
 
 T = 4
 PENALTY_CASES = {
@@ -23,8 +23,7 @@ def small_problem(loss, name, seed=0):
 
 
 @pytest.mark.parametrize("step", ["newton", "fista"])
-@pytest.mark.parametrize("name", PENALTY_CASES)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("name", "loss"), in_turn(PENALTY_CASES, LOSSES))
 def test_the_objective_never_rises(loss, name, step):
     tol = 1e-4
     problem = small_problem(loss, name)
@@ -50,14 +49,14 @@ def test_ends_at_the_optimum_of_a_smooth_problem(step):
     np.testing.assert_allclose(solution.B, best.B, atol=1e-2 * best.B.max())
 
 
-def test_creeps_without_shrinkage_and_says_so():
+def test_stops_above_the_tolerance_without_shrinkage_and_reports_it():
     solution, _ = watch(small_problem("squared", "no shrinkage"), Alternating(), 1e-5, max_iter=100)
     assert solution.status is Status.STATIONARY
     assert "joint" in solution.status.value
     assert solution.relative_gap > 1e-5
 
 
-def test_the_closed_form_holds_the_optimum():
+def test_the_optimum_is_a_fixed_point_of_the_closed_form():
     """Eq. 8 is the optimum's own equation, so it stays there, though it need not get there."""
     problem = small_problem("squared", "plain")
     best, _ = watch(problem, Joint(), 1e-9)
@@ -75,10 +74,9 @@ def test_the_closed_form_holds_the_optimum():
     np.testing.assert_allclose(moved, best.B, atol=1e-3 * best.B.max())
 
 
-@pytest.mark.parametrize("name", PENALTY_CASES)
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_closed_form_never_dies(loss, name):
-    """The projection to B >= 0 must not leave nothing, which no later step could leave."""
+@pytest.mark.parametrize(("name", "loss"), in_turn(PENALTY_CASES, LOSSES))
+def test_the_closed_form_never_sets_all_weights_to_zero(loss, name):
+    """The projection to B >= 0 must keep a positive weight: no later step could move away from zero."""
     _, seen = watch(small_problem(loss, name), Alternating("closed_form"), max_iter=30)
     assert all(iterate.B.max() > 0 and np.isfinite(iterate.B).all() for iterate in seen)
 

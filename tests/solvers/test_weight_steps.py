@@ -35,9 +35,9 @@ def conic_rows(W, P, mu):
 
 
 @pytest.mark.parametrize("name", MINIMISERS)
-@pytest.mark.parametrize("seed", range(4))
-def test_reaches_the_minimum_of_every_row(name, seed):
-    B, Q, P, Omega, mu = random_step(seed, sparse=seed % 2 == 1)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_reaches_the_minimum_of_every_row(name, sparse):
+    B, Q, P, Omega, mu = random_step(int(sparse), sparse=sparse)
     W = 2 * B**2 * Q
     moved = WEIGHT_STEPS[name](B, Q, P, Omega, mu)
     assert moved.min() > 0
@@ -62,10 +62,9 @@ def test_unrelated_tasks_have_a_closed_form(name):
 
 
 @pytest.mark.parametrize("name", MINIMISERS)
-@pytest.mark.parametrize("condition", [1.0, 1e4, 1e8])
-def test_no_row_rises(name, condition):
-    for seed in range(10):
-        B, Q, P, Omega, mu = random_step(seed, condition)
+def test_no_row_rises(name):
+    for seed in range(12):
+        B, Q, P, Omega, mu = random_step(seed, condition=(1.0, 1e4, 1e8)[seed % 3])
         W = 2 * B**2 * Q
         before, after = row_objective(B, W, P, mu), row_objective(WEIGHT_STEPS[name](B, Q, P, Omega, mu), W, P, mu)
         assert after.sum() <= before.sum()
@@ -74,7 +73,7 @@ def test_no_row_rises(name, condition):
 
 
 @pytest.mark.parametrize("name", WEIGHT_STEPS)
-def test_a_minimum_stays(name):
+def test_a_minimum_is_a_fixed_point(name):
     """Where Q = mu B inv(Omega), B is the minimiser for its own functions."""
     B, mu = np.random.default_rng(7).uniform(0.9, 1.1, size=(K, T)), 0.7
     P = np.linalg.inv(Omega := np.eye(T) / T + 0.1)
@@ -84,24 +83,24 @@ def test_a_minimum_stays(name):
 
 
 @pytest.mark.parametrize("name", WEIGHT_STEPS)
-@pytest.mark.parametrize("scale", [1e-8, 1e8])
-def test_scales_with_the_problem(name, scale):
+def test_scales_with_the_problem(name):
     """Weights in other units: with mu/s for mu, s B for B and Q as it is, the answer is s times as large."""
     B, Q, P, Omega, mu = random_step(8)
     moved = WEIGHT_STEPS[name](B, Q, P, Omega, mu)
-    scaled = WEIGHT_STEPS[name](scale * B, Q, P, Omega, mu / scale)
-    np.testing.assert_allclose(scaled, scale * moved, rtol=1e-5)
+    for scale in (1e-8, 1e8):
+        scaled = WEIGHT_STEPS[name](scale * B, Q, P, Omega, mu / scale)
+        np.testing.assert_allclose(scaled, scale * moved, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", WEIGHT_STEPS)
-def test_nothing_needs_no_weight(name):
+def test_zero_forms_give_zero_weights(name):
     B, Q, P, Omega, mu = random_step(9)
     assert not WEIGHT_STEPS[name](B, np.zeros_like(Q), P, Omega, mu).any()
     assert not WEIGHT_STEPS[name](np.zeros_like(B), np.zeros_like(Q), P, Omega, mu).any()
 
 
 @pytest.mark.parametrize("name", WEIGHT_STEPS)
-def test_weights_that_are_zero_do_no_harm(name):
+def test_steps_from_weights_of_which_some_are_zero_are_finite(name):
     B, Q, P, Omega, mu = random_step(10)
     B[0], B[1, 2] = 0.0, 0.0
     moved = WEIGHT_STEPS[name](B, Q, P, Omega, mu)
@@ -111,7 +110,7 @@ def test_weights_that_are_zero_do_no_harm(name):
 
 
 @pytest.mark.parametrize("name", WEIGHT_STEPS)
-def test_arguments_are_left_alone(name):
+def test_arguments_are_not_modified(name):
     arguments = random_step(11)
     before = [np.copy(argument) for argument in arguments]
     WEIGHT_STEPS[name](*arguments)

@@ -119,7 +119,7 @@ def test_what_is_written_under_a_name_is_read_under_it(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.csv.zip", "x", "x.gz", "x.xls"])
-def test_an_output_that_cannot_be_written_is_told_which_can(tmp_path, name):
+def test_the_error_of_an_output_of_unknown_type_lists_the_types(tmp_path, name):
     with pytest.raises(ValueError) as caught:
         check_output(str(tmp_path / name))
     offered = str(caught.value).partition("must be one of ")[2]

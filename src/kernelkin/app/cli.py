@@ -167,7 +167,3 @@ def _describe(error: BaseException) -> str:
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     complain(f"warning: {message}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

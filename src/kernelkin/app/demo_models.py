@@ -35,9 +35,9 @@ def make_models(n_jobs: int | None = None) -> dict[str, Any]:
     return {
         OURS: KinRegressor(random_state=0, n_jobs=n_jobs),
         POOLED: StandardTargets(TaskAsCategory(boosting)),
-        "random forest, a model a shop": OneModelPerTask(forest),
-        "gradient boosting, a model a shop": OneModelPerTask(boosting),
-        "ridge regression, a model a shop": OneModelPerTask(ridge),
+        "random forest, one model per shop": OneModelPerTask(forest),
+        "gradient boosting, one model per shop": OneModelPerTask(boosting),
+        "ridge regression, one model per shop": OneModelPerTask(ridge),
         "average of kernels, C tuned": StandardTargets(average, columns=True),
     }
 

@@ -1,7 +1,7 @@
 """Out-of-fold errors of candidates, pooled over tasks, and the weights they lead to.
 
-The mean of a score over tasks with few rows is nearly all noise. Errors pooled over the rows of all tasks tell
-candidates apart at once: the squared error of standardised targets, or the logistic loss of classes.
+The mean of a score over tasks with few rows is nearly all noise. Errors pooled over the rows of all tasks
+distinguish candidates much better: the squared error of standardised targets, or the logistic loss of classes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data import TaskData
+from ..decompositions import solve_stack
 from ..model_selection import Fold, jackknife_error
 
 # Members of the average with less weight than this are left out.
@@ -90,7 +91,7 @@ def logistic_link(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) 
         probability = 1.0 / (1.0 + np.exp(np.clip(margin, -500, 500)))
         gradient = -design.T @ (weights * targets * probability) + ridge * theta
         hessian = (design * (weights * probability * (1 - probability))[:, np.newaxis]).T @ design + np.diag(ridge)
-        step = np.linalg.solve(hessian, gradient)
+        step = solve_stack(hessian, gradient)
         # A step that would overshoot is shortened: the loss is convex, and far from its minimum nearly linear.
         moved = theta - step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
         moved[0] = max(moved[0], LEAST_SLOPE)
@@ -103,7 +104,7 @@ def logistic_link(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) 
 def average_weights(errors: Sequence[PooledError]) -> np.ndarray:
     """Return weights (candidates,) that fall exponentially with the error: by half a standard error of the best.
 
-    The less the folds can tell, the more is averaged. Few candidates with the largest weights are kept.
+    The less the folds can distinguish candidates, the more are averaged. A few with the largest weights are kept.
     """
     values = np.array([error.error for error in errors])
     best = int(values.argmin())

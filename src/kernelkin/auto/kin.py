@@ -77,8 +77,8 @@ class KinRegressor(MultiTaskRegressor):
     Columns and targets are standardised. Kernels on all columns, on each column and on groups of columns, and with
     length scales learned from all tasks, are combined with several models: MK-MTRL with and without a part that all
     tasks share, MK-MTFL, MTFL and the average kernel, each charged for its complexity to several degrees. Candidates
-    are compared by their out-of-fold errors, pooled over tasks, and the best are averaged: the less the folds can tell,
-    the more of them.
+    are compared by their out-of-fold errors, pooled over tasks, and the best are averaged: the less the folds can
+    distinguish them, the more.
 
     Examples
     --------

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kernelkin.datasets._bunch import Rows, make_bunch
+from kernelkin.decompositions import cholesky
 from kernelkin.kernels import fit_kernels, view_kernels
 
 JITTER = 1e-8  # Gaussian Grams are singular to rounding
@@ -132,7 +133,7 @@ def _draw_weights(
 def _draw_function(fitted: list, b: np.ndarray, X: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
     """Values (n,) at the rows of X (n, d) of a draw from the Gaussian process with kernel sum_k b_k k_k."""
     gram = sum(b[k] * fitted[k](X) for k in np.flatnonzero(b))
-    return np.linalg.cholesky(gram + JITTER * np.eye(len(X))) @ rng.standard_normal(len(X))
+    return cholesky(gram + JITTER * np.eye(len(X))) @ rng.standard_normal(len(X))
 
 
 def _draw_labels(f: np.ndarray, noise: float, rng: np.random.RandomState) -> np.ndarray:

@@ -24,7 +24,7 @@ from ..solvers import Solution, Solver, Status, solve
 from .base import Fitted, RunOptions
 from .targets import Targets, link_machines, split_by_task, stack_intercepts
 
-# Status after which the gap may be wider than asked for.
+# Status after which the gap may be wider than requested.
 UNFINISHED = (Status.MAX_ITER, Status.STALLED)
 
 

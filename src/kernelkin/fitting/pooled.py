@@ -53,7 +53,7 @@ class PooledFit:
         if not is_precomputed(self.kernels):
             kernels = read_kernels(self.kernels).fit(data)
         plan = PooledPlan(self, data, kernels, machines, learner)
-        # Where all Gram matrices must be there at once, nothing can be said of the rank before they are.
+        # Where all Gram matrices must be there at once, the rank is not known before they are.
         return plan if needs_stack(kernels, self.normalize) else replace(plan, pool=plan.make_pool())
 
 

@@ -117,8 +117,8 @@ class SecondStage:
         options: RunOptions,
     ) -> list[TaskMachine]:
         """Return the machine of each task; one that is zero for tasks that cannot have one."""
-        sound = [t for t in range(data.n_tasks) if t not in faults]
-        machines = dict(zip(sound, self.targets.machines(data.select(np.array(sound)), self.C), strict=True))
+        usable = [t for t in range(data.n_tasks) if t not in faults]
+        machines = dict(zip(usable, self.targets.machines(data.select(np.array(usable)), self.C), strict=True))
         learner, every = self.targets.learner(), np.arange(len(data.X))
         shared = values.scaling(every, data.sample_weight, self.normalize) if data.form == "wide" else None
 

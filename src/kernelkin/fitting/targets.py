@@ -30,7 +30,7 @@ class Targets(Protocol):
         ...
 
     def attributes(self, data: TaskData) -> dict[str, Any]:
-        """Return what a fitted model knows about its targets."""
+        """Return what a fitted model stores about its targets."""
         ...
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+
+from ..decompositions import Cholesky
 
 
 class BlockLowRank:
@@ -46,25 +47,20 @@ class BlockLowRank:
         )
 
     def solver(self, root: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """root (n, 1) = sqrt(C) -> a function that solves `(I + root G root') x = r` for r (n, m), by Woodbury."""
-        roots = self._split(root)
-        factors = [
-            cho_factor(np.eye(len(block)) + part * block * part.T, lower=True, overwrite_a=True, check_finite=False)
-            for block, part in zip(self.blocks, roots, strict=True)
-        ]
-        reach = [part * U for U, part in zip(self.reach, roots, strict=True)]
-        damped = [cho_solve(factor, U, check_finite=False) for factor, U in zip(factors, reach, strict=True)]
-        middle = np.eye(reach[0].shape[1]) + sum(U.T @ Z for U, Z in zip(reach, damped, strict=True))
-        core = cho_factor(middle, lower=True, overwrite_a=True, check_finite=False)
+        """root (n, 1) = sqrt(C) -> a function that solves `(I + root G root') x = r` for r (n, m), by Woodbury.
+
+        Raises LinAlgError where there is no Cholesky factor. Entries are then of size 1e16 and more, for which the
+        differences below have no digits left: the entries of the matrix have to be factorised instead.
+        """
+        pairs = list(zip(self.blocks, self._split(root), strict=True))
+        factors = [Cholesky(part * block * part.T) for block, part in pairs]
+        reach = [part * U for U, (_, part) in zip(self.reach, pairs, strict=True)]
+        damped = [factor.solve(U) for factor, U in zip(factors, reach, strict=True)]
+        core = Cholesky(np.sum([U.T @ Z for U, Z in zip(reach, damped, strict=True)], axis=0))
 
         def solve(r: np.ndarray) -> np.ndarray:
-            direct = [
-                cho_solve(factor, part, check_finite=False)
-                for factor, part in zip(factors, self._split(r), strict=True)
-            ]
-            through = cho_solve(
-                core, sum(Z.T @ part for Z, part in zip(reach, direct, strict=True)), check_finite=False
-            )
+            direct = [factor.solve(part) for factor, part in zip(factors, self._split(r), strict=True)]
+            through = core.solve(sum(Z.T @ part for Z, part in zip(reach, direct, strict=True)))
             return np.vstack([part - Z @ through for part, Z in zip(direct, damped, strict=True)])
 
         return solve

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ..decompositions import inverse
+
 # Noise variance in the units of the average kernel, whose mean diagonal is one.
 TAU = 0.1
 # A stack of more rows is represented by so many of them.
@@ -35,7 +37,7 @@ def _dimensions(stack: np.ndarray, weight: np.ndarray) -> np.ndarray:
     root = np.sqrt(weight[rows])
     some = stack[:, rows, rows]
     mean = some.mean(axis=0, dtype=np.float64) * root * root[:, np.newaxis]
-    resolvent = np.linalg.inv(mean + TAU * np.eye(len(mean))) * root * root[:, np.newaxis]
+    resolvent = inverse(mean + TAU * np.eye(len(mean))) * root * root[:, np.newaxis]
     return step * np.array([np.vdot(resolvent, gram) for gram in some])
 
 

@@ -94,7 +94,7 @@ class SharedGrams(SeparateGrams):
         self.rows = [None if len(kept) == stack.n_rows else kept for kept in rows]
         self.n_kernels = stack.n_kernels
         self.n_components = self.n_machines = len(rows)
-        self._room = local()
+        self._buffers = local()
 
     def batches(self) -> Iterator[range]:
         return _runs([8 * self.stack.n_rows**2] * self.n_machines)
@@ -105,9 +105,9 @@ class SharedGrams(SeparateGrams):
 
     def _space(self, count: int) -> np.ndarray:
         """Memory for so many combined Grams, the same each time: fresh memory costs as much as half of combining."""
-        if len(getattr(self._room, "grams", ())) < count:
-            self._room.grams = np.empty((count, self.stack.n_rows, self.stack.n_rows))
-        return self._room.grams[:count]
+        if len(getattr(self._buffers, "grams", ())) < count:
+            self._buffers.grams = np.empty((count, self.stack.n_rows, self.stack.n_rows))
+        return self._buffers.grams[:count]
 
     def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
         spread, starts = self._spread(a, machines)
@@ -124,17 +124,17 @@ class SharedGrams(SeparateGrams):
         Q = np.zeros((self.n_kernels, self.n_components))
         Q[:, machines.start : machines.stop] = np.add.reduceat(half_forms(spread, images), starts[:-1], axis=1)
         parts = np.split(images, starts[1:-1], axis=2)
-        return Q, [part[:, self._place(m)] for m, part in zip(machines, parts, strict=True)]
+        return Q, [part[:, self._rows_in_stack(m)] for m, part in zip(machines, parts, strict=True)]
 
     def _spread(self, a: Sequence[np.ndarray], machines: range) -> tuple[np.ndarray, np.ndarray]:
         """The a of all machines side by side, (n, outputs in all), and where each begins, (machines + 1,)."""
         starts = np.cumsum([0, *(part.shape[1] for part in a)])
         spread = np.zeros((self.stack.n_rows, starts[-1]))
         for i, (m, part) in enumerate(zip(machines, a, strict=True)):
-            spread[self._place(m), starts[i] : starts[i + 1]] = part
+            spread[self._rows_in_stack(m), starts[i] : starts[i + 1]] = part
         return spread, starts
 
-    def _place(self, m: int) -> Any:
+    def _rows_in_stack(self, m: int) -> Any:
         return slice(None) if self.rows[m] is None else self.rows[m]
 
 

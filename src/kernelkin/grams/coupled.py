@@ -165,16 +165,18 @@ class CoupledGrams:
         """
         by_task = self.split(a, range(self.n_machines))
         whole = np.vstack(by_task)
-        parts = [np.vstack([block @ mine for block, mine in zip(self._own_blocks(B, serially), by_task, strict=True)])]
+        parts = [
+            np.vstack([block @ duals for block, duals in zip(self._own_blocks(B, serially), by_task, strict=True)])
+        ]
         for j, factor in enumerate(self.factors):
             image = self.link.image(B[:, self.n_tasks + j], self._spread(factor, whole))
             image = image.reshape(len(whole), factor.shape[1], -1)
             parts.append(np.einsum("ir,irm->im", factor[self._task_of_row], image))
         shares = np.zeros((self.n_tasks, len(parts)))
         for task in range(self.n_tasks):
-            mine = np.array([part[self.rows(task)] for part in parts])
-            mine -= mine.mean(axis=1, keepdims=True)
-            shares[task] = np.einsum("pim,im->p", mine, mine.sum(axis=0))
+            values = np.array([part[self.rows(task)] for part in parts])
+            values -= values.mean(axis=1, keepdims=True)
+            shares[task] = np.einsum("pim,im->p", values, values.sum(axis=0))
         total = shares.sum(axis=1, keepdims=True)
         return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
 

@@ -25,7 +25,7 @@ from .build import KernelBank
 
 # What a low-rank factor may leave of the Gram, relative to its mean diagonal.
 _RESIDUAL = 1e-12
-# Columns that a factor has room for at first.
+# Columns that are allocated for a factor at first.
 FIRST_RANK = 64
 # A kernel that is not known to be positive semi-definite is tested on this many rows at most.
 TESTED_ROWS = 1000

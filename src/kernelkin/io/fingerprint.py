@@ -80,7 +80,7 @@ def _name(code: Any) -> str:
     module, name = getattr(code, "__module__", None) or "builtins", getattr(code, "__qualname__", code.__name__)
     if (not module.startswith(_COMPILED) and module.partition(".")[0] not in _LIBRARIES) or "<" in name:
         raise ValueError(
-            f"a cache cannot tell when your function or class {module}.{name} changes: use kernels of this library, "
+            f"a cache cannot detect when your function or class {module}.{name} changes: use kernels of this library, "
             "kernels='precomputed', or no cache"
         )
     return f"{module}.{name}"

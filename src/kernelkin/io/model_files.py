@@ -19,7 +19,7 @@ _CHECKSUMS = ("digest", "metadata_digest")
 _BEGINNING = b"PK\x03\x04"
 # An archive may expand to this many times its size, or to this many bytes. Deflate can reach a factor of a thousand.
 _GROWTH, _SMALL = 200, 2**26
-# Others, such as LZMA, allocate as much as a file tells them to.
+# Others, such as LZMA, allocate as much as a file requests.
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 

@@ -1,4 +1,4 @@
-"""Checks the tree of a model file (skops' schema.json) before skops sees it.
+"""Checks the tree of a model file (skops' schema.json) before skops reads it.
 
 Each node of the tree names a loader, a module and a class, and skops imports and calls what a node names if it trusts
 the name, whatever the loader: an array of "class" linear_kernel is that function called on the array. So every node

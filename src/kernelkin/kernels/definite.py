@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh
+from scipy.linalg import LinAlgError
+from scipy.linalg import cholesky as cholesky_factor
 
+from ..decompositions import eigh, smallest_eigenvalue
 from .distances import mirror
 
 # A Gram G = K + E of a kernel matrix K holds rounded values. Where each value took a few operations,
@@ -35,7 +37,7 @@ def project(name: str, G: np.ndarray) -> np.ndarray:
         return G
     tolerance = eigenvalue_tolerance(G)
     if not has_cholesky(G, tolerance):
-        smallest = float(eigvalsh(G.astype(np.float64), subset_by_index=[0, 0])[0])
+        smallest = smallest_eigenvalue(G.astype(np.float64))
         if smallest < -tolerance:
             raise ValueError(
                 f"kernel {name!r} is not positive semi-definite on the training rows: smallest eigenvalue "
@@ -102,7 +104,7 @@ def has_cholesky(G: np.ndarray, shift: float) -> bool:
     shifted = G.astype(np.float64)
     shifted[np.diag_indices_from(shifted)] += shift
     try:
-        cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+        cholesky_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
         return False
     return True

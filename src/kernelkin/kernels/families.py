@@ -64,7 +64,7 @@ def polynomial_kernels(
     coef0 : float, default 1.0
         What is added to the inner product.
     columns : int, str, slice or list, default None
-        The columns of X that the kernel sees. None: all.
+        The columns of X that the kernel uses. None: all.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def linear_kernels(per_feature: bool = False, columns: Columns = None) -> list[K
     per_feature : bool, default False
         Whether to make a kernel for each column.
     columns : int, str, slice or list, default None
-        The columns of X that the kernel sees. None: all.
+        The columns of X that the kernel uses. None: all.
 
     Examples
     --------

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg.blas import dsyr2k
 
-from .factorisation import factorise
+from ..decompositions import factorise, solve_symmetric
 
 
 def indicators(groups: np.ndarray, n_groups: int) -> np.ndarray:
@@ -52,7 +52,7 @@ def _system(gram: Any, root: np.ndarray, basis: np.ndarray) -> _Structured | _De
     if hasattr(gram, "solver"):
         try:
             return _Structured(gram, root, basis)
-        except LinAlgError:  # the structured solver has no robust factorisation
+        except LinAlgError:  # it is not accurate enough for entries as large as these
             return _Dense(np.asarray(gram), root, basis)
     return _Dense(gram, root, basis)
 
@@ -87,7 +87,7 @@ class _Structured:
         x = self._solve(target)
         if not self.basis.size:
             return x
-        return x - self.border @ np.linalg.solve(self.basis.T @ self.border, self.basis.T @ x)
+        return x - self.border @ solve_symmetric(self.basis.T @ self.border, x.T @ self.basis).T
 
     def energy(self, target: np.ndarray) -> np.ndarray:
         return target.T @ self.solve(target)

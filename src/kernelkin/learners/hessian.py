@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..decompositions import solve_symmetric
 from .base import Machine
 from .bordered import indicators
-from .factorisation import solve_symmetric
 
 # Rows closer than this to a bound, relative to their cost, are at the bound.
 _ROUNDING = 1e-9

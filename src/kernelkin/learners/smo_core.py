@@ -312,19 +312,19 @@ def _find_free(w, starts, epsilon, rows, member):
 def _newton_step(gram, w, epsilon, rows, direction):
     """Move these rows along row 0 of `direction`, as far as the first bound; whether a bound stopped the step."""
     n = uint64(w.shape[1])
-    image, rise, curvature, room = np.zeros(n), 0.0, 0.0, np.inf
+    image, rise, curvature, longest = np.zeros(n), 0.0, 0.0, np.inf
     for k in range(len(rows)):
         i, d = rows[k], direction[0, k]
         rise += d * (w[SLOPE, i] + w[UP, i])
         for j in range(n):
             image[j] += d * gram[i, j]
         if d != 0.0:
-            room = min(room, (_limit(w, epsilon, i, 1.0 if d > 0.0 else -1.0) - w[A, i]) / d)
+            longest = min(longest, (_limit(w, epsilon, i, 1.0 if d > 0.0 else -1.0) - w[A, i]) / d)
     for k in range(len(rows)):
         curvature += direction[0, k] * image[rows[k]]
-    if not (rise > 0.0 and room < np.inf):
+    if not (rise > 0.0 and longest < np.inf):
         return False
-    t = min(rise / max(curvature, TINY), room)
+    t = min(rise / max(curvature, TINY), longest)
     for k in range(len(rows)):
         i, d = rows[k], direction[0, k]
         if d != 0.0:
@@ -334,7 +334,7 @@ def _newton_step(gram, w, epsilon, rows, direction):
             _set_one_sided(w, epsilon, i)
     for j in range(n):
         w[SLOPE, j] -= t * image[j]
-    return t == room
+    return t == longest
 
 
 @helper
@@ -450,13 +450,13 @@ def _balance(w, first, last):
             a = w[A, i]
             w[A, i] = a * (up if a > 0.0 else down) if a != 0.0 else 0.0
     # Give what rounding left of the sum to the row farthest from both bounds; twice, for the last bit.
-    row, room = first, 0.0
+    row, margin = first, 0.0
     for i in range(first, last):
         a = w[A, i]
         own = min(a - w[LO, i], w[HI, i] - a)
-        if a != 0.0 and own > room:
-            row, room = i, own
-    for _ in range(2 if room > 0.0 else 0):
+        if a != 0.0 and own > margin:
+            row, margin = i, own
+    for _ in range(2 if margin > 0.0 else 0):
         total = 0.0
         for i in range(first, last):
             total += w[A, i]

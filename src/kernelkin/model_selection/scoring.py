@@ -42,7 +42,7 @@ class Metric:
     Attributes
     ----------
     function : the score.
-    ranks : whether it scores decision values; of a task of two classes it then sees y as True for the second class.
+    ranks : whether it scores decision values; of a task of two classes it is then given y as True for the second class.
     rows : where the score is a mean over rows, what each row has in it: rows(y, prediction).
     """
 

@@ -59,7 +59,7 @@ class SharedGrams:
         return fit_need(sizes, plan.learner.name, self.n_jobs, self.n_folds)
 
     def of(self, specification: Fit, params: Params) -> tuple[RawGrams, Sequence[FittedKernel] | None]:
-        """Return the kernel values of a candidate, and its fitted kernels; the last ones asked for are kept."""
+        """Return the kernel values of a candidate, and its fitted kernels; those requested last are kept."""
         key = _gram_key(params)
         if self._held is None or key != self._key:
             self._held, self._key = None, key

@@ -1,4 +1,4 @@
-"""AVG: one machine a task on the average of all kernels. Every machine is solved once."""
+"""AVG: one machine per task on the average of all kernels. Every machine is solved once."""
 
 from __future__ import annotations
 

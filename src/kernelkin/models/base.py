@@ -255,7 +255,7 @@ class MultiTaskEstimator(BaseEstimator):
 class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
     """An estimator whose tasks have classes."""
 
-    # That of scikit-learn's mixin knows no tasks.
+    # The method of scikit-learn's mixin does not handle tasks.
     score = MultiTaskEstimator.score
 
     def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
@@ -278,7 +278,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
 class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
     """An estimator whose tasks have real targets."""
 
-    # That of scikit-learn's mixin knows no tasks.
+    # The method of scikit-learn's mixin does not handle tasks.
     score = MultiTaskEstimator.score
 
 

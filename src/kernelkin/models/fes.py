@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..decompositions import svd
+from ..decompositions import least_squares, singular_values, svd
 from ..fitting import LinearFit
 from ..fitting.linear import Multivariate
 from ..penalties import effective_rank
@@ -98,10 +98,10 @@ def trace_norm_regression(
     """B (d, T) by accelerated proximal gradient, restarted when it overshoots."""
     n = len(X)
     if alpha == 0:
-        B = np.linalg.lstsq(X, Y, rcond=None)[0]
+        B = least_squares(X, Y)
         value = float(np.sum((Y - X @ B) ** 2)) / (2 * n)
         return B, _history([(value, value)])
-    smoothness = max(float(np.linalg.norm(X, 2)) ** 2 / n, np.finfo(float).tiny)
+    smoothness = max(float(singular_values(X)[0]) ** 2 / n, np.finfo(float).tiny)
     B = Z = np.zeros((X.shape[1], Y.shape[1]))
     momentum, best, bounds = 1.0, B, []
     for _ in range(max_iter):
@@ -126,11 +126,11 @@ def shrink_singular_values(B: np.ndarray, by: float) -> np.ndarray:
 def _bounds(X: np.ndarray, Y: np.ndarray, B: np.ndarray, alpha: float) -> tuple[float, float]:
     """The objective at B, and the lower bound from the residual, scaled to be feasible and as good as it can be."""
     n, residual = len(X), Y - X @ B
-    value = 0.5 / n * float(np.sum(residual**2)) + alpha * float(np.linalg.norm(B, "nuc"))
+    value = 0.5 / n * float(np.sum(residual**2)) + alpha * float(singular_values(B).sum())
     square = float(np.sum(residual**2)) / n
     if square == 0:
         return value, 0.0
-    limit = alpha / max(float(np.linalg.norm(X.T @ residual, 2)) / n, np.finfo(float).tiny)
+    limit = alpha / max(float(singular_values(X.T @ residual)[0]) / n, np.finfo(float).tiny)
     scale = float(np.clip(np.vdot(Y, residual) / n / square, -limit, limit))
     return value, scale * float(np.vdot(Y, residual)) / n - 0.5 * scale**2 * square
 

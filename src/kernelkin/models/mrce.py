@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..decompositions import cholesky, inverse, least_squares
 from ..fitting import LinearFit
 from ..fitting.linear import Multivariate
 from ..penalties import Relation
@@ -107,7 +108,7 @@ def alternate(
         warnings = ((f"stopped at max_iter={max_iter}; raise max_iter or loosen tol.", ConvergenceWarning),)
     attributes = {
         "precision_": P,
-        "relation_": Relation.of_matrix(np.linalg.inv(P)),
+        "relation_": Relation.of_matrix(inverse(P)),
         "objective_": values[-1],
         "history_": {"iteration": np.arange(1, len(values) + 1), "objective": np.array(values)},
         "n_iter_": len(values),
@@ -136,7 +137,7 @@ def best_precision(X: np.ndarray, Y: np.ndarray, B: np.ndarray, alpha: float, to
 
     S = _covariance(X, Y, B)
     if alpha == 0 or len(S) == 1:
-        return np.linalg.inv(S)
+        return inverse(S)
     # Its dual gap gets no smaller than its inner lasso is accurate.
     try:
         return graphical_lasso(S, alpha, tol=tol, enet_tol=max(1e-4 * tol, 1e-14), max_iter=1000)[1]
@@ -152,8 +153,8 @@ def best_coefficients(
     from sklearn.linear_model import Lasso
 
     if alpha == 0:
-        return np.linalg.lstsq(X, Y, rcond=None)[0]
-    L = np.linalg.cholesky(P)
+        return least_squares(X, Y)
+    L = cholesky(P)
     Q, R = qr(X, mode="economic", check_finite=False)
     design, target = np.kron(L.T, R / np.sqrt(len(X))), (Q.T @ Y @ L / np.sqrt(len(X))).T.ravel()
     model = Lasso(alpha / (2 * len(design)), fit_intercept=False, tol=tol, max_iter=100_000, warm_start=True)

@@ -1,4 +1,4 @@
-"""STL: one machine a task on one kernel."""
+"""STL: one machine per task on one kernel."""
 
 from __future__ import annotations
 

@@ -63,7 +63,8 @@ _PARAMETERS: dict[str, Parameter] = {
     ),
     "reservoir": Parameter(
         "int",
-        "Rows of each task that are kept for `partial_fit`: a random sample of those seen so far.",
+        "Rows of each task that are kept for `partial_fit`: a random sample of those seen so far, or all if there are "
+        "no more.",
         [Interval(Integral, 2, None, closed="left")],
     ),
     "max_exact": Parameter(

@@ -28,7 +28,7 @@ def water_fill(s: Array, n: int, low: float, high: float) -> tuple[Array, float]
     if low >= 1:
         return np.ones(r), 1.0
     if r * high + (n - r) * low <= n:
-        # Room for all at the cap; what is left over costs nothing, and is spread evenly.
+        # All can be at the cap; what is left over costs nothing, and is spread evenly.
         return np.full(r, high), (n - r * high) / (n - r) if r < n else high
     return np.clip(s / _water_level(s, n, low, high), low, high), low
 
@@ -46,8 +46,8 @@ def _water_level(s: Array, n: int, low: float, high: float) -> float:
         if fixed + moving / lam <= n or lam == events[-1][0]:
             break
         fixed, moving, last = fixed + freed, moving + moved, lam
-    room = n - fixed
-    return min(max(moving / room, last), lam) if room > 0 else lam
+    remaining = n - fixed
+    return min(max(moving / remaining, last), lam) if remaining > 0 else lam
 
 
 def _prior_roots(prior: Array, n: int) -> tuple[Array, Array]:

@@ -39,8 +39,8 @@ def new_axes(ax: Axes | None, width: float, height: float, margins: tuple[float,
         raise ImportError("pictures need matplotlib: install kernelkin[plot]") from error
     size = width + margins[0], height + margins[1]
     # The layout moves the axes when the figure is drawn; until then labels are fitted to the size they will have.
-    place = {"left": 0.0, "right": width / size[0], "bottom": 0.0, "top": height / size[1]}
-    return plt.subplots(figsize=size, layout="constrained", gridspec_kw=place)[1]
+    spacing = {"left": 0.0, "right": width / size[0], "bottom": 0.0, "top": height / size[1]}
+    return plt.subplots(figsize=size, layout="constrained", gridspec_kw=spacing)[1]
 
 
 def extent(n: int, each: float, least: float, most: float) -> float:
@@ -48,7 +48,7 @@ def extent(n: int, each: float, least: float, most: float) -> float:
     return float(np.clip(n * each, least, most))
 
 
-def room(labels: Sequence[Any] | np.ndarray, side: float) -> float:
+def labels_extent(labels: Sequence[Any] | np.ndarray, side: float) -> float:
     """How far names reach, in inches, where they are drawn next to each other along a side of this many inches."""
     return text_width(labels, np.clip(0.9 * 72 * side / len(labels), SMALLEST_FONT, LARGEST_FONT))
 

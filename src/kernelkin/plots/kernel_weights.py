@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ._axes import LONGEST, color_scale, extent, heatmap, label_ticks, new_axes, room, write_numbers
+from ._axes import LONGEST, color_scale, extent, heatmap, label_ticks, labels_extent, new_axes, write_numbers
 from ._order import leaf_order, weight_linkage
 
 # Above this many kernels their names cannot be read next to each other, and groups of them are drawn.
@@ -89,7 +89,9 @@ class KernelWeightsDisplay:
         """
         T, K = self.weights.shape
         width, height = extent(K, 0.3, 3.0, 11.0), extent(T, 0.3, 1.8, LONGEST)
-        self.ax_ = new_axes(ax, width, height, (1.3 + room(self.tasks, height), 0.6 + room(self.kernels, width)))
+        self.ax_ = new_axes(
+            ax, width, height, (1.3 + labels_extent(self.tasks, height), 0.6 + labels_extent(self.kernels, width))
+        )
         self.figure_, self.order_ = self.ax_.figure, self.order
         drawn = self.weights[self.order_]
         self.image_ = heatmap(self.ax_, drawn, 0.0, drawn.max() or 1.0, aspect="auto")

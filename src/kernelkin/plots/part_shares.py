@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ._axes import LONGEST, extent, label_ticks, new_axes, room
+from ._axes import LONGEST, extent, label_ticks, labels_extent, new_axes
 
 OWN = "own"
 # Neighbours differ in lightness, so that they can be distinguished in grey too; the own part comes last, the lightest.
@@ -83,7 +83,7 @@ class PartSharesDisplay:
         """
         T = len(self.tasks)
         height = extent(T, 0.32, 1.2, LONGEST)
-        self.ax_ = new_axes(ax, 5.5, height, (0.5 + room(self.tasks, height), 1.0))
+        self.ax_ = new_axes(ax, 5.5, height, (0.5 + labels_extent(self.tasks, height), 1.0))
         self.figure_, self.order_ = self.ax_.figure, self.order
         shades = [SHADES[i % len(SHADES)] for i in range(len(self.couplings))]
         # What is shared first, so that it starts at zero and can be compared; what is a task's own fills up to one.

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..data import listing, read_queries
-from ._axes import COLORS, extent, label_ticks, new_axes, room
+from ._axes import COLORS, extent, label_ticks, labels_extent, new_axes
 
 # The kernels that get a bar of their own; the others are added up.
 SHOWN = 12
@@ -102,7 +102,7 @@ class PredictionSplitDisplay:
         self.labels_, self.values_ = self.bars
         n = len(self.labels_)
         height = extent(n, 0.32, 1.2, 6.0)
-        self.ax_ = new_axes(ax, 5.0, height, (0.2 + room(self.labels_, height), 0.8))
+        self.ax_ = new_axes(ax, 5.0, height, (0.2 + labels_extent(self.labels_, height), 0.8))
         self.figure_ = self.ax_.figure
         values = np.array(self.values_)
         starts = np.append(np.cumsum(values[:-1]) - values[:-1], 0.0)

@@ -7,7 +7,18 @@ from typing import Any, Literal
 import numpy as np
 
 from ..relations import TaskRelations, task_relations
-from ._axes import COLORS, DIVERGING, LONGEST, color_scale, extent, heatmap, label_ticks, new_axes, room, write_numbers
+from ._axes import (
+    COLORS,
+    DIVERGING,
+    LONGEST,
+    color_scale,
+    extent,
+    heatmap,
+    label_ticks,
+    labels_extent,
+    new_axes,
+    write_numbers,
+)
 from ._order import leaf_order
 
 KINDS = ("heatmap", "dendrogram")
@@ -108,7 +119,7 @@ class TaskRelationshipDisplay:
 
     def _plot_heatmap(self, ax: Any) -> TaskRelationshipDisplay:
         side = extent(len(self.tasks), 0.36, 3.0, LONGEST)
-        names = room(self.tasks, side)
+        names = labels_extent(self.tasks, side)
         self.ax_ = new_axes(ax, side, side, (1.2 + names, 1.4 + names))
         self.figure_ = self.ax_.figure
         drawn = self.relations.likeness[np.ix_(self.order_, self.order_)]
@@ -141,7 +152,7 @@ class TaskRelationshipDisplay:
 
     def _plot_tree(self, ax: Any) -> TaskRelationshipDisplay:
         height = extent(len(self.tasks), 0.2, 2.0, LONGEST)
-        self.ax_ = new_axes(ax, 4.5, height, (0.6 + room(self.tasks, height), 1.0))
+        self.ax_ = new_axes(ax, 4.5, height, (0.6 + labels_extent(self.tasks, height), 1.0))
         self.figure_ = self.ax_.figure
         self._draw_tree(self.ax_, upright=False)
         label_ticks(self.ax_.yaxis, self.tasks[self.order_])

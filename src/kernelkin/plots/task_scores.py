@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ._axes import COLORS, LONGEST, MARKERS, extent, label_ticks, new_axes, room
+from ._axes import COLORS, LONGEST, MARKERS, extent, label_ticks, labels_extent, new_axes
 
 # Above this many tasks the points are drawn small.
 FEW_TASKS = 40
@@ -128,7 +128,7 @@ class TaskScoresDisplay:
         """
         T = len(self.tasks)
         height = extent(T, 0.32, 1.6, LONGEST)
-        self.ax_ = new_axes(ax, 5.5, height, (0.5 + room(self.tasks, height), 1.0))
+        self.ax_ = new_axes(ax, 5.5, height, (0.5 + labels_extent(self.tasks, height), 1.0))
         self.figure_, self.order_ = self.ax_.figure, self.order
         self.points_: dict[str, Any] = {}
         self._guide_the_eye()

@@ -21,7 +21,7 @@ class AnyProblem(Protocol):
 
     The `primal` of an evaluation is a true upper bound on the optimum (from each machine's primal value at the solution
     found, not its dual value), its `bound` a true lower bound, however roughly the machines were solved, and both leave
-    room for rounding. So the gap of the two is honest whatever a solver does.
+    margin for rounding. So the gap of the two is honest whatever a solver does.
     """
 
     name: ClassVar[str]

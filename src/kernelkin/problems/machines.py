@@ -23,7 +23,7 @@ class SolvedMachines:
     Q : (K, J) half the quadratic forms of the dual variables.
     lin : sum of the dual terms without the Gram matrices.
     quad : <B, Q>.
-    upper : sum of the primal values, with room for rounding.
+    upper : sum of the primal values, with a margin for rounding.
     rounding : what both bounds have to allow for rounding.
     curvature : computes the Hessians (J, K, K); None where they were not requested.
     """

@@ -88,7 +88,7 @@ class Problem(AnyProblem):
 
     def _judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
         R = self.penalty.value(B)
-        # The value is at hand, unless it has lost digits on the way.
+        # The value is known already, unless it has lost digits on the way.
         cost = 0.5 * self.mu * R if _SMALL < R < _LARGE else self.penalty.cost(B, self.mu)
         return Evaluation(
             B=B,

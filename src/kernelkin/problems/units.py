@@ -27,7 +27,7 @@ from .evaluation import Evaluation
 if TYPE_CHECKING:
     from ..solvers import Iterate, Solution
 
-# Strengths beyond this cannot be told apart from none or from infinite strength: weights go with their cube root.
+# Strengths beyond this cannot be distinguished from none or from infinite strength: weights go with their cube root.
 _WEAKEST, _STRONGEST = 1e-30, 1e30
 # Exponents of two within which values have all their digits.
 _LARGEST_EXPONENT = 960
@@ -108,9 +108,9 @@ class Units:
         if not math.log10(_WEAKEST) <= decimal <= math.log10(_STRONGEST):
             strength = "infinite strength" if decimal > 0 else "none"
             raise ValueError(
-                f"mu={mu!r} cannot be told apart from {strength} for these data (C about {2.0**self._cost:.3g}, spread "
-                f"of the targets about {2.0**self.target:.3g}): relative to them it is 1e{decimal:.0f}, and must be "
-                f"between {_WEAKEST:g} and {_STRONGEST:g}"
+                f"mu={mu!r} cannot be distinguished from {strength} for these data (C about {2.0**self._cost:.3g}, "
+                f"spread of the targets about {2.0**self.target:.3g}): relative to them it is 1e{decimal:.0f}, and "
+                f"must be between {_WEAKEST:g} and {_STRONGEST:g}"
             )
         return math.ldexp(mantissa, exponent)
 
@@ -149,7 +149,7 @@ class Units:
         )
 
     def restore_iterate(self, iterate: Iterate) -> Iterate:
-        """What a callback sees, in the user's units."""
+        """What a callback receives, in the user's units."""
         values: dict[str, Any] = {
             name: math.ldexp(getattr(iterate, name), self._value) for name in ("objective", "primal", "bound")
         }

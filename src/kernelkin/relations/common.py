@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..decompositions import eigh
 from .rows import PooledRows
 
 RIDGES = np.logspace(-3, 3, 13)
@@ -34,7 +35,7 @@ class CommonFit:
 
     @cached_property
     def _svd(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        values, vectors = np.linalg.eigh(self.design.T @ self.design)
+        values, vectors = eigh(self.design.T @ self.design)
         kept = values > 1e-10 * max(values[-1], 1e-300)
         values, vectors = np.sqrt(values[kept]), vectors[:, kept]
         return self.design @ (vectors / values), values, vectors

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..decompositions import eigh
+from ..decompositions import eigh, pseudo_inverse
 from .pooled import PooledKernels, centred
 
 # Ratios of noise to variance that are tried.
@@ -72,7 +72,7 @@ class TaskProcess:
         nuisance = np.zeros((len(products), 2))
         nuisance[:-1, 0], nuisance[-1, 1] = mix, 1.0
         cross = information @ nuisance
-        taken = cross @ np.linalg.pinv(nuisance.T @ cross) @ nuisance.T
+        taken = cross @ pseudo_inverse(nuisance.T @ cross) @ nuisance.T
         observed = self._forms((self.vectors / self.spectrum) @ (self.vectors.T @ y))[:, np.newaxis]
         drawn = self._forms((self.vectors / np.sqrt(self.spectrum)) @ normals.reshape(len(normals), -1), M)
         every = 0.5 * (np.hstack([observed, drawn]) - expected[:, np.newaxis])

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..data import TaskData
+from ..decompositions import eigh, inverse, pseudo_inverse
 from .estimate import Likeness
 from .groups import TaskEvidence, evidence_linkage, tested_groups
 from .kernel_scores import MixScores, TaskProcess, task_grams
@@ -22,8 +23,8 @@ from .structure import StructureTest, shared_p_value
 FLOOR = 0.01
 POSTERIOR_DRAWS = 400
 FEWEST_ROWS, MOST_TASK_ROWS = 3, 200
-# The common mix: steps of its fit and their length, and the share that all kernels have evenly.
-SCORING_STEPS, STEP, EVEN_SHARE = 2, 0.5, 0.1
+# The share of the common mix that all kernels have evenly: nothing can be said of a kernel without weight.
+EVEN_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class MixEvidence:
     def directions(self) -> np.ndarray:
         """Products (T, T, K) of the tasks' vectors by direction, less their expected lengths."""
         standard = self._standardise(np.concatenate([self.scores[np.newaxis], self.draws]))
-        _, vectors = np.linalg.eigh(self.information.sum(axis=0))
+        _, vectors = eigh(self.information.sum(axis=0))
         turned = standard @ vectors
         products = np.einsum("sk,tk->stk", turned[0], turned[0])
         T = np.arange(len(self.scores))
@@ -67,7 +68,7 @@ class MixEvidence:
         """Scores (n, T, K) against the best common mix, as vectors of nearly one variance in every direction."""
         total = self.information.sum(axis=0)
         ridge = FLOOR * np.trace(total) / len(total) * np.eye(len(total))
-        common = scores.sum(axis=1) @ np.linalg.pinv(total + ridge)
+        common = scores.sum(axis=1) @ pseudo_inverse(total + ridge)
         left = scores - np.einsum("tkl,nl->ntk", self.information, common)
         roots = np.stack([_inverse_root(task) for task in self.information])
         return np.einsum("tkl,ntl->ntk", roots, left)
@@ -75,7 +76,7 @@ class MixEvidence:
 
 def _inverse_root(information: np.ndarray) -> np.ndarray:
     """(information + ridge)^(-1/2) for symmetric (K, K)."""
-    values, vectors = np.linalg.eigh(information)
+    values, vectors = eigh(information)
     values = np.maximum(values, 0.0)
     return (vectors / np.sqrt(values + FLOOR * max(values.sum(), 1e-300))) @ vectors.T
 
@@ -90,29 +91,14 @@ class MixProblem:
     wide: bool
 
     def evidence(self, tasks: np.ndarray, n: int, rng: np.random.RandomState) -> tuple[MixEvidence, np.ndarray]:
-        """Evidence of some tasks against the mix that suits them best, with n draws; and that mix."""
-        mix = self._common_mix(tasks)
+        """Evidence of some tasks against the model's mean mix of theirs, with n draws; and that mix."""
+        mix = _blend(self.mixes[tasks].mean(axis=0))
         processes = self._processes(tasks, mix)
         normals = _normals(processes, n, self.wide, rng)
         return MixEvidence.of([p.scores(y, mix, z) for (p, y), z in zip(processes, normals, strict=True)]), mix
 
     def _processes(self, tasks: np.ndarray, mix: np.ndarray) -> list[tuple[TaskProcess, np.ndarray]]:
         return [(TaskProcess.fit(self.grams[t], mix, self.targets[t]), self.targets[t]) for t in tasks]
-
-    def _common_mix(self, tasks: np.ndarray) -> np.ndarray:
-        """The model's mean mix of these tasks, improved by steps of Fisher scoring; every kernel keeps some weight.
-
-        The steps are few: where tasks do not use one mix, the likelihood has many maxima, each at the mix of a few.
-        """
-        mix = _blend(self.mixes[tasks].mean(axis=0))
-        for _ in range(SCORING_STEPS):
-            processes = self._processes(tasks, mix)
-            none = [np.zeros((len(p.spectrum), y.shape[1], 0)) for p, y in processes]
-            found = MixEvidence.of([p.scores(y, mix, z) for (p, y), z in zip(processes, none, strict=True)])
-            total = found.information.sum(axis=0)
-            ridge = FLOOR * np.trace(total) / len(total) * np.eye(len(total))
-            mix = _blend(mix + STEP * np.linalg.solve(total + ridge, found.scores.sum(axis=0)))
-        return mix
 
 
 def _blend(mix: np.ndarray) -> np.ndarray:
@@ -180,7 +166,7 @@ def _normals(
     if not wide or len(set(shapes)) > 1:
         return [rng.standard_normal(shape) for shape in shapes]
     whitened = np.stack([(process.vectors @ process.whitened(y)).ravel() for process, y in processes])
-    values, vectors = np.linalg.eigh(np.corrcoef(whitened))
+    values, vectors = eigh(np.corrcoef(whitened))
     mixed = (vectors * np.sqrt(np.maximum(values, 0.0))) @ rng.standard_normal((len(processes), np.prod(shapes[0])))
     return [part.reshape(shapes[0]) for part in mixed]
 
@@ -202,7 +188,7 @@ def mix_likeness(
     means, draws = [], []
     for g in range(G):
         information = tree.information[groups == g].sum(axis=0) + np.eye(len(mix)) / prior
-        covariance = np.linalg.inv(information)
+        covariance = inverse(information)
         mean = mix + covariance @ tree.scores[groups == g, :, 0].sum(axis=0)
         means.append(mean)
         draws.append(rng.multivariate_normal(mean, covariance, size=2 * POSTERIOR_DRAWS, check_valid="ignore"))

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.rows import check_rows, read_rows, split_task_column
+from ..decompositions import eigh
 from ..memory import check_square
 from .pooled import centred, pooled_kernels, spread_rows
 
@@ -120,5 +121,5 @@ def kernel_root(stack: np.ndarray) -> np.ndarray:
     flat = stack.reshape(len(stack), -1)
     length = np.sqrt(np.square(flat).sum(axis=1))
     flat = np.divide(flat, length[:, np.newaxis], out=np.zeros_like(flat), where=length[:, np.newaxis] > 0)
-    values, vectors = np.linalg.eigh(flat @ flat.T)
+    values, vectors = eigh(flat @ flat.T)
     return np.sqrt(np.maximum(values, 0.0))[:, np.newaxis] * vectors.T

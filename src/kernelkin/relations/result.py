@@ -9,6 +9,8 @@ import numpy as np
 
 from ..data import listing
 
+_ARRAYS = ("tasks", "likeness", "intervals", "groups", "linkage", "sizes")
+
 
 @dataclass(frozen=True)
 class TaskRelations:
@@ -117,28 +119,24 @@ class TaskRelations:
         return f"Compared with {self.n_permutations} draws: {how}, because {self.reason}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and texts, for files and pages."""
-        return {
-            "by": self.by,
-            "tasks": self.tasks.tolist(),
-            "structured": self.structured,
-            "p_value": self.p_value,
-            "likeness": np.round(self.likeness, 4).tolist(),
-            "intervals": np.round(self.intervals, 4).tolist(),
-            "groups": self.groups.tolist(),
-            "shares_more": self.shares_more,
-            "shared_p_value": self.shared_p_value,
-            "linkage": np.round(self.linkage, 6).tolist(),
-            "null": self.null,
-            "reason": self.reason,
-            "alpha": self.alpha,
-            "n_permutations": self.n_permutations,
-            "sizes": self.sizes.tolist(),
-        }
+        """Plain numbers, lists and texts, for files and pages; likeness and intervals are those of pairs of groups."""
+        found = {name: value for name, value in vars(self).items() if name not in _ARRAYS}
+        arrays = {name: getattr(self, name).tolist() for name in ("tasks", "groups", "linkage", "sizes")}
+        likeness, intervals = self._by_groups()
+        return {**found, **arrays, "likeness": likeness.tolist(), "intervals": intervals.tolist()}
 
     @classmethod
     def from_dict(cls, found: dict[str, Any]) -> TaskRelations:
         """The same from what `to_dict` returned."""
-        arrays = ("tasks", "likeness", "intervals", "groups", "linkage", "sizes")
-        read: dict[str, Any] = {name: np.asarray(found[name]) for name in arrays}
+        read: dict[str, Any] = {name: np.asarray(found[name]) for name in _ARRAYS}
+        groups, own = read["groups"], np.arange(len(read["groups"]))
+        for name in ("likeness", "intervals"):
+            read[name] = read[name][groups][:, groups]
+            read[name][own, own] = 1.0
         return cls(**{**found, **read})
+
+    def _by_groups(self) -> tuple[np.ndarray, np.ndarray]:
+        """Likeness (G, G) and intervals (G, G, 2) of two tasks of each pair of groups."""
+        first = np.array([np.flatnonzero(self.groups == g)[0] for g in range(self.n_groups)])
+        last = np.array([np.flatnonzero(self.groups == g)[-1] for g in range(self.n_groups)])
+        return self.likeness[np.ix_(first, last)], self.intervals[np.ix_(first, last)]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from ..decompositions import eigvalsh
+
 
 @dataclass(frozen=True)
 class StructureTest:
@@ -50,7 +52,7 @@ class StructureTest:
 
 
 def _statistics(products: np.ndarray) -> tuple[float, float]:
-    return float(np.trace(products)), float(np.linalg.eigvalsh(products)[-1])
+    return float(np.trace(products)), float(eigvalsh(products)[-1])
 
 
 def shared_p_value(products: np.ndarray, sizes: np.ndarray, n: int, rng: np.random.RandomState) -> float:

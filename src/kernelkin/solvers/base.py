@@ -1,4 +1,4 @@
-"""What all solvers share: how far they are, the state they hand to the driver, and what a run returns."""
+"""What all solvers share: how far they are, the state they return to the driver, and what a run returns."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What a solver hands to the driver: where to evaluate next, and how.
+    """What a solver returns to the driver: where to evaluate next, and how.
 
     Attributes
     ----------
     B : the point to evaluate.
     progress : the best bounds so far; the driver updates it with every evaluation.
     arguments : what else the problem's `evaluate` needs.
-    own_penalty : the penalty term as the solver sees it, where that is not the problem's; for the history.
+    own_penalty : the penalty term as the solver uses it, where that is not the problem's; for the history.
     curved : whether the curvature of the machines is needed.
     is_due : whether to evaluate B now; otherwise the solver goes on first.
     iterations : how many iterations are complete once B is evaluated; the driver stops at max_iter.
@@ -121,7 +121,7 @@ class Solver(Protocol):
 
 @dataclass(frozen=True)
 class Iterate:
-    """What a callback sees after each evaluation.
+    """What a callback receives after each evaluation.
 
     Its property `kernel_weights` (J, K) is what an estimator's `init` takes to continue from here.
 

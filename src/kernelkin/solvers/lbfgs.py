@@ -1,4 +1,4 @@
-"""L-BFGS in ask-and-tell form, for functions whose evaluation belongs to somebody else.
+"""L-BFGS in ask-and-tell form, for functions that the caller evaluates.
 
 A direction minimises the quadratic model of the steps made so far; where variables must not be negative it does so
 among the steps that keep them so, which costs little beside an evaluation of kernel machines. A step has to fall by a

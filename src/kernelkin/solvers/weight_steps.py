@@ -60,8 +60,8 @@ def _line_search(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Halve each row's step until it stays inside B > 0 and lowers the row's objective enough."""
     with np.errstate(divide="ignore"):
-        room = np.where(step < 0, -0.95 * B / np.where(step < 0, step, 1.0), np.inf).min(axis=1)
-    length = np.minimum(1.0, room)
+        longest = np.where(step < 0, -0.95 * B / np.where(step < 0, step, 1.0), np.inf).min(axis=1)
+    length = np.minimum(1.0, longest)
     for _ in range(60):
         trial = B + length[:, np.newaxis] * step
         reached = row_objective(trial, W, P, mu)

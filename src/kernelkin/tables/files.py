@@ -11,13 +11,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .labels import MISSING, read_targets, read_tasks
 from .parquet import is_parquet, parquet_pieces, read_parquet
-from .text import TextTable, display_name, open_text
+from .records import Record, read_records
+from .text import BYTE_ORDER_MARK, TextTable, display_name, open_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -71,17 +73,19 @@ def _read_text(path: str, task: str | None, target: str | None) -> DataFrame:
 class Piece:
     """Some rows of a table, and its header as it was written.
 
-    The cells of a text file are texts, exactly as they were, so that they can be written again.
+    The cells of a text file are texts, exactly as they were. `records` have the text of each row, and `header_record`
+    that of the header, so that they can be written again.
     """
 
     frame: DataFrame
     header: list[str]
-    text: bool
+    records: list[Record] | None = None
+    header_record: Record | None = None
 
     def values(self, columns: Sequence[str], task: str) -> DataFrame:
         """Columns with None for missing cells, for a schema to encode; columns that are absent stay absent."""
         found = self.frame[[name for name in dict.fromkeys([*columns, task]) if name in self.frame.columns]]
-        if not self.text:
+        if self.records is None:
             return found
         cells = found.to_numpy(dtype=object, copy=True)
         is_missing = np.frompyfunc(lambda cell: cell in MISSING or cell != cell, 1, 1)(cells).astype(bool)
@@ -96,22 +100,28 @@ def read_pieces(path: str, rows: int) -> Iterator[Piece]:
     """Read a table so many rows at a time, fewer where it has very many columns."""
     if is_parquet(path):
         for typed in parquet_pieces(path, rows, MOST_COLUMNS, MOST_CELLS):
-            yield Piece(typed, list(map(str, typed.columns)), text=False)
+            yield Piece(typed, list(map(str, typed.columns)))
         return
-    pandas = need_pandas()
     with _opened(path) as table:
         rows = min(rows, max(1, MOST_CELLS // max(len(table.header), 1)))
-        with _explained(path):
-            frames = pandas.read_csv(table.file, **_how(table), dtype=object, chunksize=rows)
-        while (frame := _next(frames, path)) is not None:
-            frame = frame.copy()  # one block instead of one for each column
-            header = table.header if len(table.header) == frame.shape[1] else list(map(str, frame.columns))
-            yield Piece(frame, header, text=True)
+        records = read_records(table.lines, table.separator)
+        if (header := _take(records, 1, path)) and table.marked:
+            header = [Record(header[0].cells, BYTE_ORDER_MARK + header[0].text)]
+        while some := _take(records, rows, path):
+            yield Piece(_cells(some, table.header, path), table.header, some, header[0])
 
 
-def _next(frames: Iterator[DataFrame], path: str) -> DataFrame | None:
+def _take(records: Iterator[Record], count: int, path: str) -> list[Record]:
     with _explained(path):
-        return next(frames, None)
+        return list(islice(records, count))
+
+
+def _cells(records: list[Record], header: list[str], path: str) -> DataFrame:
+    """A table of texts, its columns named as pandas names those of a whole file."""
+    names = [name or f"Unnamed: {i}" for i, name in enumerate(header)]
+    with _explained(path):
+        cells = [record.fitted(len(names)) for record in records]
+    return need_pandas().DataFrame(np.array(cells, dtype=object), columns=names, dtype=object)
 
 
 @contextmanager

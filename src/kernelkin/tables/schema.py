@@ -131,7 +131,7 @@ class TableSchema:
         return _whole_tasks(values) if self.whole_tasks else values.astype(object).astype(str).to_numpy(dtype=str)
 
     def targets(self, frame: DataFrame) -> np.ndarray:
-        """Return the target as the model sees it: standardised numbers, or class labels.
+        """Return the target as the model is given it: standardised numbers, or class labels.
 
         Parameters
         ----------

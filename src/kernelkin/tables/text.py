@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import csv
 import gzip
 import io
 import lzma
@@ -13,10 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from ..io.storage import check_writable, open_whole
+from .records import long_cells, read_records
 
 STDIN = STDOUT = "-"
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
@@ -35,13 +36,23 @@ _PACK: dict[str, Callable[[BinaryIO], Any]] = {
 MOST_CHARACTERS = 2**26
 
 
+# Unicode's mark of the byte order, with which some programs begin a file.
+BYTE_ORDER_MARK = "\ufeff"
+
+
 @dataclass(frozen=True)
 class TextTable:
-    """An open text file from its beginning, the names in its header, and what separates its columns."""
+    """An open text file from its beginning: as a file or by lines, of which one can be read, and once.
+
+    `header` are the names of its columns, which `separator` separates; `marked` says that a byte order mark, which the
+    text does not contain, is before them.
+    """
 
     file: io.TextIOBase
+    lines: Iterator[str]
     header: list[str]
     separator: str
+    marked: bool
 
 
 @contextmanager
@@ -53,14 +64,17 @@ def open_text(path: str) -> Iterator[TextTable]:
             if sys.stdin is None:
                 raise ValueError("standard input is closed")
             if isinstance(sys.stdin, io.TextIOWrapper):
-                sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict", newline="")
+                sys.stdin.reconfigure(encoding="utf-8", errors="strict", newline="")
             file: TextIO = sys.stdin
         else:
             raw = stack.enter_context(_UNPACK.get(Path(path).suffix.lower(), io.FileIO)(path))
-            file = stack.enter_context(io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8-sig", newline=""))
-        lines: list[str] = []
-        header = next((row for row in csv.reader(_header_lines(file, path, lines), delimiter=separator) if row), [])
-        yield TextTable(_Rejoined("".join(lines), file, path), header, separator)
+            file = stack.enter_context(io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8", newline=""))
+        stack.enter_context(long_cells(MOST_CHARACTERS))
+        first, head = file.readline(MOST_CHARACTERS), list[str]()
+        text = first.removeprefix(BYTE_ORDER_MARK)
+        header = next((row.cells for row in read_records(_header_lines(text, file, path, head), separator)), [])
+        lines = chain(head, _checked(file, path))
+        yield TextTable(_Rejoined("".join(head), file, path), lines, header, separator, marked=text != first)
 
 
 @contextmanager
@@ -129,10 +143,10 @@ def _detach(text: io.TextIOWrapper) -> None:
         text.detach()
 
 
-def _header_lines(file: TextIO, path: str, read: list[str]) -> Iterator[str]:
-    """Lines, each appended to `read` before it is given; one without end is refused."""
+def _header_lines(line: str, file: TextIO, path: str, read: list[str]) -> Iterator[str]:
+    """The first line and those of a file, each appended to `read` before it is given; one without end is refused."""
     left = MOST_CHARACTERS
-    while line := file.readline(left):
+    while line:
         _refuse_nul(line, path)
         left -= len(line)
         if left <= 0:
@@ -140,6 +154,13 @@ def _header_lines(file: TextIO, path: str, read: list[str]) -> Iterator[str]:
                 f"{display_name(path)} is not a table: its header has more than {MOST_CHARACTERS} characters"
             )
         read.append(line)
+        yield line
+        line = file.readline(left)
+
+
+def _checked(file: TextIO, path: str) -> Iterator[str]:
+    for line in file:
+        _refuse_nul(line, path)
         yield line
 
 

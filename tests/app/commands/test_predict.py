@@ -1,6 +1,7 @@
 import csv
 import gzip
 import io
+import re
 import sys
 
 import numpy as np
@@ -99,6 +100,46 @@ def test_cells_are_repeated_as_they_are(run, folder, tmp_path):
         rows = list(csv.reader(file))
     assert [row[:-1] for row in rows] == list(csv.reader(io.StringIO(CELLS)))
     assert rows[0][-1] == "prediction" and all(np.isfinite(float(row[-1])) for row in rows[1:])
+
+
+FORMS = {
+    "quotes": b'"shop",size,"day",promo\n"north",1,Sat,True\nsouth,"2",""Mon"",""\n',
+    "ends of lines": b"shop,size,day,promo\r\nnorth,1,Sat,True\r\nsouth,2,Mon,False",
+    "old ends of lines": b"shop,size,day,promo\rnorth,1,Sat,True\rsouth,2,Mon,False\r",
+    "a byte order mark": b"\xef\xbb\xbf" + b'"shop",size,day,promo\nnorth,1,Sat,"True"\n',
+    "ends of lines in cells": b'shop,size,day,promo,note\nnorth,1,Sat,True,"a\r\nb\n\nc"\n',
+    "quotes in cells": b'shop,size,day,promo,note\nnorth,1,Sat,True,5" x "6\nwest,1,Sat,True,"a ""b"""\n',
+    "spaces": b"shop,size,day,promo,note\nnorth, 1 ,Sat,True, x \n",
+    "a long cell": b"shop,size,day,promo,note\nnorth,1,Sat,True," + b"x" * 200_000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_text_of_each_row_is_repeated_and_a_cell_added(run, folder, tmp_path, name):
+    (tmp_path / "in.csv").write_bytes(FORMS[name])
+    run("predict", folder / "number.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--rows", "1")
+    before = (tmp_path / "in.csv").read_bytes()
+    after = (tmp_path / "out.csv").read_bytes()
+    assert re.sub(rb",(prediction|-?\d+\.\d+(e[+-]\d+)?)(?=[\r\n]|$)", b"", after) == before
+    values, whole = pd.read_csv(tmp_path / "out.csv").prediction, pd.read_csv(tmp_path / "in.csv", dtype=str)
+    np.testing.assert_allclose(values, load_model(folder / "number.skops").predict(whole))
+
+
+def test_rows_of_other_lengths_have_the_prediction_in_its_column(run, folder, tmp_path):
+    lines = ["shop,size,day,promo", "north,1,Sat,True,", "north,1", 'north,1,Sat,True,""', ""]
+    (tmp_path / "in.csv").write_text("\n".join(lines))
+    run("predict", folder / "number.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv")
+    rows = list(csv.reader(io.StringIO((tmp_path / "out.csv").read_text())))
+    assert [row[:-1] for row in rows[1:]] == [["north", "1", "Sat", "True"], ["north", "1", "", ""], rows[1][:-1]]
+    assert all(float(row[-1]) for row in rows[1:])
+
+
+def test_a_predicted_class_is_quoted_where_it_has_to_be(run, folder, tmp_path, sales):
+    sales.assign(busy=np.where(sales.busy == sales.busy[0], 'a, "b"', "c")).to_csv(tmp_path / "in.csv", index=False)
+    arguments = ["--task", "shop", "--target", "busy", "--model", "AVG", "--test-size", "0"]
+    run("fit", tmp_path / "in.csv", *arguments, "-o", tmp_path / "m.skops")
+    run("predict", tmp_path / "m.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv")
+    assert set(pd.read_csv(tmp_path / "out.csv").prediction) == {'a, "b"', "c"}
 
 
 def test_standard_output_is_utf_8_whatever_the_terminal_is(run, folder, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import warnings
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...model_selection import Scorer, make_folds
 from ...progress import Progress
 from ...tables import TableSchema
 from ...tables.files import read_table
+from ...tables.text import STDIN
 from ..terminal import Terminal
 from .evaluation import as_tasks, held_values, read_metric, score_name, split_by_task
 from .kernel_spec import HELP as KERNELS
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 HELP = "cross-validate several models on a table and show them side by side"
 EXAMPLES = (
     "  kernelkin compare shops.csv --task shop --target sales\n"
-    "  kernelkin compare shops.csv --task shop --target sales --models MK-MTRL AVG IMKL Lasso --cv\n\n" + KERNELS
+    "  kernelkin compare shops.csv --task shop --target sales --models MK-MTRL AVG IMKL Lasso --cv\n\n"
+    "if it is interrupted, it continues with the same command; until it is finished, its parts are kept in a folder\n"
+    "DATA.compare-....search in the current folder, or in the one given by --cache\n\n" + KERNELS
 )
 MODELS = ("MK-MTRL", "AVG", "STL", "IMKL")
 
@@ -59,7 +63,8 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     recipes = {recipe.name: recipe for recipe in (Recipe.of(name, problem, arguments) for name in arguments.models)}
     check_parameters(list(recipes.values()), arguments)
     terminal.say(*problem.notes)
-    with search_folder(arguments.cache) as folder:
+    with search_folder(arguments.cache, _kept_as(arguments)) as folder:
+        recipes = {name: recipe.with_cache(folder) for name, recipe in recipes.items()}
         found = _cross_validate(problem, recipes, arguments, terminal, ResultCache(folder))
     score = score_name(problem.scoring)
     how = (
@@ -70,6 +75,15 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         f"(parameters {how}; * best; tasks: number of tasks in which no model is better)",
     )
     terminal.table(["model", score, "", "tasks", "seconds"], _rows(found))
+
+
+def _kept_as(arguments: Namespace) -> str:
+    """A name in the current folder for the finished parts: the same for the same command, whatever its --jobs."""
+    given = {
+        name: value for name, value in vars(arguments).items() if name not in ("command", "jobs", "debug", "cache")
+    }
+    data = "stdin" if arguments.data == STDIN else Path(arguments.data).name
+    return f"{data}.compare-{fingerprint(repr(sorted(given.items())))[:8]}"
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ EXAMPLES = (
     "  kernelkin fit exams.parquet --task school --target grade --couplings common --kernels gaussian@each -o m.skops\n"
     "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.skops\n\n"
     "a search (--cv) that is interrupted continues with the same command; until it is finished, its parts are kept in\n"
-    "the folder MODEL.search, or in the one given by --cache\n\n" + KERNELS
+    "the folder MODEL.search, or in the one given by --cache; of a single fit (--quick) nothing is kept\n\n" + KERNELS
 )
 # The model of a plain `fit`.
 SEARCHED = "Kin"

@@ -7,8 +7,9 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ...data import listing
-from ...tables.files import read_pieces
-from ...tables.text import STDOUT, check_output, open_output
+from ...tables.files import Piece, read_pieces
+from ...tables.parquet import is_parquet
+from ...tables.text import STDOUT, check_output, input_separator, open_output
 from ..terminal import Terminal, complain
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ EXAMPLES = (
     "  kernelkin predict sales.skops new.csv -o predictions.csv\n"
     "  cat new.csv | kernelkin predict sales.skops - -o - | head\n"
     "  kernelkin predict sales.skops new_shops.csv --unknown-tasks common -o predictions.csv\n\n"
-    "the cells of a CSV or TSV file are repeated as they are, and a column of predictions is added"
+    "the text of a CSV or TSV file is repeated as it is, quotes and ends of lines included, and a cell with the\n"
+    "prediction is added to each row; with --safe-csv, or from CSV to TSV, the cells are written anew"
 )
 # What a spreadsheet takes for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -72,23 +74,42 @@ def _predict_all(saved: Any, arguments: Namespace, file: TextIO, separator: str)
     """Write every piece with its predictions -> the number of rows, and texts that training did not have."""
     columns = [column.name for column in saved.schema.columns]
     count, unseen = 0, dict[str, set[str]]()
+    separator_in = None if is_parquet(arguments.data) else input_separator(arguments.data)
     for piece in read_pieces(arguments.data, arguments.rows):
         if arguments.column in piece.header:
             raise ValueError(f"the data already has a column {arguments.column!r}: choose another with --column")
         values = piece.values(columns, saved.schema.task)
-        out = piece.frame.assign(**{arguments.column: _predict(saved, values, count)})
-        header = [*piece.header, arguments.column]
-        if arguments.safe_csv:
-            out, header = neutralise(out), [_neutral(name) for name in header]
-        out.to_csv(file, index=False, header=False if count else header, sep=separator, lineterminator="\n")
+        predicted = _predict(saved, values, count)
+        if piece.records is None or arguments.safe_csv or separator != separator_in:
+            _write_cells(file, piece, predicted, arguments, separator, first=not count)
+        else:
+            _write_records(file, piece, predicted, arguments.column, separator, first=not count)
         for name, texts in saved.schema.unseen(values).items():
             unseen.setdefault(name, set()).update(texts)
-        count += len(out)
+        count += len(piece.frame)
         if sys.stderr is not None and sys.stderr.isatty():
             print(f"{count} rows", end="\r", file=sys.stderr, flush=True)
     if not count:
         raise ValueError("the data has no rows")
     return count, unseen
+
+
+def _write_records(file: TextIO, piece: Piece, predicted: Any, name: str, separator: str, first: bool) -> None:
+    """Repeat the text of each row, with one cell more; the end of the last line is as in the input."""
+    assert piece.records is not None and piece.header_record is not None
+    n = len(piece.header)
+    if first:
+        file.write(piece.header_record.with_cell(name, n, separator))
+    cells = map(str, predicted.tolist())
+    file.writelines(record.with_cell(cell, n, separator) for record, cell in zip(piece.records, cells, strict=True))
+
+
+def _write_cells(file: TextIO, piece: Piece, predicted: Any, arguments: Namespace, separator: str, first: bool) -> None:
+    """Write the values in a form of our own, where the input has no text or another is asked for."""
+    out, header = piece.frame.assign(**{arguments.column: predicted}), [*piece.header, arguments.column]
+    if arguments.safe_csv:
+        out, header = neutralise(out), [_neutral(name) for name in header]
+    out.to_csv(file, index=False, header=header if first else False, sep=separator, lineterminator="\n")
 
 
 def _allow_unknown_tasks(model: Any) -> None:

@@ -16,24 +16,35 @@ _LONGEST_NAME = 255
 
 @contextmanager
 def search_folder(cache: str | None, out: str | None = None) -> Iterator[Path | None]:
-    """The folder that --cache names, or else `OUT.search`, which is removed after success; None without either."""
-    own = None if cache or out is None else _beside(out)
+    """The folder that --cache names, or else `OUT.search`, which is removed after success; None without either.
+
+    An interrupt says where the finished parts are, or that there are none.
+    """
+    own = None if cache or out is None else _prepared(_beside(out))
     folder = Path(cache) if cache else own
-    if folder is None:
-        yield None
-        return
-    Folder(folder).prepare()
+    if cache:
+        Folder(cache).prepare()
     kept = f"the finished parts are in {folder}, and the same command continues from there"
     try:
         yield folder
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(kept if own is None or _remains(own) else "") from None
+        raise KeyboardInterrupt(kept if folder and _remains(folder) else "nothing was kept") from None
     except Exception:
         if own is not None and _remains(own):
             complain(kept)
         raise
     if own is not None:
         _remove(own)
+
+
+def _prepared(folder: Path | None) -> Path | None:
+    """The folder, or None where it cannot be written: nobody asked for it, and the work can be done without."""
+    try:
+        if folder is not None:
+            Folder(folder).prepare()
+    except OSError:
+        return None
+    return folder
 
 
 def _beside(out: str) -> Path | None:

@@ -1,0 +1,80 @@
+"""Records of a text table with the text they were read from, so that it can be written again as it was."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+
+# A line after the last one. No text that is read contains NUL.
+_END = "\0"
+
+
+@dataclass(frozen=True)
+class Record:
+    """The cells of one row, and its text: one line, or several where quoted cells contain ends of lines."""
+
+    cells: list[str]
+    text: str
+
+    def fitted(self, n: int) -> list[str]:
+        """n cells: those that are absent are empty, and one that is too many is dropped if it is empty."""
+        if len(self.cells) > n and any(self.cells[n:]):
+            raise csv.Error(f"a row has more fields than its header: {len(self.cells)} instead of {n}")
+        return self.cells[:n] + [""] * (n - len(self.cells))
+
+    def with_cell(self, cell: str, n: int, separator: str) -> str:
+        """The text with one more cell, as column n; nothing else is changed."""
+        body = self.text.removesuffix("\n").removesuffix("\r")
+        end = self.text[len(body) :]
+        spare = len(self.cells) - n
+        if spare == 1 and body.endswith(separator):
+            return f"{body}{_quoted(cell, separator)}{end}"
+        if spare > 0:
+            body = separator.join(_quoted(given, separator) for given in self.cells[:n])
+        return f"{body}{separator * (1 + max(-spare, 0))}{_quoted(cell, separator)}{end}"
+
+
+def read_records(lines: Iterable[str], separator: str) -> Iterator[Record]:
+    """Records of lines that still have their ends; blank lines are left out."""
+    taken: list[str] = []
+
+    def noted() -> Iterator[str]:
+        for line in chain(lines, [_END]):
+            taken.append(line)
+            yield line
+
+    blank = " \t\r\n".replace(separator, "")
+    for cells in csv.reader(noted(), delimiter=separator):
+        text = "".join(taken)
+        taken.clear()
+        if text == _END:
+            return
+        if text.endswith(_END):
+            raise csv.Error("a quote is never closed")
+        if text.strip(blank):
+            yield Record(cells, text)
+
+
+@contextmanager
+def long_cells(characters: int) -> Iterator[None]:
+    """Cells of so many characters are read; Python's limit is much lower, and one for the whole process."""
+    before = csv.field_size_limit(characters)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _quoted(cell: str, separator: str) -> str:
+    """
+    >>> _quoted('a "b", c', ",")
+    '"a ""b"", c"'
+    """
+    buffer = io.StringIO()
+    csv.writer(buffer, delimiter=separator, lineterminator="").writerow([cell])
+    # A row of one empty cell is written as quotes, to be no blank line.
+    return buffer.getvalue() if cell else ""

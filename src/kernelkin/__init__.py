@@ -1,41 +1,5 @@
 """Multi-task multiple kernel learning with a certificate of optimality."""
 
-<<<<<<< HEAD
-from .auto import KinClassifier, KinRegressor
-from .io import SavedModel, load_model, save_model
-from .kernels import Kernel, gaussian_kernels, linear_kernels, nearest_psd, polynomial_kernels, view_kernels
-from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
-from .models import (
-    AverageClassifier,
-    AverageRegressor,
-    FESRegressor,
-    IKLClassifier,
-    IKLRegressor,
-    IMKLClassifier,
-    IMKLRegressor,
-    LassoRegressor,
-    MeanRegressor,
-    MKLSAClassifier,
-    MKMTFLClassifier,
-    MKMTFLRegressor,
-    MKMTRLClassifier,
-    MKMTRLRegressor,
-    MRCERegressor,
-    MTFLClassifier,
-    MTFLRegressor,
-    MTRLClassifier,
-    MTRLRegressor,
-    MultiTaskKernelEstimator,
-    OLSRegressor,
-    STLClassifier,
-    STLRegressor,
-    TwoStageMKMTRLClassifier,
-    TwoStageMKMTRLRegressor,
-)
-from .registry import all_models
-from .relations import SharingReport, TaskRelations, model_likeness, sharing_report, task_relations
-from .tables import TableSchema
-=======
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +36,8 @@ if TYPE_CHECKING:
         TwoStageMKMTRLRegressor,
     )
     from .registry import all_models
+    from .relations import SharingReport, TaskRelations, model_likeness, sharing_report, task_relations
     from .tables import TableSchema
->>>>>>> main
 
 __version__ = "0.1.0"
 
@@ -128,7 +92,7 @@ __all__ = [
 
 # Names and modules are imported when they are first used: the command line imports this file before it can handle an
 # interrupt, and NumPy, SciPy and scikit-learn take a second.
-_SOURCES = ("auto", "io", "kernels", "model_selection", "models", "registry", "tables")
+_SOURCES = ("auto", "io", "kernels", "model_selection", "models", "registry", "relations", "tables")
 _MODULES = (
     *_SOURCES,
     "couplings",

@@ -169,7 +169,7 @@ class MultiTaskEstimator(BaseEstimator):
     def task_relationship_(self) -> np.ndarray:
         """Omega (T, T), of trace one; computed on access.
 
-        It ties the kernel weights of the tasks, and depends on how much weight a task has in all, hence on its number of
+        It ties the kernel weights of tasks, and depends on how much weight a task has in all, hence on its number of
         rows: it is a parameter of the model, not a measure of likeness.
         """
         relation = self._relation()

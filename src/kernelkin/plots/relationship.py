@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -146,7 +147,7 @@ class TaskRelationshipDisplay:
         if self.relations.n_groups < 2:
             return
         starts = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1, [len(labels)]])
-        for start, end in zip(starts[:-1], starts[1:], strict=True):
+        for start, end in pairwise(starts.tolist()):
             frame = Rectangle((start - 0.5, start - 0.5), end - start, end - start, fill=False, linewidth=1.2)
             self.outlines_.append(self.ax_.add_patch(frame))
 

@@ -52,12 +52,16 @@ def make_ablations(model: Any, names: list[str] | None, random_state: int) -> di
         if name not in known:
             raise ValueError(f"ablation {name!r} needs columns, and kernels are precomputed")
     found: dict[str, Any] = {OURS: _TasksModel(_bounded(model), scaled=False)}
+    stacked = stacked_models(is_classifier(model), random_state)
     for name in names or known:
-        if name in _ALONE:
-            found[name] = _alone(name, model, kernels)
-        else:
-            found[name] = _Stacked(_pooled if name == "pooled" else _boosting, is_classifier(model), random_state)
+        found[name] = _alone(name, model, kernels) if name in _ALONE else stacked[name]
     return found
+
+
+def stacked_models(classification: bool, random_state: int) -> dict[str, Callable[[Any], np.ndarray]]:
+    """The models of the rows of all tasks."""
+    made = {"pooled": _pooled, "boosting": _boosting}
+    return {name: _Stacked(make, classification, random_state) for name, make in made.items()}
 
 
 def _bounded(model: Any) -> Any:
@@ -69,7 +73,7 @@ def _bounded(model: Any) -> Any:
 
 
 def _alone(name: str, model: Any, kernels: Any) -> Any:
-    """Machines of each task with the model's kernels; C is the model's, or chosen in training where the model searches."""
+    """Machines of each task with the model's kernels, and its C; where the model searches, C is chosen in training."""
     estimator = _ALONE[name][0 if is_classifier(model) else 1]()
     inner = getattr(model, "estimator", model)
     given = inner.get_params()

@@ -1,8 +1,8 @@
 """What each task's rows say against the mix of kernels that all tasks have in common.
 
-The targets of task t, centred, are taken as a draw from a Gaussian process with covariance `V = s (sum_k m_k G_k) + v I`:
-one mix m for all tasks, a variance s and a noise v for each. The derivative of its log likelihood by the mix is zero on
-average where the mix is right.
+The targets of task t, centred, are taken as a draw from a Gaussian process with covariance `s (sum_k m_k G_k) + v I`:
+one mix m for all tasks, a variance s and a noise v for each. The derivative of its log likelihood by the mix is zero
+on average where the mix is right.
 """
 
 from __future__ import annotations
@@ -88,8 +88,6 @@ class TaskProcess:
         return stacked.sum(axis=1) if M is None else stacked.reshape(len(stacked), M, -1).sum(axis=1)
 
 
-def task_grams(kernels: PooledKernels, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Gram matrices (K, n, n) of the rows of one task, centred, with a mean diagonal of one."""
-    grams = centred(kernels.grams(X, rows, rows))
-    means = np.einsum("kii->k", grams) / len(rows)
-    return grams / np.maximum(means, 1e-300)[:, np.newaxis, np.newaxis]
+def task_grams(kernels: PooledKernels, X: np.ndarray, rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Gram matrices (K, n, n) of the rows of one task, centred, divided by a scale (K,)."""
+    return centred(kernels.grams(X, rows, rows)) / scale[:, np.newaxis, np.newaxis]

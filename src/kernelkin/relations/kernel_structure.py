@@ -153,7 +153,12 @@ def kernel_relations(
 def _problem(kernels: PooledKernels, mixes: np.ndarray, data: TaskData, *, classification: bool) -> MixProblem:
     rows = pool(data, np.zeros((len(data.X), 1)), classification=classification)
     samples = [spread_rows(len(part), MOST_TASK_ROWS) for part in data.rows]
-    grams = [task_grams(kernels, data.X, part[kept]) for part, kept in zip(data.rows, samples, strict=True)]
+    used = np.unique(np.concatenate(data.rows))
+    sample = used[spread_rows(len(used))]
+    # One scale for all tasks: scales of their own would make different mixes of one.
+    traces = np.einsum("kii->k", centred(kernels.grams(data.X, sample, sample))) / len(sample)
+    scale = np.where(traces > 0, traces, 1.0)
+    grams = [task_grams(kernels, data.X, part[kept], scale) for part, kept in zip(data.rows, samples, strict=True)]
     targets = [y[kept] for y, kept in zip(np.split(rows.targets, rows.starts[1:]), samples, strict=True)]
     return MixProblem(grams, [y - y.mean(axis=0) for y in targets], mixes, data.form == "wide")
 

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from ..data import TaskData, read_training
 from ..model_selection import Fold
-from .ablations import ABLATIONS, OURS, make_ablations
+from .ablations import OURS, make_ablations, stacked_models
 from .gains import Gain, HeldOutScores, Summary
 from .splits import held_out_values, repeated_folds, tested_rows
 from .verdict import report_table, report_text
@@ -185,16 +185,60 @@ def sharing_report(
     if curve_sizes is not None:
         pair = {OURS: fits[OURS], **make_ablations(model, ["independent"], seed)}
         curve = _curve(compare, pair, folds, sorted(curve_sizes), level, rng)
-    others = [name for name in ABLATIONS if name in fits]
+    return _report(type(model).__name__, data, found, score, level, curve)
+
+
+def report_of_values(
+    data: TaskData,
+    values: dict[str, list[list[np.ndarray]]],
+    folds: list[Fold],
+    score: str,
+    *,
+    min_rows: int = 5,
+    level: float = 0.95,
+    random_state: Any = None,
+) -> SharingReport | None:
+    """Report on values for held-out rows that are there already, beside a pooled model and gradient boosting.
+
+    Parameters
+    ----------
+    data : all rows
+    values : for each model, a list of one: values of each task in the order of its rows; the model itself comes first
+    folds : what was held out
+    score : {"r2", "accuracy", "roc_auc"}
+    min_rows, level, random_state : as for `sharing_report`
+
+    Returns
+    -------
+    report : SharingReport, or None where no task has enough test rows
+    """
+    rng = check_random_state(random_state)
+    name, *others = values
+    stacked = stacked_models(score != "r2", int(rng.randint(2**31 - 1)))
+    added = held_out_values(data, stacked, folds=[folds], ranks=score == "roc_auc")
+    found = HeldOutScores(
+        data,
+        tested_rows(data, folds),
+        {OURS: values[name], **{o: values[o] for o in others}, **added},
+        score,
+        min_rows,
+        rng,
+    )
+    return _report(name, data, found, score, level, None) if found.used.any() else None
+
+
+def _report(
+    name: str, data: TaskData, found: HeldOutScores, score: str, level: float, curve: LearningCurve | None
+) -> SharingReport:
     return SharingReport(
-        name=type(model).__name__,
+        name=name,
         score=score,
         tasks=data.labels,
         test_rows=found.rows,
         used=found.used,
         scores=dict(zip(found.names, found.scores, strict=True)),
-        summaries={name: found.summary(values) for name, values in zip(found.names, found.scores, strict=True)},
-        gains={name: found.gain(OURS, name, level) for name in others},
+        summaries={model: found.summary(values) for model, values in zip(found.names, found.scores, strict=True)},
+        gains={model: found.gain(OURS, model, level) for model in found.names if model != OURS},
         curve=curve,
         level=level,
     )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .sharing import SharingReport
 
 SCORES = {"r2": "R²", "accuracy": "accuracy", "roc_auc": "AUC"}
-HEADER = ["model", "mean over tasks", "mean over rows", "median task", "gain of this model", "interval"]
+HEADER = ["model", "mean over tasks", "mean over rows", "median task", "gain", "interval"]
 # What to do where one of them is better.
 _ADVICE = {
     "independent": "independent models are better here: use IMKL",
@@ -25,7 +25,10 @@ _ADVICE = {
 def report_table(report: SharingReport) -> list[list[str]]:
     """A row for each model, the best first."""
     order = sorted(report.summaries, key=lambda name: -report.summaries[name].tasks)
-    return [[name, *_numbers(report.summaries[name]), *_gain(report.gains.get(name))] for name in order]
+    return [
+        [report.name if name == OURS else name, *_numbers(report.summaries[name]), *_gain(report.gains.get(name))]
+        for name in order
+    ]
 
 
 def _numbers(summary: Summary) -> list[str]:
@@ -40,7 +43,8 @@ def _gain(gain: Gain | None) -> list[str]:
 
 def report_text(report: SharingReport) -> str:
     """The table, what it rests on, and the recommendation as the last line."""
-    rows = [HEADER, *report_table(report)]
+    header = [*HEADER[:4], f"gain of {report.name}", HEADER[5]]
+    rows = [header, *report_table(report)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([_basis(report), *lines, *_curve(report), recommendation(report)])
@@ -74,7 +78,7 @@ def recommendation(report: SharingReport) -> str:
     better = [name for name, gain in report.gains.items() if gain.sign < 0]
     if better:
         best = max(better, key=lambda name: report.summaries[name].tasks)
-        return f"Recommendation: {_ADVICE[best]} ({_difference(report, best)})."
+        return f"Recommendation: {_ADVICE.get(best, f'{best} is better here')} ({_difference(report, best)})."
     open_ = [name for name, gain in report.gains.items() if gain.sign == 0]
     if not open_:
         nearest = max(report.gains, key=lambda name: report.summaries[name].tasks)
@@ -84,8 +88,8 @@ def recommendation(report: SharingReport) -> str:
         )
     simple = max(open_, key=lambda name: report.summaries[name].tasks)
     return (
-        f"Recommendation: {report.name} is not clearly better or worse than {ABLATIONS[simple]} "
-        f"({_difference(report, simple)}): the simpler one will do."
+        f"Recommendation: {report.name} is not clearly better or worse than {ABLATIONS.get(simple, simple)} "
+        f"({_difference(report, simple)}){': the simpler one will do' if simple in ABLATIONS else ''}."
     )
 
 

@@ -12,7 +12,6 @@ from ...plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ...registry import all_models
 from ...relations import TaskRelations
 from ..commands.baseline_scores import title as score_title
-from ..commands.baseline_scores import verdict
 from ..commands.inspect import changed_parameters, relative_gap
 
 # With more tasks, a heatmap of all pairs is neither readable nor small.
@@ -106,7 +105,7 @@ def _scores(saved: SavedModel) -> dict[str, Any] | None:
         "test_rows": evaluation["test_rows"],
         "train_rows": evaluation["train_rows"],
         "tuned": evaluation["tuned"],
-        "verdict": verdict(evaluation),
+        "verdict": evaluation.get("verdict", ""),
     }
 
 

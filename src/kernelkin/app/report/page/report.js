@@ -147,15 +147,10 @@ function tasksSection() {
 function scoreText() {
   const s = R.scores;
   if (!s) return make("p", { class: "soft" }, "No test scores were saved with this model.");
-  const ours = s.columns[0];
-  const wins = s.columns.slice(1).map(other => {
-    const gains = listed(ours.values.map((value, t) => minus(value, other.values[t])));
-    return `than ${other.name === "single-task" ? "" : "the "}${other.name} in ${gains.filter(gain => gain > 0).length} of ${plural(gains.length, "task")}`;
-  });
   return make("p", {}, `${s.score[0].toUpperCase() + s.score.slice(1)} on ${plural(s.test_rows, "row")} held out of the tasks, by models trained on the other ${s.train_rows.toLocaleString("en")}`
     + ` (${s.tuned ? "parameters chosen by cross-validation on the training rows" : "parameters at their defaults or as given"}). `
-    + (wins.length ? `${ours.name} is better ${wins.join(", and ")}. ` : "") + (s.verdict ? s.verdict + " " : "")
-    + (s.columns.length > 1 ? "Average kernel: one kernel machine for each task, with the mean of all kernels. Single-task: with one kernel of all columns." : ""));
+    + (s.verdict ? s.verdict + " " : "")
+    + (s.columns.length > 1 ? "Average kernel: one kernel machine for each task, with the mean of all kernels. Single-task: with one kernel of all columns. Independent: with kernel weights learned in each task on its own." : ""));
 }
 
 function describe(t) {

@@ -17,7 +17,7 @@ from .likeness import BY
 from .null import CommonFunctionTest, choose_null
 from .pooled import mix_features, pooled_kernels
 from .result import TaskRelations
-from .rows import PooledRows, pool
+from .rows import pool
 from .structure import StructureTest, shared_p_value
 
 

@@ -7,7 +7,7 @@ from sklearn.datasets import load_diabetes
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, OLSRegressor, TaskRelations, task_relations
 from kernelkin.relations.common import CommonFit, ScoreProducts, even_features
 from kernelkin.relations.rows import PooledRows
-from tests.relations.problems import average_model, draw_function, group_problem, null_problem
+from relations.problems import average_model, draw_function, group_problem, null_problem
 
 NULLS = ("one function", "random labels", "different sizes", "noise only", "different levels")
 

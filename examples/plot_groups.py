@@ -2,7 +2,7 @@
 Finding groups of tasks
 =======================
 
-Twenty-four tasks of 50 rows come in three groups. Tasks of a group need the same kernels, and nobody says which tasks
+Twenty-four tasks of 80 rows come in three groups. Tasks of a group need the same kernels, and nobody says which tasks
 belong together. ``min_rank=3`` sets a lower bound of three on the effective rank of the relationship, and a test
 says which groups can be told apart.
 """
@@ -19,7 +19,7 @@ from kernelkin.plots import TaskRelationshipDisplay
 
 def make(seed):
     return make_related_tasks(
-        24, 3, 9, n_samples=50, test_size=200, n_features_per_kernel=1, regression=False, noise=0.05, random_state=seed
+        24, 3, 9, n_samples=80, test_size=200, n_features_per_kernel=1, regression=False, noise=0.05, random_state=seed
     )
 
 

@@ -27,7 +27,7 @@ def test_tasks_of_one_mix_have_no_structure_though_their_functions_differ():
 def test_groups_that_use_different_kernels_are_found():
     right = []
     for seed in range(10):
-        data, model = related(2, seed)
+        data, model = related(2, seed, n_samples=60)
         relations = task_relations(
             model, data.data, data.target, data.tasks, by="kernels", n_permutations=99, random_state=0
         )
@@ -90,7 +90,8 @@ def test_function_likeness_is_the_correlation_of_predictions():
     order = [t for t in np.argsort(-found[2]) if t != 2][:3]
     assert list(related_tasks) == model.tasks_[order].tolist()
     assert_allclose(list(related_tasks.values()), found[2][order])
-    assert set(model.related_tasks("task00", by="kernels", n=2)) == {"task01", "task02"}
+    of_kernels = model_likeness(model, by="kernels")
+    assert_allclose(model.related_tasks("task00", by="kernels")["task03"], of_kernels[0, 3])
 
 
 def test_related_tasks_refuses_what_it_cannot_compare():

@@ -54,7 +54,7 @@ class TaskRelationshipDisplay:
     >>> model = MKMTRLRegressor().fit(X, y, tasks=tasks)
     >>> display = TaskRelationshipDisplay(task_relations(model, X, y, tasks, random_state=0))
     >>> display.title
-    '2 groups (p = 0.005)'
+    '2 groups (p = 0.01)'
     """
 
     def __init__(self, relations: TaskRelations) -> None:

@@ -81,8 +81,8 @@ def task_relations(
         raise ValueError(f"by must be 'functions' or 'kernels', got {by!r}")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must be between 0 and 1, got {alpha!r}")
-    if n_permutations < 19:
-        raise ValueError(f"n_permutations must be 19 or more, got {n_permutations!r}")
+    if n_permutations < 39:
+        raise ValueError(f"n_permutations must be 39 or more, got {n_permutations!r}")
     data = _read(model, X, y, tasks)
     rng = check_random_state(random_state)
     find = _function_relations if by == "functions" else kernel_relations

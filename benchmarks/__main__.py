@@ -31,9 +31,10 @@ PROBLEMS = (
     "import_time",
     "couplings",
     "baselines",
+    "scale",
 )
 # They print what they find.
-REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults")
+REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "gpu")
 
 
 def main() -> None:

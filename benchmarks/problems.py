@@ -6,19 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
-from kernelkin.grams import build_grams
+from kernelkin.data import read_training
 
 
 def referee(model: Any, X: np.ndarray, y: np.ndarray, tasks: np.ndarray | None = None) -> Callable[[np.ndarray], float]:
     """The objective of `model` on these rows, as a function of kernel weights B (K, T); machines to a gap of 1e-8."""
-    data = model._read(X, y, tasks, None)
-    pose = model._pose(data, ())
-    grams, _ = build_grams(data, model._fit_kernels(data), model.normalize)
-    objective = pose(grams)
-    return lambda B: objective.evaluate(B, tol=1e-8).primal
+    data = read_training(model, X, y, tasks, None, classification=is_classifier(model))
+    plan = model.specification().plan(data)
+    grams, _ = plan.scale(plan.raw_grams(), overwrite=True)
+    problem, units = plan.problem(grams), plan.units
+    return lambda B: units.restore_evaluation(problem.evaluate(units.weights(B), tol=1e-8)).primal
 
 
 def polynomial_stack(X: np.ndarray, degrees: Sequence[int]) -> np.ndarray:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from .exceptions import GramMemoryError
 from .grams import GramPlan, batch_bytes
+from .grams.arrays import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
 
 # The environment variable that limits the memory of a fit, in GiB.
 LIMIT = "KERNELKIN_MEMORY_GIB"
@@ -65,11 +66,14 @@ class Need:
     advice: str
 
 
-def fit_need(plan: GramPlan, learner: str, n_jobs: int, n_folds: int = 0) -> Need:
-    """Bound a fit on Gram matrices, or with `n_folds` a cross-validation whose folds share them."""
+def fit_need(plan: GramPlan, solved_by: str, n_jobs: int, n_folds: int = 0) -> Need:
+    """Bound a fit on Gram matrices, or with `n_folds` a cross-validation whose folds share them.
+
+    `solved_by` is the name of the learner, or "panel".
+    """
     stacks = plan.stack_bytes
     rows = plan.row_bytes * (_ROW_COPIES * max(plan.sizes) + sum(plan.sizes))
-    working = _working_bytes(plan, learner, n_jobs)
+    working = _working_bytes(plan, solved_by, n_jobs)
     if n_folds:
         # The evaluated kernels, and for each fold at work the training part, the held-out part and its machines.
         fit = stacks + max(stacks + working, min(n_jobs, n_folds) * (2 * stacks + working))
@@ -80,20 +84,34 @@ def fit_need(plan: GramPlan, learner: str, n_jobs: int, n_folds: int = 0) -> Nee
     return Need(peak, "Gram matrices", stacks, _FEWER_GRAMS)
 
 
-def _working_bytes(plan: GramPlan, learner: str, n_jobs: int) -> int:
+def _working_bytes(plan: GramPlan, solved_by: str, n_jobs: int) -> int:
     """Bound combined matrices, their factors, and what the machines at work write."""
     squares = [8 * n * n for n in plan.machines]
+    if solved_by == "panel":
+        return _panel_bytes(plan, n_jobs)
     if plan.couplings_width:
         total = sum(plan.machines)
         if not plan.factored:
             return 8 * 4 * total**2 + 2 * sum(squares)
         factor = 8 * total * plan.shared_rank
-        dense = 0 if learner == "ridge" else 8 * 3 * total**2
+        dense = 0 if solved_by == "ridge" else 8 * 3 * total**2
         return 3 * sum(squares) + 4 * factor + 8 * 4 * plan.shared_rank**2 + 8 * 8 * total * plan.n_tasks + dense
     # The buffers of wide data hold whole matrices, whatever labels are missing.
     buffers = [8 * plan.sizes[0] ** 2] * len(squares) if plan.wide else squares
     images = plan.n_kernels * plan.outputs * batch_bytes([8 * n for n in plan.machines])
     return 2 * batch_bytes(buffers) + 2 * n_jobs * max(squares) + 2 * images
+
+
+def _panel_bytes(plan: GramPlan, n_jobs: int) -> int:
+    """Bound what machines that are solved together take: no combined matrix, but a basis and arrays a column."""
+    n, K, T = plan.sizes[0], plan.n_kernels, plan.n_tasks * plan.outputs
+    basis = 8 * 6 * n * n + 4 * K * n * n
+    # Targets, costs and dual variables of the present and the last evaluation.
+    panel = 8 * 12 * n * T
+    if not plan.couplings_width:
+        return basis + panel + n_jobs * PANEL_COLUMNS * column_bytes(n, K)
+    inverses = 4 * 4 * n * T * T if n * T * T <= LARGEST_INVERSES else 0
+    return basis + panel + T * column_bytes(n, K) + inverses + 8 * 4 * sum(plan.machines) * plan.couplings_width
 
 
 def _common_bytes(plan: GramPlan) -> int:

@@ -143,7 +143,8 @@ from kernelkin import MKMTRLRegressor
 from kernelkin.engines import blas
 
 X = np.random.default_rng(0).normal(size=(30, 2))
-with blas.SingleThreadedBLAS(), blas._LIMIT._lock:  # a lock that is held at a fork is never released in the child
+# A lock that is held at a fork is never released in the child.
+with blas.SingleThreadedBLAS(), blas.SingleThreadedBLAS.lock:
     child = os.fork()
     if child == 0:
         signal.alarm(60)

@@ -66,6 +66,8 @@ OTHERS = {
     "coupled, wide": (MKMTRLRegressor(couplings="common"), wide(150, 5)),
     "coupled, hinge": (MKMTRLClassifier(couplings="common"), long(4, 80)),
     "coupled, low rank": (MKMTRLRegressor(polynomial_kernels([1, 2]), couplings="common"), long(8, 150, 3)),
+    "panel": (MKMTRLRegressor(tol=0.1), wide(450, 200)),
+    "panel, coupled": (MKMTRLRegressor(couplings="common", tol=0.1), wide(120, 60)),
     "alternating": (MKMTRLRegressor(solver="alternating"), long(20, 60)),
     "cosine": (MKMTRLRegressor(normalize="cosine"), long(4, 300)),
     "centred": (MKMTRLRegressor(normalize="center"), wide(500, 3)),

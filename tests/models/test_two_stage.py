@@ -516,7 +516,7 @@ def test_unknown_tasks_are_predicted_by_the_common_part():
 )
 def test_the_memory_of_a_fit_is_bounded_and_not_by_far(n_tasks, n, options, monkeypatch):
     if n == 1500:
-        for module in ("grams.rows", "fitting.second_stage"):
+        for module in ("grams.row_kernels", "fitting.second_stage"):
             monkeypatch.setattr(f"kernelkin.{module}.BLOCK_BYTES", 2**20)
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(n_tasks * n, 5)), np.repeat(np.arange(n_tasks), n)

@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from kernelkin.penalties import RelationPenalty
-from kernelkin.solvers.bounded import minimise_bounded
-from kernelkin.solvers.lbfgs import LBFGS
+from kernelkin.solvers.lbfgs import LBFGS, minimise_bounded
 
 
 def quadratic(seed, n=30, condition=1e4):

@@ -116,7 +116,7 @@ class KinPlan:
         # Kernels that look at targets are slow to fit, and no more than these.
         kernels = fit_kernels(gaussian_kernels(tuple(range(1, 13))), self.data.X)
         plan = specification.plan(self.data, kernels if specification.kernels_use_targets else None)
-        return fit_need(plan.gram_plan(), plan.learner.name, n_jobs, len(self.folds))
+        return fit_need(plan.gram_plan(), plan.solved_by, n_jobs, len(self.folds))
 
     def run(self, options: RunOptions) -> Fitted:
         """Search, then fit the members of the average on all rows."""

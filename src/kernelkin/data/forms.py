@@ -159,7 +159,10 @@ def _task_names(y: Any, n_tasks: int) -> np.ndarray:
 
 
 def _wide(X: np.ndarray, Y: np.ndarray, weights: np.ndarray, names: np.ndarray) -> TaskData:
-    rows = tuple(np.flatnonzero(~missing(column) & (weights > 0)) for column in Y.T)
+    every = np.flatnonzero(weights > 0)
+    # Tasks with all labels share one array of positions: they may be many.
+    present = [~missing(column) for column in Y.T]
+    rows = tuple(every if kept.all() else np.flatnonzero(kept & (weights > 0)) for kept in present)
     return TaskData(
         X=X,
         rows=rows,

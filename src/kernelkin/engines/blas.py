@@ -23,35 +23,6 @@ def _controller() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-class _SharedLimit:
-    """One limit for the process, counted by the fits that need it."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Start anew, as a forked child must: it has none of the parent's other threads."""
-        self._lock = Lock()
-        self._count = 0
-        self._limiter: Any = None
-
-    def acquire(self) -> None:
-        with self._lock:
-            self._count += 1
-            if self._count == 1:
-                _take_control()
-                self._limiter = _controller().limit(limits=1, user_api="blas")
-
-    def release(self) -> None:
-        with self._lock:
-            self._count -= 1
-            if self._count == 0 and self._limiter is not None:
-                _take_control()
-                self._limiter.restore_original_limits()
-                _take_control()
-                self._limiter = None
-
-
 def _take_control() -> None:
     """Let any thread set limits next.
 
@@ -63,17 +34,38 @@ def _take_control() -> None:
             library.clear_controlling_thread(force=True)
 
 
-_LIMIT = _SharedLimit()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_LIMIT.reset)
-
-
 class SingleThreadedBLAS:
     """`with SingleThreadedBLAS():` keeps BLAS to one thread; blocks may nest and overlap in several threads."""
 
+    # Shared by all blocks of the process.
+    lock = Lock()
+    count = 0
+    limiter: Any = None
+
     def __enter__(self) -> SingleThreadedBLAS:
-        _LIMIT.acquire()
+        shared = SingleThreadedBLAS
+        with shared.lock:
+            shared.count += 1
+            if shared.count == 1:
+                _take_control()
+                shared.limiter = _controller().limit(limits=1, user_api="blas")
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _LIMIT.release()
+        shared = SingleThreadedBLAS
+        with shared.lock:
+            shared.count -= 1
+            if shared.count == 0 and shared.limiter is not None:
+                _take_control()
+                shared.limiter.restore_original_limits()
+                _take_control()
+                shared.limiter = None
+
+    @classmethod
+    def reset(cls) -> None:
+        """Start anew, as a forked child must: it has none of the parent's other threads."""
+        cls.lock, cls.count, cls.limiter = Lock(), 0, None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=SingleThreadedBLAS.reset)

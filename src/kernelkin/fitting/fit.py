@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..couplings import Coupling, read_couplings, width
+from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..data import TaskData
 from ..engines import Each, Workers, serially
 from ..exceptions import CollapseWarning
 from ..functions import task_functions
-from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, plan_grams, raw_grams, scale_grams
+from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, on_device, plan_grams, raw_grams, scale_grams
 from ..kernels import FittedKernel, is_precomputed, read_kernels
-from ..learners import Learner, Machine
+from ..learners import Learner, Machine, Ridge
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
-from ..problems import AnyProblem, MixedNormProblem, Problem, Units, WorstTaskProblem
+from ..problems import AnyProblem, MachinePanel, MixedNormProblem, Problem, Units, WorstTaskProblem, panel_pays
 from ..solvers import Solution, Solver, Status, solve
 from .base import Fitted, RunOptions
 from .targets import Targets, link_machines, split_by_task, stack_intercepts
@@ -77,6 +77,8 @@ class Fit:
         Kernel weights to start from.
     tol, max_iter : float and int
         The relative duality gap to reach, and how many evaluations a solver may take.
+    device : str, optional
+        A device of torch, on which machines are solved; for the squared loss on wide data.
     """
 
     targets: Targets
@@ -96,6 +98,7 @@ class Fit:
     init: Any = None
     tol: float = 1e-3
     max_iter: int = 100
+    device: str | None = None
 
     def plan(self, data: TaskData, kernels: Sequence[FittedKernel] | None = None) -> FitPlan:
         """Apply to data: everything that can be refused is refused here, before a Gram matrix exists.
@@ -110,10 +113,10 @@ class Fit:
         shape = Shape(n_kernels, data.n_tasks, len(couplings))
         penalty = self.penalty(shape)
         start = _read_init(self.init, shape)
-        machines, learner = self.targets.machines(data, self.C), self.targets.learner()
-        if couplings:
-            machines = link_machines(machines, couplings, data.labels)
-        units = Units.of(machines, learner, weights=is_homogeneous(penalty))
+        learner, machines = self.targets.learner(), self._machines(data, couplings, n_kernels)
+        # Where R(sB) = s^2 R(B), costs and strength are one parameter and can be rescaled together.
+        homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
+        units = Units.of(machines, learner, weights=homogeneous)
         mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
         return FitPlan(
             fit=self,
@@ -127,6 +130,24 @@ class Fit:
             start=None if start is None else units.weights(start),
             units=units,
         )
+
+    def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
+        """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
+        together = isinstance(self.targets.learner(), Ridge) and data.form == "wide"
+        if self.device is not None and not together:
+            raise ValueError(
+                f"device={self.device!r} is for the squared loss on wide data (y with a column for each task); "
+                "leave it out for others"
+            )
+        faster = panel_pays(len(data.X), data.n_tasks, n_kernels, coupled=bool(couplings))
+        if together and (faster or self.device is not None):
+            panel = self.targets.panel(data, self.C)
+            if not couplings:
+                return panel
+            if len(panel.component) == data.n_tasks:
+                return replace(panel, linked=connected_tasks(couplings, data.n_tasks))
+        machines = self.targets.machines(data, self.C)
+        return link_machines(machines, couplings, data.labels) if couplings else machines
 
     def fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
         """Fit the kernels on the training rows; None where Gram matrices are precomputed."""
@@ -178,7 +199,12 @@ class FitPlan:
         return plan_grams(self.data, self.kernels, self.fit.normalize, wide)
 
     def memory(self, n_jobs: int = 1) -> Need:
-        return fit_need(self.gram_plan(), self.learner.name, n_jobs)
+        return fit_need(self.gram_plan(), self.solved_by, n_jobs)
+
+    @property
+    def solved_by(self) -> str:
+        """How machines are solved: the name of the learner, or "panel"."""
+        return "panel" if isinstance(self.machines, MachinePanel) else self.learner.name
 
     def raw_grams(self, plan: GramPlan | None = None) -> RawGrams:
         """Evaluate the kernels."""
@@ -190,6 +216,8 @@ class FitPlan:
 
     def problem(self, grams: Grams) -> AnyProblem:
         """Put the parts together."""
+        if self.fit.device is not None:
+            grams = on_device(grams, self.fit.device)
         if isinstance(self.penalty, MixedNorm):
             return MixedNormProblem(grams, self.machines, self.learner, self.penalty)
         if self.fit.worst_task:
@@ -221,7 +249,7 @@ class FitPlan:
         attributes = self._attributes(bank, solution)
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
-        return Fitted(attributes, (*self._unfinished(solution), *self._collapsed(solution)))
+        return Fitted(attributes, (*convergence_warnings(solution, self.fit.tol), *self._collapsed(solution)))
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
@@ -244,21 +272,14 @@ class FitPlan:
             "couplings_": self.couplings,
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
         }
-        return attributes | self.targets_attributes
-
-    @property
-    def targets_attributes(self) -> dict[str, Any]:
-        """Return what is known about the targets."""
-        return self.fit.targets.attributes(self.data)
-
-    def _unfinished(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
-        return convergence_warnings(solution, self.fit.tol)
+        return attributes | self.fit.targets.attributes(data)
 
     def _collapsed(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
         """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must."""
-        collapses = not isinstance(self.penalty, MixedNorm) and self.penalty.collapses
+        if isinstance(self.penalty, MixedNorm) or not self.penalty.collapses:
+            return []
         rank = effective_rank(solution.B)
-        if not collapses or min(solution.B[:, : self.data.n_tasks].shape) == 1 or rank >= 1 + 1e-3:
+        if min(solution.B[:, : self.data.n_tasks].shape) == 1 or rank >= 1 + 1e-3:
             return []
         message = (
             f"the relationship has collapsed: all {self.data.n_tasks} tasks use the same mix of kernels "
@@ -272,11 +293,6 @@ def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling]) -> No
     """Refuse to predict unknown tasks by a common part that there is not."""
     if unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
         raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
-
-
-def is_homogeneous(penalty: Penalty | MixedNorm) -> bool:
-    """Whether R(sB) = s^2 R(B), so that costs and strength are one parameter and can be rescaled together."""
-    return not isinstance(penalty, MixedNorm) and not penalty.is_indicator
 
 
 def convergence_warnings(solution: Solution, tol: float) -> list[tuple[str, type[Warning]]]:

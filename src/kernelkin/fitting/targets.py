@@ -12,6 +12,7 @@ import numpy as np
 from ..couplings import Coupling, connected_tasks
 from ..data import TaskData, listing
 from ..learners import SVM, SVR, DualSolution, Learner, Machine, Ridge
+from ..problems import MachinePanel
 
 
 class Targets(Protocol):
@@ -23,6 +24,10 @@ class Targets(Protocol):
 
     def machines(self, data: TaskData, C: float) -> list[Machine]:
         """Return the coded targets and costs of each task."""
+        ...
+
+    def panel(self, data: TaskData, C: float) -> MachinePanel:
+        """Return the same for wide data, as columns over shared rows."""
         ...
 
     def spread(self, data: TaskData) -> float:
@@ -64,6 +69,9 @@ class Classification:
             _check_labels(self.class_weight, known)
         return machines
 
+    def panel(self, data: TaskData, C: float) -> MachinePanel:
+        return MachinePanel.of(self.machines(data, C), data.rows, len(data.X))
+
     def spread(self, data: TaskData) -> float:
         return 1.0
 
@@ -96,6 +104,15 @@ class Regression:
             _machine(y[:, np.newaxis], C * data.sample_weight[rows], self.fit_intercept)
             for rows, y in zip(data.rows, data.y, strict=True)
         ]
+
+    def panel(self, data: TaskData, C: float) -> MachinePanel:
+        n, weight = len(data.X), data.sample_weight
+        rows = [None if len(kept) == n else kept for kept in data.rows]
+        even = not any(kept is not None for kept in rows) and bool((weight == weight[0]).all())
+        panel = MachinePanel.empty(np.arange(len(rows) + 1), rows, n, even, self.fit_intercept)
+        for t, (kept, y) in enumerate(zip(data.rows, data.y, strict=True)):
+            panel.put(t, y[:, np.newaxis], C * weight[:1, np.newaxis] if even else C * weight[kept, np.newaxis])
+        return panel
 
     def spread(self, data: TaskData) -> float:
         """Return the mean over rows of the squared distance from the task's mean; 1 where all are zero."""

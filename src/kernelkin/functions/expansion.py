@@ -11,6 +11,8 @@ from ..kernels import FittedKernel, Scaling, diagonals, evaluate
 
 # Kernel values held at one time while predicting, in bytes: they stay in cache from their evaluation to the product.
 _BLOCK_BYTES = 1 << 22
+# Coefficients of all kernels held at one time, in bytes, and how many outputs are many.
+_COEFFICIENT_BYTES, _MANY = 1 << 26, 256
 
 
 @dataclass(frozen=True)
@@ -34,22 +36,27 @@ class Bundle:
     rows: np.ndarray | None
     a: np.ndarray
 
-    def products(self, X: np.ndarray, b: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Blocks of queries, and what each kernel adds there (A, q, O) at weights b (K, O) of all kernels."""
+    def products(self, X: np.ndarray, b: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
+        """Blocks of queries and of outputs, and what each kernel adds there (A, q, o) at weights b (K, O)."""
         weights = b[self.active]
         if self.scaling.factor_only:
             weights = weights * self.scaling.factor[:, np.newaxis]
-        right = self.a * weights[:, np.newaxis]
-        size = max(1, _BLOCK_BYTES // (8 * len(self.active) * len(self.support)))
+        row_bytes = 8 * len(self.active) * len(self.support)
+        # With many outputs the coefficients are read anew for every block of queries: fewer and larger blocks.
+        width = max(1, _COEFFICIENT_BYTES // row_bytes)
+        size = max(1, _BLOCK_BYTES // row_bytes, _COEFFICIENT_BYTES // row_bytes if b.shape[1] > _MANY else 0)
         for start in range(0, len(X), size):
             part = slice(start, start + size)
-            with np.errstate(over="ignore", invalid="ignore"):
-                added = self._cross(X[part]) @ right
-            finite = np.isfinite(added).all(axis=(1, 2))
-            if not finite.all():
-                name = self._name(int(np.argmin(finite)))
-                raise ValueError(f"kernel {name!r} overflows at rows to predict: are they too large?")
-            yield part, added
+            cross = self._cross(X[part])
+            for first in range(0, b.shape[1], width):
+                outputs = slice(first, first + width)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    added = cross @ (self.a[:, outputs] * weights[:, np.newaxis, outputs])
+                finite = np.isfinite(added).all(axis=(1, 2))
+                if not finite.all():
+                    name = self._name(int(np.argmin(finite)))
+                    raise ValueError(f"kernel {name!r} overflows at rows to predict: are they too large?")
+                yield part, outputs, added
 
     def _name(self, i: int) -> str:
         """What an error calls the i-th of the kernels."""
@@ -86,16 +93,16 @@ class Expansion:
         """X (q, d), or precomputed (q, n_train, K) -> (q, O)."""
         out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
         for bundle in self.bundles:
-            for part, added in bundle.products(X, self.b):
-                out[part] += added.sum(axis=0)
+            for part, outputs, added in bundle.products(X, self.b):
+                out[part, outputs] += added.sum(axis=0)
         return out
 
     def parts(self, X: np.ndarray) -> np.ndarray:
         """X (q, d) -> (q, K, O): what each kernel adds; with the intercept they sum to `values`."""
         out = np.zeros((len(X), *self.b.shape))
         for bundle in self.bundles:
-            for part, added in bundle.products(X, self.b):
-                out[part, bundle.active] = np.moveaxis(added, 0, 1)
+            for part, outputs, added in bundle.products(X, self.b):
+                out[part, bundle.active, outputs] = np.moveaxis(added, 0, 1)
         return out
 
 

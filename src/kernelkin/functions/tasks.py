@@ -25,9 +25,12 @@ class Share:
     def n_outputs(self) -> int:
         return (self.outputs.stop - self.outputs.start) // len(self.weights)
 
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        """values (..., O) of the expansion -> (..., m) of the task."""
+    def __call__(self, values: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+        """values (q, ..., O) of the expansion -> (q, ..., m) of the task, of some rows or of all."""
         used = values[..., self.outputs]
+        used = used if rows is None else used[rows]
+        if len(self.weights) == 1:
+            return used if self.weights[0] == 1.0 else self.weights[0] * used
         return np.einsum("r,...rm->...m", self.weights, used.reshape(*used.shape[:-1], len(self.weights), -1))
 
 
@@ -98,8 +101,8 @@ class TaskFunctions:
             for task, share in used_by:
                 rows = rows_of[task]
                 where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
-                own = values if alone else values[np.searchsorted(needed, rows)]
-                out[(*where, ..., slice(0, share.n_outputs))] += share(own)
+                picked = None if len(rows) == len(needed) else np.searchsorted(needed, rows)
+                out[(*where, ..., slice(0, share.n_outputs))] += share(values, picked)
         return out
 
     def _rows(self, n: int, codes: np.ndarray | None) -> dict[int, np.ndarray]:
@@ -145,7 +148,8 @@ def task_functions(
 
 
 def _union(rows: Iterable[np.ndarray]) -> np.ndarray:
-    return np.unique(np.concatenate(list(rows)))
+    distinct = {id(part): part for part in rows}
+    return np.unique(np.concatenate(list(distinct.values())))
 
 
 def _constant(bank: KernelBank, value: np.ndarray) -> Expansion:

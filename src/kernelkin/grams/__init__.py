@@ -2,10 +2,10 @@
 
 from .build import KernelBank, RawGrams, build_grams, raw_grams, scale_grams
 from .collections import Grams, SeparateGrams, SharedGrams, TaskGrams, batch_bytes
-from .coupled import CoupledGrams
+from .coupled import CoupledGrams, on_device
 from .heldout import HeldOut, held_out
 from .plan import GramPlan, plan_grams
-from .rows import BLOCK_BYTES, RowKernels
+from .row_kernels import BLOCK_BYTES, RowKernels
 from .stack import GramStack
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "batch_bytes",
     "build_grams",
     "held_out",
+    "on_device",
     "plan_grams",
     "raw_grams",
     "scale_grams",

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from threading import local
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..engines import Each, serially
+from .arrays import Arrays, NumpyArrays
+from .operator import SharedOperator
 from .stack import GramStack, half_forms
 
 # Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.
@@ -94,7 +97,13 @@ class SharedGrams(SeparateGrams):
         self.rows = [None if len(kept) == stack.n_rows else kept for kept in rows]
         self.n_kernels = stack.n_kernels
         self.n_components = self.n_machines = len(rows)
+        self.arrays: Arrays = NumpyArrays()
         self._buffers = local()
+
+    @cached_property
+    def operator(self) -> SharedOperator:
+        """The same matrices, to be applied without being combined, where `arrays` are."""
+        return SharedOperator(self.arrays, self.arrays.array(self.stack.values))
 
     def batches(self) -> Iterator[range]:
         return _runs([8 * self.stack.n_rows**2] * self.n_machines)

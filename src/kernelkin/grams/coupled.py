@@ -15,8 +15,9 @@ import numpy as np
 from ..couplings import Coupling, connected_tasks
 from ..decompositions import eigh
 from ..engines import Each, serially
+from .arrays import arrays_on
 from .blocks import BlockLowRank
-from .collections import Grams
+from .collections import Grams, SharedGrams
 from .lowrank import LowRankKernels
 from .stack import GramStack
 
@@ -165,9 +166,7 @@ class CoupledGrams:
         """
         by_task = self.split(a, range(self.n_machines))
         whole = np.vstack(by_task)
-        parts = [
-            np.vstack([block @ duals for block, duals in zip(self._own_blocks(B, serially), by_task, strict=True)])
-        ]
+        parts = [self._own_images(B[:, : self.n_tasks], by_task)]
         for j, factor in enumerate(self.factors):
             image = self.link.image(B[:, self.n_tasks + j], self._spread(factor, whole))
             image = image.reshape(len(whole), factor.shape[1], -1)
@@ -179,6 +178,14 @@ class CoupledGrams:
             shares[task] = np.einsum("pim,im->p", values, values.sum(axis=0))
         total = shares.sum(axis=1, keepdims=True)
         return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
+
+    def _own_images(self, B: np.ndarray, by_task: Sequence[np.ndarray]) -> np.ndarray:
+        """(N, m): what the tasks' own parts make of their dual variables; combined a batch at a time."""
+        images = []
+        for batch in self.own.batches():
+            blocks = self.own.combine(B, batch)
+            images += [block @ by_task[task] for task, block in zip(batch, blocks, strict=True)]
+        return np.vstack(images)
 
     def _spread(self, factor: np.ndarray, whole: np.ndarray) -> np.ndarray:
         """whole (N, m) -> (N, r m): weighted by each column of the coupling's factor L at the rows' tasks."""
@@ -214,3 +221,11 @@ class CoupledGrams:
     def _machine_block(self, shared: np.ndarray, m: int) -> np.ndarray:
         rows = np.concatenate([np.arange(self._ends[t] - self.sizes[t], self._ends[t]) for t in self.tasks[m]])
         return shared[np.ix_(rows, rows)]
+
+
+def on_device(grams: Grams, device: str) -> Grams:
+    """The Gram matrices of wide data with their operator on a device of torch."""
+    own = grams.own if isinstance(grams, CoupledGrams) else grams
+    if isinstance(own, SharedGrams):
+        own.arrays = arrays_on(device)
+    return grams

@@ -36,7 +36,9 @@ def fit_kernels(
 
     X = as_float(X)
     found = [(kernel, *target) for kernel in kernels for target in kernel.targets(X.shape[1], feature_names)]
-    _check_unique([name for _, name, _ in found])
+    for name, count in Counter(name for _, name, _ in found).items():
+        if count > 1:
+            raise ValueError(f"{count} kernels are named {name!r}: names must be unique")
     rows = {columns: TrainingRows(X[:, columns], sample_weight) for columns in {columns for _, _, columns in found}}
     return [
         FittedKernel(name, _fit_function(kernel.function, rows[columns], name), columns)
@@ -51,23 +53,12 @@ def _fit_function(function: KernelFunction, rows: TrainingRows, name: str) -> Ke
         raise ValueError(f"kernel {name!r}: {error}") from error
 
 
-def _check_unique(names: list[str]) -> None:
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise ValueError(f"{count} kernels are named {name!r}: names must be unique")
-
-
 def _families(kernels: Sequence[FittedKernel]) -> list[list[int]]:
     """Positions of kernels that are maps of the same base on the same columns, in order of appearance."""
     families: dict[tuple[tuple[int, ...], Base], list[int]] = {}
     for k, kernel in enumerate(kernels):
         families.setdefault((kernel.columns, kernel.function.base), []).append(k)
     return list(families.values())
-
-
-def _quiet() -> np.errstate:
-    """Overflow may be right (a Gaussian of far rows is 0); where it is not, `check_values` refuses it by name."""
-    return np.errstate(over="ignore", invalid="ignore")
 
 
 def _apply(kernels: Sequence[FittedKernel], family: list[int], out: np.ndarray) -> None:
@@ -97,7 +88,8 @@ def evaluate(
     for family in _families(kernels):
         kernel = kernels[family[-1]]
         columns_of_Y = None if Y is None else kernel.select(Y)
-        with _quiet():
+        # Overflow may be right (a Gaussian of far rows is 0); where it is not, `check_values` refuses it by name.
+        with np.errstate(over="ignore", invalid="ignore"):
             kernel.function.base.matrix(kernel.select(X), columns_of_Y, out[family[-1]], kernel.name)
             _apply(kernels, family, out)
     return out
@@ -113,7 +105,8 @@ def pairs(kernels: Sequence[FittedKernel], X: np.ndarray, i: np.ndarray, j: np.n
     for family in _families(kernels):
         kernel = kernels[family[-1]]
         columns = kernel.select(X)
-        with _quiet():
+        # Overflow may be right (a Gaussian of far rows is 0); where it is not, `check_values` refuses it by name.
+        with np.errstate(over="ignore", invalid="ignore"):
             out[family[-1]] = kernel.function.base.paired(columns[i], columns[j], kernel.name)
             _apply(kernels, family, out)
     return out

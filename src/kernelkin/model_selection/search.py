@@ -56,7 +56,7 @@ class SharedGrams:
         """Bound the memory of a search over the lines with these kernels."""
         plan = specification.plan(self.data)
         sizes = plan.gram_plan(self._widths[_gram_key(params)])
-        return fit_need(sizes, plan.learner.name, self.n_jobs, self.n_folds)
+        return fit_need(sizes, plan.solved_by, self.n_jobs, self.n_folds)
 
     def of(self, specification: Fit, params: Params) -> tuple[RawGrams, Sequence[FittedKernel] | None]:
         """Return the kernel values of a candidate, and its fitted kernels; those requested last are kept."""
@@ -65,7 +65,7 @@ class SharedGrams:
             self._held, self._key = None, key
             plan = specification.plan(self.data)
             sizes = plan.gram_plan(self._widths[key])
-            check_memory(fit_need(sizes, plan.learner.name, self.n_jobs, self.n_folds))
+            check_memory(fit_need(sizes, plan.solved_by, self.n_jobs, self.n_folds))
             self._held = plan.raw_grams(sizes), plan.kernels
         return self._held
 

@@ -39,6 +39,7 @@ class AverageClassifier(MultiTaskClassifier):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
+        device=None,
     ):
         self.kernels = kernels
         self.C = C
@@ -48,6 +49,7 @@ class AverageClassifier(MultiTaskClassifier):
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
+        self.device = device
 
     def specification(self) -> Fit:
         return _specification(self, Classification(self.loss, self.class_weight))
@@ -83,6 +85,7 @@ class AverageRegressor(MultiTaskRegressor):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
+        device=None,
     ):
         self.kernels = kernels
         self.C = C
@@ -93,6 +96,7 @@ class AverageRegressor(MultiTaskRegressor):
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
+        self.device = device
 
     def specification(self) -> Fit:
         return _specification(self, Regression(self.loss, self.epsilon, self.fit_intercept))
@@ -110,4 +114,5 @@ def _specification(model: AverageClassifier | AverageRegressor, targets: Classif
         C=model.C,
         normalize=model.normalize,
         tol=model.tol,
+        device=model.device,
     )

@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import Queries, TaskData, read_queries, read_training
+from ..data import Queries, read_queries, read_training
 from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
 from ..fitting import Fitted, RunOptions, Specification
@@ -65,7 +65,7 @@ class MultiTaskEstimator(BaseEstimator):
         GramMemoryError
             Where the fit would need more memory than there is, or than ``KERNELKIN_MEMORY_GIB`` allows.
         """
-        data = self._read(X, y, tasks, sample_weight)
+        data = read_training(self, X, y, tasks, sample_weight, classification=is_classifier(self))
         with SingleThreadedBLAS():
             plan = self.specification().plan(data)
             options = self.run_options()
@@ -108,7 +108,7 @@ class MultiTaskEstimator(BaseEstimator):
         True
         """
         model = clone(self)
-        plan = model.specification().plan(model._read(X, y, tasks, None))
+        plan = model.specification().plan(read_training(model, X, y, tasks, None, classification=is_classifier(self)))
         return plan.memory(count_workers(getattr(self, "n_jobs", None))).peak
 
     def predict(self, X: Any, tasks: Any = None, split: bool = False) -> Any:
@@ -207,9 +207,6 @@ class MultiTaskEstimator(BaseEstimator):
         if "relation_" not in vars(self):
             raise AttributeError(f"this {type(self).__name__} has no relationship of tasks; is it fitted?")
         return vars(self)["relation_"]
-
-    def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskData:
-        return read_training(self, X, y, tasks, sample_weight, classification=is_classifier(self))
 
     def _read_queries(self, X: Any, tasks: Any) -> Queries:
         check_is_fitted(self)

@@ -111,6 +111,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         verbose=0,
         callback=None,
     ):
@@ -130,6 +131,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.callback = callback
 
@@ -150,6 +152,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
             init=self.init,
             tol=self.tol,
             max_iter=self.max_iter,
+            device=self.device,
         )
 
     @available_if(lambda self: isinstance(_read_loss(self.loss), Classification))

@@ -45,6 +45,7 @@ class IKLClassifier(MultiTaskClassifier):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         verbose=0,
         callback=None,
     ):
@@ -62,6 +63,7 @@ class IKLClassifier(MultiTaskClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.callback = callback
 
@@ -105,6 +107,7 @@ class IKLRegressor(MultiTaskRegressor):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         verbose=0,
         callback=None,
     ):
@@ -123,6 +126,7 @@ class IKLRegressor(MultiTaskRegressor):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.callback = callback
 
@@ -148,4 +152,5 @@ def _specification(model: IKLClassifier | IKLRegressor, targets: Classification 
         init=model.init,
         tol=model.tol,
         max_iter=model.max_iter,
+        device=model.device,
     )

@@ -47,6 +47,7 @@ class IMKLClassifier(MultiTaskClassifier):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         verbose=0,
         callback=None,
     ):
@@ -64,6 +65,7 @@ class IMKLClassifier(MultiTaskClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.callback = callback
 
@@ -107,6 +109,7 @@ class IMKLRegressor(MultiTaskRegressor):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         verbose=0,
         callback=None,
     ):
@@ -125,6 +128,7 @@ class IMKLRegressor(MultiTaskRegressor):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.callback = callback
 
@@ -150,4 +154,5 @@ def _specification(model: IMKLClassifier | IMKLRegressor, targets: Classificatio
         init=model.init,
         tol=model.tol,
         max_iter=model.max_iter,
+        device=model.device,
     )

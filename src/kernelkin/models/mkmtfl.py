@@ -53,6 +53,7 @@ class MKMTFLClassifier(MultiTaskClassifier):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         verbose=0,
         callback=None,
     ):
@@ -67,6 +68,7 @@ class MKMTFLClassifier(MultiTaskClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.callback = callback
 
@@ -108,6 +110,7 @@ class MKMTFLRegressor(MultiTaskRegressor):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         verbose=0,
         callback=None,
     ):
@@ -123,6 +126,7 @@ class MKMTFLRegressor(MultiTaskRegressor):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.callback = callback
 
@@ -144,4 +148,5 @@ def _specification(model: MKMTFLClassifier | MKMTFLRegressor, targets: Classific
         normalize=model.normalize,
         tol=model.tol,
         max_iter=model.max_iter,
+        device=model.device,
     )

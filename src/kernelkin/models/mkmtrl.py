@@ -78,6 +78,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         verbose=0,
         callback=None,
     ):
@@ -101,6 +102,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.callback = callback
 
@@ -152,6 +154,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         verbose=0,
         callback=None,
     ):
@@ -176,6 +179,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.callback = callback
 
@@ -207,4 +211,5 @@ def _specification(model: MKMTRLClassifier | MKMTRLRegressor, targets: Classific
         init=model.init,
         tol=model.tol,
         max_iter=model.max_iter,
+        device=model.device,
     )

@@ -141,6 +141,12 @@ PARAMETERS: dict[str, Parameter] = {
     "n_jobs": Parameter(
         "int, optional", "Number of threads over tasks. The result does not depend on it.", [Integral, None]
     ),
+    "device": Parameter(
+        "str, optional",
+        'A device of torch on which tasks are solved, such as "cuda": for the squared loss on wide data. The result '
+        "is the same within `tol`. Needs the extra `torch`.",
+        [str, None],
+    ),
     "random_state": Parameter("int, RandomState or None", "Seed of all random draws.", ["random_state"]),
     "verbose": Parameter("int", "1 prints a line for each iteration.", ["verbose"]),
     "callback": Parameter(

@@ -49,6 +49,7 @@ class STLClassifier(MultiTaskClassifier):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
+        device=None,
     ):
         self.kernels = kernels
         self.C = C
@@ -59,6 +60,7 @@ class STLClassifier(MultiTaskClassifier):
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
+        self.device = device
 
     def specification(self) -> Fit:
         return _specification(self, Classification(self.loss, self.class_weight))
@@ -93,6 +95,7 @@ class STLRegressor(MultiTaskRegressor):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
+        device=None,
     ):
         self.kernels = kernels
         self.C = C
@@ -104,6 +107,7 @@ class STLRegressor(MultiTaskRegressor):
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
+        self.device = device
 
     def specification(self) -> Fit:
         return _specification(self, Regression(self.loss, self.epsilon, self.fit_intercept))
@@ -119,6 +123,7 @@ def _specification(model: STLClassifier | STLRegressor, targets: Classification 
         C=model.C,
         normalize=model.normalize,
         tol=model.tol,
+        device=model.device,
     )
 
 

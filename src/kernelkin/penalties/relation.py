@@ -30,7 +30,7 @@ def water_fill(s: Array, n: int, low: float, high: float) -> tuple[Array, float]
     if r * high + (n - r) * low <= n:
         # All can be at the cap; what is left over costs nothing, and is spread evenly.
         return np.full(r, high), (n - r * high) / (n - r) if r < n else high
-    return np.clip(s / _water_level(s, n, low, high), low, high), low
+    return np.minimum(np.maximum(s / _water_level(s, n, low, high), low), high), low
 
 
 def _water_level(s: Array, n: int, low: float, high: float) -> float:
@@ -207,10 +207,7 @@ class RelationPenalty(Penalty):
         if top == 0.0:
             return 0.0
         # Relative to the largest entry: the squares of small ones would underflow, and the bound be false.
-        return half_square(top, mu) * self._energy(M / top)
-
-    def _energy(self, M: Array) -> float:
-        """Maximum over Omega of tr(Gamma M Omega M'), for M (K, J)."""
+        M = M / top
         Mh = self._even(M if self._roots is None else M @ self._roots[0], 0.5)
         gram = Mh @ Mh.T if len(Mh) < self.n_components else Mh.T @ Mh
         squares = np.maximum(eigvalsh(gram)[::-1], 0.0)
@@ -218,4 +215,4 @@ class RelationPenalty(Penalty):
         J, low = self.n_components, self.shrinkage
         step = J / self.min_rank - low
         extra = np.clip(J * (1 - low) - step * np.arange(len(squares)), 0.0, step)
-        return float((low + extra) @ squares) / J
+        return half_square(top, mu) * float((low + extra) @ squares) / J

@@ -4,6 +4,7 @@ from .base import AnyProblem
 from .evaluation import Evaluation, relative_gap
 from .machines import solve_batch, solve_machines
 from .mixed_norm import MixedNormProblem
+from .panel import MachinePanel, panel_pays
 from .penalised import Problem
 from .spectral import SpectralProblem
 from .spectral_forms import FeatureForm, GramForm, SpectralForm, spectral_form
@@ -20,12 +21,14 @@ __all__ = [
     "Evaluation",
     "FeatureForm",
     "GramForm",
+    "MachinePanel",
     "MixedNormProblem",
     "Problem",
     "SpectralForm",
     "SpectralProblem",
     "Units",
     "WorstTaskProblem",
+    "panel_pays",
     "relative_gap",
     "solve_batch",
     "solve_machines",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..learners import DualSolution
+from .panel import PanelDuals
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,11 @@ class Evaluation:
     curvature: np.ndarray | None = None
 
     @property
+    def dual_variables(self) -> Sequence[Any]:
+        """Those of each machine, to start the next evaluation from."""
+        return self.duals if isinstance(self.duals, PanelDuals) else [dual.a for dual in self.duals]
+
+    @property
     def relative_gap(self) -> float:
         """Distance of this evaluation's own bounds, relative to its primal value."""
         return relative_gap(self.primal, self.bound)
@@ -45,6 +54,6 @@ class Evaluation:
 
 def relative_gap(primal: float, bound: float) -> float:
     """Duality gap relative to the primal value; infinite where nothing is known."""
-    if not np.isfinite(primal) or not np.isfinite(bound):
-        return np.inf
-    return max(primal - bound, 0.0) / max(abs(primal), np.finfo(float).tiny)
+    if not math.isfinite(primal) or not math.isfinite(bound):
+        return math.inf
+    return max(primal - bound, 0.0) / max(abs(primal), sys.float_info.min)

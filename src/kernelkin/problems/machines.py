@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..engines import Each, serially
-from ..grams import Grams, SeparateGrams
+from ..grams import CoupledGrams, Grams, SeparateGrams, SharedGrams
 from ..learners import DualSolution, Learner, Machine
+from .panel import MachinePanel, PanelDuals
+from .panel_solver import solve_panel
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,14 @@ class SolvedMachines:
         curvature: Callable[[], np.ndarray] | None = None,
     ) -> SolvedMachines:
         """Sums over machines solved at B (K, J)."""
-        lin, quad = sum(dual.lin for dual in duals), float(np.vdot(B, Q))
+        if isinstance(duals, PanelDuals):
+            lin, own, primal = (float(values.sum()) for values in (duals.lin, duals.quad, duals.primal))
+        else:
+            lin, own, primal = (sum(values) for values in zip(*((d.lin, d.quad, d.primal) for d in duals), strict=True))
         # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
-        rounding = abs(sum(dual.quad for dual in duals) - quad)
-        upper = sum(dual.primal for dual in duals) + rounding
+        quad = float(np.vdot(B, Q))
+        rounding = abs(own - quad)
+        upper = primal + rounding
         return cls(duals, Q, lin, quad, upper, rounding, curvature)
 
     @property
@@ -77,6 +83,8 @@ def solve_machines(
 
     `curved` requests the Hessians, where each machine has one component.
     """
+    if isinstance(machines, MachinePanel):
+        return _solve_panel(grams, machines, B, warm, tol, each, curved)
     Q = np.zeros((grams.n_kernels, grams.n_components))
     duals: list[DualSolution] = []
     hessians: list[np.ndarray] = []
@@ -89,7 +97,7 @@ def solve_machines(
         if separate is not None:
             solved, part, pending = _linearise(separate, machines, learner, B, batch, warm, tol, each)
         else:
-            solved = solve_batch(grams, machines, learner, B, batch, warm=warm, tol=tol, each=each)
+            solved = solve_batch(grams, machines, learner.solve, B, batch, warm, tol, each)
             part = grams.quadratic_forms([dual.a for dual in solved], batch, each)
         Q += part
         duals += solved
@@ -97,19 +105,21 @@ def solve_machines(
     return SolvedMachines.of(B, duals, Q, None if last is None else lambda: np.array([*hessians, *last()]))
 
 
-def solve_batch(
+def _solve_panel(
     grams: Grams,
-    machines: Sequence[Machine],
-    learner: Learner,
+    machines: MachinePanel,
     B: np.ndarray,
-    batch: range,
-    *,
-    warm: Sequence[np.ndarray] | None = None,
-    tol: float = 1e-3,
-    each: Each = serially,
-) -> list[DualSolution]:
-    """Solve the machines of one batch at kernel weights B (K, J)."""
-    return _run_batch(grams, machines, learner.solve, B, batch, warm, tol, each)
+    warm: Sequence[np.ndarray] | None,
+    tol: float,
+    each: Each,
+    curved: bool,
+) -> SolvedMachines:
+    """Solve the machines of a panel, without combined Gram matrices."""
+    own, factors = (grams.own, grams.factors) if isinstance(grams, CoupledGrams) else (grams, [])
+    assert isinstance(own, SharedGrams)
+    curved = curved and not factors
+    duals, Q, curvature = solve_panel(own.operator, machines, B, warm, tol, each, curved, factors)
+    return SolvedMachines.of(B, duals, Q, None if curvature is None else lambda: curvature)
 
 
 def _linearise(
@@ -123,13 +133,13 @@ def _linearise(
     each: Each,
 ) -> tuple[list[DualSolution], np.ndarray, Callable[[], list[np.ndarray]]]:
     """The solutions of one batch, their Q (K, J), and what computes the Hessian (K, K) of each machine."""
-    solved = _run_batch(grams, machines, learner.linearise, B, batch, warm, tol, each)
+    solved = solve_batch(grams, machines, learner.linearise, B, batch, warm, tol, each)
     duals = [dual for dual, _ in solved]
     Q, images = grams.images([dual.a for dual in duals], batch, each)
     return duals, Q, lambda: each(lambda i: solved[i][1](images[i]), range(len(batch)))
 
 
-def _run_batch(
+def solve_batch(
     grams: Grams,
     machines: Sequence[Machine],
     learn: Callable[..., Any],
@@ -139,6 +149,7 @@ def _run_batch(
     tol: float,
     each: Each,
 ) -> list[Any]:
+    """What `learn`, a learner's `solve` or `linearise`, returns for each machine of a batch at B (K, J)."""
     combined = grams.combine(B, batch, each)
 
     def one(i: int) -> Any:

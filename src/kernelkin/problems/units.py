@@ -23,6 +23,7 @@ import numpy as np
 
 from ..learners import SVM, DualSolution, Learner, Machine
 from .evaluation import Evaluation
+from .panel import MachinePanel
 
 if TYPE_CHECKING:
     from ..solvers import Iterate, Solution
@@ -40,13 +41,13 @@ class Units:
     Attributes
     ----------
     target, dual : exponents of two of s and alpha.
-    is_quadratic : whether C = (alpha/s) C', as for the squared loss.
+    cost : exponent of two of C/C'.
     offsets : (n_groups, m) for each machine: what was subtracted from the targets of each intercept.
     """
 
     target: int
     dual: int
-    is_quadratic: bool
+    cost: int
     offsets: tuple[np.ndarray, ...]
 
     @classmethod
@@ -56,23 +57,22 @@ class Units:
         `weights`: whether the kernel weights may be rescaled, as in problems with a strength mu. Where they may not,
         beta = 1 and the costs are left as they are.
         """
-        quadratic = not learner.homogeneous
         if isinstance(learner, SVM):
             # Its targets are -1 and +1, and not to be moved.
             offsets = tuple(np.zeros((machine.n_groups, machine.y.shape[1])) for machine in machines)
             target = 0
         else:
-            offsets = tuple(_offsets(machine) for machine in machines)
+            offsets = _all_offsets(machines)
             target = _exponent(_spread(machines, offsets))
-        cost = _exponent(_typical_cost(machines))
-        dual = (cost + target if quadratic else cost) if weights else target
-        units = cls(target, dual, quadratic, offsets)
-        units._check_range(machines)
-        return units
-
-    @property
-    def _cost(self) -> int:
-        return self.dual - self.target if self.is_quadratic else self.dual
+        typical = _typical_cost(machines)
+        shift = 0 if learner.homogeneous else target
+        dual = _exponent(typical) + shift if weights else target
+        if max(abs(target + dual), abs(target - dual), 2 * abs(dual)) > _LARGEST_EXPONENT:
+            raise ValueError(
+                f"C is about {typical:.3g} and the spread of the targets about {2.0**target:.3g}: "
+                "the objective of such a fit is outside the range of double precision; rescale y, C or sample_weight"
+            )
+        return cls(target, dual, dual - shift, offsets)
 
     @property
     def _weight(self) -> int:
@@ -82,13 +82,15 @@ class Units:
     def _value(self) -> int:
         return self.target + self.dual
 
-    def machines(self, machines: Sequence[Machine]) -> list[Machine]:
+    def machines(self, machines: Sequence[Machine]) -> Sequence[Machine]:
         """The machines in standard units."""
+        if isinstance(machines, MachinePanel):
+            return machines.rescaled(machines.offsets(), -self.target, -self.cost)
         return [
             replace(
                 machine,
                 y=np.ldexp(_centred(machine, offset), -self.target),
-                C=np.ldexp(machine.C, -self._cost),
+                C=np.ldexp(machine.C, -self.cost),
             )
             for machine, offset in zip(machines, self.offsets, strict=True)
         ]
@@ -108,7 +110,7 @@ class Units:
         if not math.log10(_WEAKEST) <= decimal <= math.log10(_STRONGEST):
             strength = "infinite strength" if decimal > 0 else "none"
             raise ValueError(
-                f"mu={mu!r} cannot be distinguished from {strength} for these data (C about {2.0**self._cost:.3g}, "
+                f"mu={mu!r} cannot be distinguished from {strength} for these data (C about {2.0**self.cost:.3g}, "
                 f"spread of the targets about {2.0**self.target:.3g}): relative to them it is 1e{decimal:.0f}, and "
                 f"must be between {_WEAKEST:g} and {_STRONGEST:g}"
             )
@@ -164,13 +166,12 @@ class Units:
             primal=math.ldexp(dual.primal, self._value),
         )
 
-    def _check_range(self, machines: Sequence[Machine]) -> None:
-        """Refuse problems whose objective is no double-precision number."""
-        if max(abs(self._value), abs(self._weight), 2 * abs(self.dual)) > _LARGEST_EXPONENT:
-            raise ValueError(
-                f"C is about {_typical_cost(machines):.3g} and the spread of the targets about {2.0**self.target:.3g}: "
-                "the objective of such a fit is outside the range of double precision; rescale y, C or sample_weight"
-            )
+
+def _all_offsets(machines: Sequence[Machine]) -> tuple[np.ndarray, ...]:
+    """The mean targets (n_groups, m) of each machine."""
+    if not isinstance(machines, MachinePanel):
+        return tuple(_offsets(machine) for machine in machines)
+    return machines.split(machines.offsets())
 
 
 def _offsets(machine: Machine) -> np.ndarray:
@@ -198,14 +199,21 @@ def _centred(machine: Machine, offsets: np.ndarray) -> np.ndarray:
 
 def _spread(machines: Sequence[Machine], offsets: Sequence[np.ndarray]) -> float:
     """Root mean square of the centred targets with a cost; 1 where all of them are zero."""
-    values = np.concatenate([_centred(m, o)[m.C > 0] for m, o in zip(machines, offsets, strict=True)])
+    if isinstance(machines, MachinePanel):
+        used = np.broadcast_to(machines.cost > 0, machines.y.shape)
+        values = (machines.y - machines.offsets())[used]
+    else:
+        values = np.concatenate([_centred(m, o)[m.C > 0] for m, o in zip(machines, offsets, strict=True)])
     top = float(np.abs(values).max(initial=0.0))
     return top * float(np.sqrt(np.mean(np.square(values / top)))) if top > 0 else 1.0
 
 
 def _typical_cost(machines: Sequence[Machine]) -> float:
     """Median of the costs that are not zero; 1 where there are none."""
-    costs = np.concatenate([machine.C[machine.C > 0] for machine in machines])
+    if isinstance(machines, MachinePanel):
+        costs = machines.cost[machines.cost > 0]
+    else:
+        costs = np.concatenate([machine.C[machine.C > 0] for machine in machines])
     return float(np.median(costs)) if len(costs) else 1.0
 
 

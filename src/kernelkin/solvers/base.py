@@ -44,9 +44,10 @@ class Progress:
 
     def after(self, evaluation: Evaluation) -> Progress:
         """With one more evaluation."""
-        best = replace(self, primal=min(self.primal, evaluation.primal), bound=max(self.bound, evaluation.bound))
+        primal, bound = min(self.primal, evaluation.primal), max(self.bound, evaluation.bound)
         # The machines' own gaps are part of the whole gap: keep them a tenth of it, and of what is requested.
-        return replace(best, accuracy=min(self.accuracy, max(0.1 * best.relative_gap, 0.1 * self.tol)))
+        accuracy = min(self.accuracy, 0.1 * max(relative_gap(primal, bound), self.tol))
+        return Progress(self.tol, accuracy, primal, bound)
 
     def expecting(self, gain: float) -> Progress:
         """With machines that fit a step by which the objective is to fall by this share of itself."""

@@ -11,8 +11,8 @@ import numpy as np
 from ..engines import Each, serially
 from ..penalties import effective_rank
 from ..problems import AnyProblem, Evaluation, Units
-from .base import Iterate, Progress, Solution, Solver, State, Status, history_of
-from .registry import check_solver, default_solver, find_solver
+from .base import Iterate, Solution, Solver, State, Status, history_of
+from .registry import choose_solver
 
 Callback = Callable[[Iterate], object]
 
@@ -56,8 +56,7 @@ def solve(
     -------
     Solution
     """
-    solver = _choose(solver, problem)
-    check_solver(solver, problem)
+    solver = choose_solver(solver, problem)
     log = _Log(verbose=verbose, callback=callback, units=units)
     state: State = solver.init(problem, start, tol)
     best: Evaluation | None = None
@@ -65,7 +64,7 @@ def solve(
         evaluation, last = None, state.iterations >= max_iter
         if state.is_due or last:
             evaluation = _evaluate(problem, state, warm, each, solver.stops_at_gap)
-            warm = [dual.a for dual in evaluation.duals]
+            warm = evaluation.dual_variables
             best = evaluation if best is None or evaluation.primal < best.primal else best
             state = replace(state, progress=state.progress.after(evaluation))
             log.add(state, evaluation)
@@ -80,13 +79,11 @@ def solve(
             status = state.status
             break
     assert best is not None, "a solver evaluates something before it ends"
-    return _conclude(problem, best, state.progress, status, log)
-
-
-def _choose(solver: Solver | str | None, problem: AnyProblem) -> Solver:
-    if solver is None:
-        return default_solver(problem)
-    return find_solver(solver, problem) if isinstance(solver, str) else solver
+    if state.progress.relative_gap <= tol:
+        status = Status.CONVERGED
+    best = replace(best, curvature=None)
+    solution = Solution(best, state.progress.bound, status, history_of(log.iterates), problem.relation)
+    return solution if units is None else units.restore(solution)
 
 
 def _evaluate(
@@ -106,14 +103,6 @@ def _evaluate(
         enough=closes_gap,
         **state.arguments,
     )
-
-
-def _conclude(problem: AnyProblem, best: Evaluation, progress: Progress, status: Status, log: _Log) -> Solution:
-    if progress.relative_gap <= progress.tol:
-        status = Status.CONVERGED
-    best = replace(best, curvature=None)
-    solution = Solution(best, progress.bound, status, history_of(log.iterates), problem.relation)
-    return solution if log.units is None else log.units.restore(solution)
 
 
 @dataclass
@@ -139,6 +128,8 @@ class _Log:
             seconds=time.perf_counter() - self.began,
         )
         self.iterates.append(iterate)
+        if not self.verbose and self.callback is None:
+            return
         shown = replace(iterate, B=iterate.B.copy()) if self.units is None else self.units.restore_iterate(iterate)
         if self.verbose:
             print(_line(shown), flush=True)

@@ -15,8 +15,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ..learners import Machine
-from ..problems import Evaluation, Problem
+from ..problems import Evaluation, MachinePanel, Problem
 from .base import Progress, Solver, State, Status
+from .lbfgs import minimise_bounded
 from .models import TINY, Model, model_at, remember
 from .parametrisations import FreeVariables, Parametrisation, RankOne
 from .scale import suitable_scale
@@ -109,6 +110,9 @@ class Joint(Solver):
 
 def _spread(machines: Sequence[Machine]) -> float:
     """Half the squared deviations of the targets: about what machines without kernels would have to pay."""
+    if isinstance(machines, MachinePanel):
+        centred = machines.rescaled(machines.offsets(), 0, 0)
+        return 0.5 * float(np.sum(centred.cost * np.square(centred.y)))
     total = 0.0
     for machine in machines:
         mean = np.average(machine.y, axis=0, weights=np.maximum(machine.C, TINY))
@@ -158,15 +162,10 @@ def _stage_value(problem: Problem, state: JointState, evaluation: Evaluation) ->
     return value, bound, value - bound <= 0.3 * state.progress.relative_gap * abs(evaluation.primal)
 
 
-def _point(state: JointState) -> Evaluation:
-    """The evaluation at the stage's point."""
-    assert state.here is not None
-    return state.here
-
-
 def _propose(problem: Problem, state: JointState) -> JointState:
     """Minimise the model at the stage's point, and try its minimiser; the next stage where it promises nothing."""
-    here = _point(state)
+    here = state.here
+    assert here is not None
     past = remember(state.past, here)
     state = replace(state, past=past)
     target, gain = _minimise_model(problem, state, model_at(past))
@@ -199,10 +198,11 @@ def _judge_trial(problem: Problem, state: JointState, evaluation: Evaluation, va
 
 def _sharpen(problem: Problem, state: JointState) -> JointState:
     """Solve the machines more accurately at the same point; the next stage where that is of no use."""
-    state = replace(state, progress=state.progress.sharpened())
-    if state.progress.is_exhausted:
-        return _enter(problem, state, state.stage + 1, _point(state))
-    return _measure(problem, state)
+    progress = state.progress.sharpened()
+    if progress.is_exhausted:
+        assert state.here is not None
+        return _enter(problem, replace(state, progress=progress), state.stage + 1, state.here)
+    return _measure(problem, replace(state, progress=progress))
 
 
 def _measure(problem: Problem, state: JointState) -> JointState:
@@ -220,8 +220,6 @@ def _ask(problem: Problem, state: JointState, phase: Literal["measure", "trial"]
 
 def _minimise_model(problem: Problem, state: JointState, model: Model) -> tuple[np.ndarray, float]:
     """Where the model plus penalty is least, and how much it falls to there."""
-    from .bounded import minimise_bounded
-
     variables, start, mu = state.variables, state.x, problem.mu
     assert variables is not None and start is not None
     unit, worth = float(np.abs(start).mean()) or 1.0, max(abs(state.value), TINY)

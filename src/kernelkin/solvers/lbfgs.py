@@ -1,25 +1,31 @@
-"""L-BFGS in ask-and-tell form, for functions that the caller evaluates.
+"""L-BFGS in ask-and-tell form, for functions that the caller evaluates; variables may be kept from being negative.
 
-A direction minimises the quadratic model of the steps made so far; where variables must not be negative it does so
-among the steps that keep them so, which costs little beside an evaluation of kernel machines. A step has to fall by a
-share of what its slope promises.
+Variables at zero that would become negative are held there; the others follow the quasi-Newton direction of the steps
+made so far, and each step is cut off at zero (Bertsekas, 1982). A step has to fall by a share of what its slope
+promises. SciPy's L-BFGS-B cannot be asked for one step at a time, as a solver of kernel machines must be; for the
+models of the joint solver, which could use it, it takes 1.3 to 3 times as long (`benchmarks/inner_minimiser.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .bounded import minimise_bounded
-from .secants import curved_pairs, secant_hessian, secant_inverse
+# Value and gradient (n,) at x (n,).
+Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 # Share of the fall that the slope promises which must come true.
 _ENOUGH = 1e-4
 # A step shorter than this share of the first trial will not help.
 _SHORTEST = 1e-16
-# The projected gradient of a bounded model is made this much smaller.
-_FORCING = 1e-6
+# Variables as near to zero as this, whose gradient is positive, go to zero.
+_NEAR = 1e-6
+# Steps that are remembered while a model is minimised: more take longer than they save.
+_MODEL_MEMORY = 6
+# Pairs with s'y below this share of |y|^2 are left out: they would make the Hessian indefinite.
+_FLAT = 1e-10
 
 
 @dataclass(frozen=True)
@@ -48,21 +54,26 @@ class LBFGS:
         return Descent(trial=x, options=self)
 
     def direction(self, x: np.ndarray, gradient: np.ndarray, S: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """The step (n,) to the minimiser of the model at x (n,), from steps S (m, n) and changes Y of the gradient."""
-        S, Y = curved_pairs(S, Y)
-        if not len(S):
-            step = -gradient * (self.first_step / max(float(np.abs(gradient).max()), np.finfo(float).tiny))
-            return np.maximum(x + step, 0.0) - x if self.bounded else step
-        if not self.bounded:
-            return -secant_inverse(S, Y)(gradient)
-        hessian = secant_hessian(S, Y)
-
-        def model(end: np.ndarray) -> tuple[float, np.ndarray]:
-            step = end - x
-            image = hessian(step)
-            return float(gradient @ step) + 0.5 * float(step @ image), gradient + image
-
-        return minimise_bounded(model, x, _FORCING)[0] - x
+        """The step (n,) from x (n,), by two loops over past steps S (m, n) and changes Y (m, n) of the gradient."""
+        held = (x <= _NEAR) & (gradient > 0) if self.bounded else np.zeros(len(x), dtype=bool)
+        step = -gradient
+        if held.any():
+            free = ~held
+            step, S, Y = step * free, S * free, Y * free
+        curvatures, squares = np.einsum("in,in->i", S, Y), np.einsum("in,in->i", Y, Y)
+        used = (curvatures > _FLAT * squares).nonzero()[0].tolist()
+        if not used:
+            # By the whole gradient: where the steepest variables are held at zero, the others are near their best.
+            step *= self.first_step / max(float(np.abs(gradient).max()), np.finfo(float).tiny)
+        shares = {}
+        for i in reversed(used):
+            shares[i] = float(S[i] @ step) / curvatures[i]
+            step -= shares[i] * Y[i]
+        if used:
+            step *= curvatures[used[-1]] / squares[used[-1]]
+        for i in used:
+            step += (shares[i] - float(Y[i] @ step) / curvatures[i]) * S[i]
+        return np.where(held, -x, step)
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,7 @@ class Descent:
     ----------
     trial : (n,) the next point to evaluate.
     x, value, gradient : the best point so far; None before the first evaluation.
+    S, Y : (m, n) the last steps, and the changes of the gradient along them.
     is_done : whether no step promises a lower value.
     """
 
@@ -84,39 +96,60 @@ class Descent:
     step: np.ndarray | None = None
     length: float = 1.0
     trials: int = 0
-    pairs: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    S: np.ndarray | None = None
+    Y: np.ndarray | None = None
     is_done: bool = False
 
     def tell(self, value: float, gradient: np.ndarray) -> Descent:
         """After an evaluation at `trial`."""
-        if self.x is None or self.gradient is None or self.step is None:
-            return self._moved(value, gradient, ())
-        promised = float(self.gradient @ (self.trial - self.x))
+        if self.x is None or self.gradient is None or self.S is None or self.Y is None or self.step is None:
+            nothing = np.empty((0, len(gradient)))
+            return self._moved(value, gradient, nothing, nothing)
+        move = self.trial - self.x
+        promised = float(self.gradient @ move)
         if promised < 0 and value <= self.value + _ENOUGH * promised:
-            pair = (self.trial - self.x, gradient - self.gradient)
-            return self._moved(value, gradient, (*self.pairs, pair)[-self.options.memory :])
+            S, Y = np.vstack([self.S, move]), np.vstack([self.Y, gradient - self.gradient])
+            return self._moved(value, gradient, S[-self.options.memory :], Y[-self.options.memory :])
         # Where the parabola through both values is least.
         shorter = float(np.clip(0.5 * promised / (promised - value + self.value), 1e-3, 0.5)) if promised < 0 else 0.5
         length, trials = self.length * shorter, self.trials + 1
-        if length < _SHORTEST or promised >= 0 or trials >= self.options.max_trials:
+        if length < _SHORTEST or promised == 0 or trials >= self.options.max_trials:
             return replace(self, is_done=True)
-        return replace(self, trial=self.x + length * self.step, length=length, trials=trials)
+        return replace(self, trial=self._end(self.x, self.step, length), length=length, trials=trials)
 
-    def _moved(self, value: float, gradient: np.ndarray, pairs: tuple) -> Descent:
-        x = self.trial
-        S, Y = (np.array([pair[i] for pair in pairs]).reshape(len(pairs), len(x)) for i in (0, 1))
-        step = self.options.direction(x, gradient, S, Y)
-        # Adding the step may leave a variable that goes to its bound below it, by rounding.
-        trial = np.maximum(x + step, 0.0) if self.options.bounded else x + step
-        return replace(
-            self,
-            trial=trial,
-            x=x,
-            value=value,
-            gradient=gradient,
-            step=step,
-            length=1.0,
-            trials=0,
-            pairs=pairs,
-            is_done=bool((trial == x).all()),
-        )
+    def _moved(self, value: float, gradient: np.ndarray, S: np.ndarray, Y: np.ndarray) -> Descent:
+        x, step = self.trial, self.options.direction(self.trial, gradient, S, Y)
+        trial = self._end(x, step, 1.0)
+        return Descent(trial, self.options, x, value, gradient, step, S=S, Y=Y, is_done=np.array_equal(trial, x))
+
+    def _end(self, x: np.ndarray, step: np.ndarray, length: float) -> np.ndarray:
+        end = x + length * step
+        return np.maximum(end, 0.0) if self.options.bounded else end
+
+
+def minimise_bounded(function: Function, x: np.ndarray, forcing: float, limit: int = 10**4) -> tuple[np.ndarray, float]:
+    """From x (n,) >= 0 to where the projected gradient is `forcing` times that at x: that point, and the fall to it.
+
+    At most `limit` evaluations are made; where rounding forbids further progress it ends earlier.
+    """
+    first, gradient = function(x)
+    goal = forcing * _violation(x, gradient)
+    if goal == 0.0:
+        return x, 0.0
+    best, descent = first, LBFGS(_MODEL_MEMORY, bounded=True).init(x).tell(first, gradient)
+    for _ in range(limit):
+        if descent.is_done:
+            break
+        trial = descent.trial
+        value, gradient = function(trial)
+        if value < best:
+            x, best = trial, value
+            if _violation(x, gradient) <= goal:
+                break
+        descent = descent.tell(value, gradient)
+    return x, first - best
+
+
+def _violation(x: np.ndarray, gradient: np.ndarray) -> float:
+    """The largest entry of the projected gradient."""
+    return float(np.abs(np.minimum(gradient, x)).max())

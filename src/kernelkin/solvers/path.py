@@ -11,7 +11,7 @@ from ..engines import Each, serially
 from ..problems import Evaluation, Problem, Units
 from .base import Solution, Solver, Status, history_of
 from .driver import solve
-from .registry import check_solver, default_solver, find_solver
+from .registry import choose_solver
 from .scale import suitable_scale
 
 # From a solution this far away in mu a solver does no better than from its own start.
@@ -48,12 +48,8 @@ class Path:
         each: Each = serially,
         units: Units | None = None,
     ) -> None:
-        if solver is None:
-            solver = default_solver(problem)
-        elif isinstance(solver, str):
-            solver = find_solver(solver, problem)
-        check_solver(solver, problem)
-        self.problem, self.solver, self.tol, self.max_iter = problem, solver, tol, max_iter
+        self.problem, self.solver = problem, choose_solver(solver, problem)
+        self.tol, self.max_iter = tol, max_iter
         self.each, self.units = each, units
         # The last two solutions: mu and evaluation of each, in the units of the problem.
         self._past: list[tuple[float, Evaluation]] = []

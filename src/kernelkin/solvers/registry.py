@@ -37,10 +37,15 @@ def can_solve(solver: type[Solver], problem: AnyProblem) -> bool:
     return solver.indicators is None or solver.indicators == penalty.is_indicator
 
 
-def check_solver(solver: Solver, problem: AnyProblem) -> None:
-    """Raise ValueError where a solver cannot solve a problem, and name those that can."""
+def choose_solver(solver: Solver | str | None, problem: AnyProblem) -> Solver:
+    """The default of a problem, the solver of a name or role, or a given one; ValueError where it cannot solve it."""
+    if solver is None:
+        return default_solver(problem)
+    if isinstance(solver, str):
+        return find_solver(solver, problem)
     if not can_solve(type(solver), problem):
         raise ValueError(f"solver {solver.name!r} cannot solve a {describe(problem)}; use {_advice(problem)}")
+    return solver
 
 
 def find_solver(name: str, problem: AnyProblem) -> Solver:

@@ -32,17 +32,3 @@ def secant_hessian(S: np.ndarray, Y: np.ndarray) -> Callable[[np.ndarray], np.nd
     middle = np.block([[scale * (S @ S.T), lower], [lower.T, -np.diag(np.diag(SY))]])
     inverse = pseudo_inverse(middle)
     return lambda v: scale * v - W.T @ (inverse @ (W @ v))
-
-
-def secant_inverse(S: np.ndarray, Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """v (n,) -> inv(H) v (n,), for curved pairs S, Y (m, n), m > 0."""
-    SY, YY = S @ Y.T, Y @ Y.T
-    scale = SY[-1, -1] / YY[-1, -1]
-    R, diagonal = pseudo_inverse(np.triu(SY)), np.diag(SY)
-
-    def product(v: np.ndarray) -> np.ndarray:
-        along = R @ (S @ v)
-        middle = diagonal * along + scale * (YY @ along - Y @ v)
-        return scale * v + S.T @ (R.T @ middle) - scale * (Y.T @ along)
-
-    return product

@@ -5,7 +5,7 @@ import pytest
 
 import kernelkin
 from kernelkin import MKMTRLRegressor, load_model, save_model
-from kernelkin.app.commands.evaluation import shorten
+from kernelkin.app.commands.holdout import shorten
 
 
 def test_inspect_tells_what_the_model_is(run, folder):

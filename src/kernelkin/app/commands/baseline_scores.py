@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..terminal import Terminal
-from .evaluation import mean, shorten
+from .holdout import mean, shorten
 
 # The models that every fit is compared with.
 BASELINES = {"AVG": "average kernel", "STL": "single-task", "IMKL": "independent"}

@@ -21,7 +21,7 @@ from ...tables import TableSchema
 from ...tables.files import read_table
 from ...tables.text import STDIN
 from ..terminal import Terminal
-from .evaluation import as_tasks, held_values, read_metric, score_name, split_by_task
+from .holdout import as_tasks, held_values, read_metric, score_name, split_by_task
 from .kernel_spec import HELP as KERNELS
 from .search_folder import search_folder
 from .sharing import held_out_report

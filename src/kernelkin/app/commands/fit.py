@@ -18,7 +18,7 @@ from ...tables.files import read_table
 from ...tables.text import STDIN
 from ..terminal import Terminal
 from .baseline_scores import BASELINES, show_scores
-from .evaluation import as_tasks, held_values, hold_out, read_metric, score_name, split_by_task
+from .holdout import as_tasks, held_values, hold_out, read_metric, score_name, split_by_task
 from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
 from .search_folder import search_folder

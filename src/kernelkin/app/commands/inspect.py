@@ -10,7 +10,7 @@ import numpy as np
 from ...data import listing
 from ...relations import TaskRelations
 from ..terminal import Terminal
-from .evaluation import mean, shorten
+from .holdout import mean, shorten
 
 HELP = "describe a saved model: its kind, data, scores, kernels and certificate"
 EXAMPLES = "  kernelkin inspect sales.skops\n  kernelkin inspect sales.skops --all"

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import r2_score, roc_auc_score
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
-from kernelkin.app.commands.evaluation import as_tasks, held_values, hold_out, read_metric, split_by_task
+from kernelkin.app.commands.holdout import as_tasks, held_values, hold_out, read_metric, split_by_task
 from kernelkin.model_selection import Fold, Scorer
 
 rng = np.random.default_rng(0)

@@ -1,0 +1,291 @@
+"""The array operations that operators need beyond arithmetic, for NumPy and for torch on any device.
+
+Operators hold one of these, and their arrays are of its kind: nothing is global.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from ..decompositions import eigh
+
+
+class Arrays(Protocol):
+    """Where arrays are, and what is done there.
+
+    Attributes
+    ----------
+    in_main_memory : whether several threads may work at one time.
+    """
+
+    in_main_memory: ClassVar[bool]
+
+    def array(self, values: np.ndarray) -> Any:
+        """From NumPy, in the same precision."""
+        ...
+
+    def numpy(self, values: Any) -> np.ndarray:
+        """To NumPy, in double precision."""
+        ...
+
+    def is_single(self, values: Any) -> bool:
+        """Whether values are in single precision."""
+        ...
+
+    def cast(self, values: Any, single: bool) -> Any:
+        """In single or double precision; the same array where it is so already."""
+        ...
+
+    def add_product(self, out: Any, A: Any, B: Any) -> Any:
+        """out + A B, in the memory of `out`; A B where that is None."""
+        ...
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        """Arrays of one shape along a new first axis."""
+        ...
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        """Matrices side by side."""
+        ...
+
+    def diagonals(self, V: Any) -> Any:
+        """V (n, T) -> (n, T, T): a diagonal matrix for each row."""
+        ...
+
+    def inverses(self, S: Any) -> Any:
+        """The inverse of each of the matrices S (n, T, T)."""
+        ...
+
+    def where(self, condition: Any, a: Any, b: Any) -> Any: ...
+
+    def zeros_like(self, values: Any) -> Any: ...
+
+    def flatnonzero(self, values: Any) -> Any: ...
+
+    def eigenvectors(self, S: Any) -> Any:
+        """(n, n) eigenvectors, in columns, of a symmetric S (n, n)."""
+        ...
+
+    def energies(self, V: Any, spectrum: Any) -> Any:
+        """V (K, n, o), spectrum (n, o) -> (o, K, K): V_t' diag(1/spectrum_t) V_t for each column t."""
+        ...
+
+    def rough_products(self) -> Any:
+        """A context in which products in single precision may be rounded more coarsely, where that is faster."""
+        ...
+
+    def columns(self, n_rows: int, n_kernels: int) -> int:
+        """How many columns to work on together."""
+        ...
+
+    @property
+    def out_of_memory(self) -> tuple[type[BaseException], ...]:
+        """What is raised where memory does not suffice and less at one time may help."""
+        ...
+
+    def release(self) -> None:
+        """Give back memory that is kept for later use."""
+        ...
+
+
+# Columns that NumPy works on together: enough for products to be fast, few enough to stay in cache with their images.
+PANEL_COLUMNS = 128
+# Entries of matrices over tasks, one for each row, that a preconditioner may have.
+LARGEST_INVERSES = 1 << 26
+
+
+def column_bytes(n_rows: int, n_kernels: int) -> int:
+    """Bytes in use at one time for a column: its images and what is made of them, and conjugate gradients."""
+    return 8 * n_rows * (3 * n_kernels + 16)
+
+
+@dataclass(frozen=True)
+class NumpyArrays:
+    """Arrays in main memory."""
+
+    in_main_memory: ClassVar[bool] = True
+
+    @property
+    def out_of_memory(self) -> tuple[type[BaseException], ...]:
+        return ()
+
+    def release(self) -> None:
+        pass
+
+    def array(self, values: np.ndarray) -> np.ndarray:
+        return values
+
+    def numpy(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(values, dtype=np.float64)
+
+    def is_single(self, values: np.ndarray) -> bool:
+        return values.dtype == np.float32
+
+    def cast(self, values: np.ndarray, single: bool) -> np.ndarray:
+        return values.astype(np.float32 if single else np.float64, copy=False)
+
+    def add_product(self, out: np.ndarray | None, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        if out is None:
+            return np.asarray(A @ B)
+        out += A @ B
+        return out
+
+    def stack(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        return np.stack(parts)
+
+    def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        return np.concatenate(parts, axis=1)
+
+    def diagonals(self, V: np.ndarray) -> np.ndarray:
+        return V[:, :, np.newaxis] * np.eye(V.shape[1], dtype=V.dtype)
+
+    def inverses(self, S: np.ndarray) -> np.ndarray:
+        return np.linalg.inv(S)
+
+    def where(self, condition: np.ndarray, a: Any, b: Any) -> np.ndarray:
+        return np.where(condition, a, b)
+
+    def zeros_like(self, values: np.ndarray) -> np.ndarray:
+        return np.zeros_like(values)
+
+    def flatnonzero(self, values: np.ndarray) -> np.ndarray:
+        return np.flatnonzero(values)
+
+    def eigenvectors(self, S: np.ndarray) -> np.ndarray:
+        return eigh(S)[1]
+
+    def energies(self, V: np.ndarray, spectrum: np.ndarray) -> np.ndarray:
+        scaled = np.ascontiguousarray(np.moveaxis(V / np.sqrt(spectrum), 2, 0))
+        return scaled @ np.swapaxes(scaled, 1, 2)
+
+    @contextmanager
+    def rough_products(self) -> Iterator[None]:
+        yield
+
+    def columns(self, n_rows: int, n_kernels: int) -> int:
+        return PANEL_COLUMNS
+
+
+@dataclass(frozen=True)
+class TorchArrays:
+    """Tensors on a device of torch."""
+
+    device: str
+    in_main_memory: ClassVar[bool] = False
+
+    @property
+    def out_of_memory(self) -> tuple[type[BaseException], ...]:
+        import torch
+
+        return (torch.OutOfMemoryError,)
+
+    def release(self) -> None:
+        import torch
+
+        torch.cuda.empty_cache()
+
+    def array(self, values: np.ndarray) -> Any:
+        import torch
+
+        return torch.as_tensor(np.ascontiguousarray(values), device=self.device)
+
+    def numpy(self, values: Any) -> np.ndarray:
+        return np.asarray(values.double().cpu().numpy(), dtype=np.float64)
+
+    def is_single(self, values: Any) -> bool:
+        import torch
+
+        return values.dtype == torch.float32
+
+    def cast(self, values: Any, single: bool) -> Any:
+        import torch
+
+        return values.to(torch.float32 if single else torch.float64)
+
+    def add_product(self, out: Any, A: Any, B: Any) -> Any:
+        return A @ B if out is None else out.addmm_(A, B)
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        import torch
+
+        return torch.stack(list(parts))
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        import torch
+
+        return torch.cat(list(parts), dim=1)
+
+    def diagonals(self, V: Any) -> Any:
+        import torch
+
+        return torch.diag_embed(V)
+
+    def inverses(self, S: Any) -> Any:
+        import torch
+
+        return torch.linalg.inv(S)
+
+    def where(self, condition: Any, a: Any, b: Any) -> Any:
+        import torch
+
+        return torch.where(condition, a, b)
+
+    def zeros_like(self, values: Any) -> Any:
+        import torch
+
+        return torch.zeros_like(values)
+
+    def flatnonzero(self, values: Any) -> Any:
+        import torch
+
+        return torch.nonzero(values)[:, 0]
+
+    def eigenvectors(self, S: Any) -> Any:
+        import torch
+
+        return torch.linalg.eigh(S)[1]
+
+    def energies(self, V: Any, spectrum: Any) -> Any:
+        scaled = (V / spectrum.sqrt()).permute(2, 0, 1).contiguous()
+        return scaled @ scaled.transpose(1, 2)
+
+    @contextmanager
+    def rough_products(self) -> Iterator[None]:
+        import torch
+
+        before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
+
+    def columns(self, n_rows: int, n_kernels: int) -> int:
+        import torch
+
+        if not self.device.startswith("cuda"):
+            return PANEL_COLUMNS
+        free, _ = torch.cuda.mem_get_info(self.device)
+        free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        return max(1, int(0.6 * free) // column_bytes(n_rows, n_kernels))
+
+
+def arrays_on(device: str | None) -> Arrays:
+    """Where arrays are for a device: None is main memory, any other name a device of torch, which must be there."""
+    if device is None:
+        return NumpyArrays()
+    try:
+        import torch
+    except ImportError:
+        raise ImportError(f'device={device!r} needs torch: pip install "kernelkin[torch]"') from None
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device={device!r} cannot be used by torch {torch.__version__}: {reason}") from None
+    return TorchArrays(device)

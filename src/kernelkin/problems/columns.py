@@ -1,0 +1,244 @@
+"""Ridge machines of wide data, solved together by conjugate gradients: no combined Gram matrix is formed.
+
+With G = G(b_t), D = diag(1/C), and P taking off the mean where there is an intercept, a machine's dual variables solve
+`P (G + D) P a = P y`. For any feasible a, however it was found, the gap of the machine is
+
+    primal(a) - dual(a) = 1/2 sum_i C_i r_i^2,      r = y - c - (G + D) a,
+
+so iterations end where the certificate needs no more. They run in single precision; values and bounds are computed from
+a in double precision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..grams.arrays import Arrays
+from ..grams.operator import SharedOperator
+from ..learners import Machine, Ridge
+
+# Rounds of conjugate gradients, each from residuals in double precision, and iterations in each.
+_ROUNDS, _ITERATIONS = 6, 200
+# The gap of each column that iterations aim at, as a share of what is asked for: rounding comes on top.
+_AIM = 0.3
+# Columns that are done are taken out once no more than this share of them is left.
+_FEW = 0.75
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some columns of a panel, with kernel weights.
+
+    Attributes
+    ----------
+    operator : the Gram matrices.
+    b : (K, o) kernel weights.
+    y : (n, o) targets.
+    cost : (n, o) or (1, o).
+    mask : (n, o), one where there is a label; None where there are labels everywhere.
+    has_intercept : whether the mean is free.
+    """
+
+    operator: SharedOperator
+    b: Any
+    y: Any
+    cost: Any
+    mask: Any
+    has_intercept: bool
+
+    @property
+    def arrays(self) -> Arrays:
+        return self.operator.arrays
+
+    @cached_property
+    def ridge(self) -> Any:
+        """The diagonal D: 1/C, and zero where there is no label."""
+        if self.mask is None:
+            return 1.0 / self.cost
+        return self.mask / self.arrays.where(self.mask > 0, self.cost, self.mask + 1.0)
+
+    def take(self, kept: Any) -> Block:
+        """Some of the columns."""
+        mask = None if self.mask is None else self.mask[:, kept]
+        return replace(self, b=self.b[:, kept], y=self.y[:, kept], cost=self.cost[:, kept], mask=mask)
+
+    def in_single_precision(self) -> Block:
+        b, y, cost = (self.arrays.cast(part, single=True) for part in (self.b, self.y, self.cost))
+        mask = None if self.mask is None else self.arrays.cast(self.mask, single=True)
+        return replace(self, b=b, y=y, cost=cost, mask=mask)
+
+    def project(self, V: Any) -> Any:
+        """V (n, o) -> the nearest with zeros where there is no label, and without a mean."""
+        if self.mask is None:
+            return V - V.mean(0) if self.has_intercept else V
+        V = V * self.mask
+        return V - self.mask * (V.sum(0) / self._count) if self.has_intercept else V
+
+    @cached_property
+    def _count(self) -> Any:
+        """(o,) rows with a label; at least one."""
+        count = self.mask.sum(0)
+        return self.arrays.where(count > 0, count, count + 1.0)
+
+    def sums(self, V: Any) -> Any:
+        """V (n, o) -> its sum over each of the systems that are solved: one for each column."""
+        return V.sum(0)
+
+    def apply(self, V: Any) -> Any:
+        """V (n, o) -> G V."""
+        return self.operator.apply(self.b, V)
+
+    def combine(self, images: Any) -> Any:
+        """Images G_k V (K, n, o) -> G V."""
+        return (self.b[:, None, :] * images).sum(0)
+
+    def forms(self, V: Any, images: Any) -> Any:
+        """V (n, o) and its images (K, n, o) -> half the quadratic forms (K, o) of each component."""
+        return 0.5 * (V * images).sum(1)
+
+    def system(self, V: Any) -> Any:
+        """V (n, o), projected -> P (G + D) V."""
+        return self.project(self.apply(V) + self.ridge * V)
+
+    def precondition(self, V: Any) -> Any:
+        """About inv(P (G + D) P) V: exact where kernels share a basis, costs are equal and labels complete."""
+        U = self.operator.basis.vectors
+        return self.project(U @ ((U.T @ V) / self.spectrum))
+
+    @cached_property
+    def spectrum(self) -> Any:
+        """(n, o) the diagonal of G + D in the basis, D its mean, in single precision."""
+        ridge = self.ridge.mean(0) if self.mask is None else self.ridge.sum(0) / self._count
+        b, ridge = self.arrays.cast(self.b, single=True), self.arrays.cast(ridge, single=True)
+        values = self.operator.basis.spectra.T @ b
+        return self.arrays.where(values > 0, values, 0.0 * values) + ridge
+
+    def solve_directly(self, solution: BlockSolution, tol: float) -> Any:
+        """The dual variables (n, o), by a factorisation for each column whose gap is still open."""
+        arrays = self.arrays
+        gaps = arrays.numpy(solution.primal - solution.lin + solution.quad)
+        b, y, a = (arrays.numpy(V).copy() for V in (self.b, self.y, solution.a))
+        cost = np.broadcast_to(arrays.numpy(self.cost), y.shape)
+        for t in np.flatnonzero(gaps > tol * arrays.numpy(solution.primal)):
+            rows = np.flatnonzero(cost[:, t] > 0)
+            gram = arrays.numpy(sum(float(b[k, t]) * self.operator.matrix(k) for k in range(len(b))))[
+                np.ix_(rows, rows)
+            ]
+            groups = np.zeros(len(rows), dtype=np.intp)
+            machine = Machine(y[rows, t : t + 1], cost[rows, t : t + 1], groups, int(self.has_intercept))
+            a[rows, t] = Ridge().solve(gram, machine).a[:, 0]
+        return self.project(arrays.array(a))
+
+
+@dataclass(frozen=True)
+class BlockSolution:
+    """A block of columns at a (n, o): intercept, lin, quad and primal (o,), Q (K, o), and residuals.
+
+    `images` (K, n, o) are G_k a.
+    """
+
+    a: Any
+    intercept: Any
+    lin: Any
+    quad: Any
+    primal: Any
+    Q: Any
+    residual: Any
+    images: Any
+
+    @classmethod
+    def at(cls, block: Block, a: Any) -> BlockSolution:
+        """Values in double precision."""
+        images = block.operator.images(a)
+        f, mask, Q = block.combine(images), block.mask, block.forms(a, images)
+        quad = 0.5 * (a * f).sum(0)
+        residual = block.y - f if mask is None else mask * (block.y - f)
+        intercept = 0.0 * quad
+        if block.has_intercept:
+            weight = block.cost.sum(0) * (len(a) // len(block.cost))
+            weight = block.arrays.where(weight > 0, weight, weight + 1.0)
+            intercept = (block.cost * residual).sum(0) / weight
+            residual = residual - (intercept if mask is None else intercept * mask)
+        return cls(
+            a=a,
+            intercept=intercept,
+            lin=(block.y * a - 0.5 * block.ridge * a * a).sum(0),
+            quad=quad,
+            primal=quad + 0.5 * (block.cost * residual * residual).sum(0),
+            Q=block.arrays.where(Q > 0, Q, 0.0 * Q),
+            residual=block.project(residual - block.ridge * a),
+            images=images,
+        )
+
+    def hessian(self, block: Block) -> Any:
+        """About the Hessians (o, K, K) of the columns' values in kernel weights, by what the preconditioner inverts."""
+        arrays, U = block.arrays, block.operator.basis.vectors
+        rough = block.in_single_precision()
+        turned = [U.T @ rough.project(arrays.cast(image, single=True)) for image in self.images]
+        return arrays.energies(arrays.stack(turned), block.spectrum)
+
+    @property
+    def relative_gap(self) -> float:
+        """Of all columns together."""
+        return float((self.primal - self.lin + self.quad).sum()) / max(float(self.primal.sum()), np.finfo(float).tiny)
+
+
+def solve_block(block: Block, a: Any, tol: float) -> BlockSolution:
+    """Solve to a gap of `tol` times the value of all columns, from a (n, o) or None."""
+    arrays, rough = block.arrays, block.in_single_precision()
+    if a is None:
+        a, residual = arrays.zeros_like(block.y), block.project(block.y)
+    else:
+        solution = BlockSolution.at(block, block.project(a))
+        a, residual = solution.a, solution.residual
+    for _ in range(_ROUNDS):
+        with arrays.rough_products():
+            change = _conjugate_gradients(rough, arrays.cast(residual, True), arrays.cast(a, True), tol)
+        a = block.project(a + arrays.cast(change, single=False))
+        solution = BlockSolution.at(block, a)
+        residual = solution.residual
+        if solution.relative_gap <= tol:
+            return solution
+    return BlockSolution.at(block, block.solve_directly(solution, tol))
+
+
+def _conjugate_gradients(block: Block, residual: Any, a: Any, tol: float) -> Any:
+    """The change (n, o) of a that closes the gap of each column to a share of its value, from residuals (n, o).
+
+    Columns that are done are taken out.
+    """
+    arrays, total = block.arrays, block.arrays.zeros_like(residual)
+    left, y = arrays.flatnonzero(block.y[0] == block.y[0]), block.project(block.y)
+    x, z = arrays.zeros_like(residual), block.precondition(residual)
+    p, rho = z, block.sums(residual * z)
+    for _ in range(_ITERATIONS):
+        gap = 0.5 * block.sums(block.cost * residual * residual)
+        value = 0.5 * block.sums((a + x) * (y + residual))
+        is_open = gap > _AIM * tol * arrays.where(value > 0, value, 0.0 * value)
+        n_open = int(is_open.sum())
+        if n_open <= _FEW * len(is_open):
+            total[:, left] = x
+            if n_open == 0:
+                return total
+            kept = arrays.flatnonzero(is_open)
+            block, left, rho = block.take(kept), left[kept], rho[kept]
+            residual, a, x, p, y = (V[:, kept] for V in (residual, a, x, p, y))
+        image = block.system(p)
+        step = _ratio(arrays, rho, block.sums(p * image))
+        x = x + step * p
+        residual = residual - step * image
+        z = block.precondition(residual)
+        rho, old = block.sums(residual * z), rho
+        p = z + _ratio(arrays, rho, old) * p
+    total[:, left] = x
+    return total
+
+
+def _ratio(arrays: Arrays, above: Any, below: Any) -> Any:
+    """above/below; zero where there is nothing to divide by: a column that is solved to rounding."""
+    positive = below > 0
+    return arrays.where(positive, above / arrays.where(positive, below, below * 0.0 + 1.0), 0.0 * above)

@@ -1,0 +1,225 @@
+"""The machines of wide data as columns over shared rows, and their solutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+
+from ..grams.arrays import Arrays
+from ..learners import DualSolution, Machine
+
+# Where conjugate gradients pay: see `panel_pays`.
+LEAST_ROWS, ROWS_PER_KERNEL, COUPLED_ROWS = 400, 50, 1500
+
+
+def panel_pays(n_rows: int, n_tasks: int, n_kernels: int, *, coupled: bool = False) -> bool:
+    """Whether conjugate gradients for all tasks take less time than a factorisation for each, or for all if coupled.
+
+    An evaluation is about ten products with every kernel, at first also a basis for the preconditioner.
+    """
+    if coupled:
+        return n_rows * n_tasks >= COUPLED_ROWS and n_tasks > 1
+    return n_rows >= max(LEAST_ROWS, ROWS_PER_KERNEL * n_kernels) and n_tasks >= 4 * (n_kernels + 5)
+
+
+@dataclass(frozen=True)
+class MachinePanel(Sequence[Machine]):
+    """The machines of wide data as columns over shared rows; rows without a label have no cost.
+
+    Attributes
+    ----------
+    y : (n, O) targets; zero where there is no label.
+    cost : (n, O), or (1, O) where all rows have a label and one cost.
+    starts : (T + 1,) where the columns of each task begin.
+    rows : for each task the rows that it uses; None for all of them.
+    has_intercept : whether tasks have one.
+    linked : for coupled tasks, those of each machine; None where each has a machine to itself.
+    """
+
+    y: np.ndarray
+    cost: np.ndarray
+    starts: np.ndarray
+    rows: Sequence[np.ndarray | None]
+    has_intercept: bool
+    linked: Sequence[np.ndarray] | None = None
+
+    @classmethod
+    def of(cls, machines: Sequence[Machine], rows: Sequence[np.ndarray], n_rows: int) -> MachinePanel:
+        """From machines of which each has these rows of n."""
+        starts = np.cumsum([0, *(machine.y.shape[1] for machine in machines)])
+        kept = [None if len(part) == n_rows else part for part in rows]
+        even = all(part is None and (m.C[:1] == m.C).all() for part, m in zip(kept, machines, strict=True))
+        panel = cls.empty(starts, kept, n_rows, even, machines[0].n_groups > 0)
+        for m, machine in enumerate(machines):
+            panel.put(m, machine.y, machine.C)
+        return panel
+
+    @classmethod
+    def empty(
+        cls, starts: np.ndarray, rows: Sequence[np.ndarray | None], n_rows: int, even: bool, has_intercept: bool
+    ) -> MachinePanel:
+        """Without targets; `even` where all rows have a label and each column one cost."""
+        y, cost = np.zeros((n_rows, starts[-1])), np.zeros((1 if even else n_rows, starts[-1]))
+        return cls(y, cost, starts, rows, has_intercept)
+
+    def put(self, task: int, y: np.ndarray, cost: np.ndarray) -> None:
+        """Set the targets and costs (n_t, outputs) of one task."""
+        columns, rows = self.place(task)
+        self.y[rows, columns] = y
+        self.cost[rows, columns] = cost[: len(self.cost)]
+
+    def __len__(self) -> int:
+        return len(self.rows if self.linked is None else self.linked)
+
+    @overload
+    def __getitem__(self, index: int) -> Machine: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Machine]: ...
+    def __getitem__(self, index: int | slice) -> Machine | list[Machine]:
+        if isinstance(index, slice):
+            return [self[m] for m in range(len(self))[index]]
+        y, cost = self.part(self.y, index), self.part(np.broadcast_to(self.cost, self.y.shape), index)
+        members = self.members(index)
+        groups = np.repeat(np.arange(len(members)), [self._size(task) for task in members])
+        return Machine(y, cost, groups, len(members) if self.has_intercept else 0)
+
+    def members(self, m: int) -> Sequence[int]:
+        """The tasks of a machine."""
+        m = range(len(self))[m]
+        return [m] if self.linked is None else self.linked[m].tolist()
+
+    def place(self, task: int) -> tuple[slice, Any]:
+        """The columns of a task, and its rows."""
+        rows = self.rows[task]
+        return slice(self.starts[task], self.starts[task + 1]), slice(None) if rows is None else rows
+
+    def _size(self, task: int) -> int:
+        rows = self.rows[task]
+        return len(self.y) if rows is None else len(rows)
+
+    def part(self, values: np.ndarray, m: int) -> np.ndarray:
+        """values (n, O) -> (n_m, outputs): those of one machine, its tasks one below the other."""
+        parts = [values[:, columns][rows] for columns, rows in map(self.place, self.members(m))]
+        return parts[0] if len(parts) == 1 else np.vstack(parts)
+
+    def spread(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """Arrays (n_m, outputs) of each machine -> (n, O)."""
+        out = np.zeros_like(self.y)
+        for m, values in enumerate(arrays):
+            start = 0
+            for task in self.members(m):
+                columns, rows = self.place(task)
+                end = start + self._size(task)
+                out[rows, columns] = values[start:end]
+                start = end
+        return out
+
+    def split(self, values: np.ndarray) -> tuple[np.ndarray, ...]:
+        """values (O,) -> (n_groups, outputs) of each machine: a row for each intercept."""
+        if not self.has_intercept:
+            widths = np.diff(self.starts)
+            return tuple(np.zeros((0, widths[self.members(m)[0]])) for m in range(len(self)))
+        by_task = np.split(values, self.starts[1:-1])
+        return tuple(np.array([by_task[task] for task in self.members(m)]) for m in range(len(self)))
+
+    def offsets(self) -> np.ndarray:
+        """(O,) the mean target of each column over rows that have a cost; zero without intercepts."""
+        offsets = np.zeros(self.y.shape[1])
+        if not self.has_intercept:
+            return offsets
+        used = np.broadcast_to(self.cost > 0, self.y.shape)
+        count = np.maximum(np.count_nonzero(used, axis=0), 1)
+        # Twice: the mean of numbers with a large offset is itself off by its rounding.
+        for _ in range(2):
+            residual = np.where(used, self.y - offsets, 0.0)
+            # Relative to the largest: sums of huge numbers would overflow.
+            top = np.maximum(np.abs(residual).max(axis=0), np.finfo(float).tiny)
+            offsets += (residual / top).sum(axis=0) / count * top
+        return offsets
+
+    def rescaled(self, offsets: np.ndarray, target: int, cost: int) -> MachinePanel:
+        """Targets less their offsets (O,), times a power of two, and costs times a power of two."""
+        centred = np.where(self.cost > 0, self.y - offsets, 0.0)
+        return replace(self, y=np.ldexp(centred, target), cost=np.ldexp(self.cost, cost))
+
+    def columns(self, arrays: Arrays, where: slice) -> tuple[Any, Any, Any]:
+        """Targets and costs of some columns, and a mask of their labels (None: all there), where `arrays` are.
+
+        What was copied to a device once is kept there.
+        """
+        key = (arrays, where.start, where.stop)
+        if key in self._copies:
+            return self._copies[key]
+        y, cost = self.y[:, where], self.cost[:, where]
+        mask = None if len(cost) == 1 or (cost > 0).all() else arrays.array((cost > 0).astype(np.float64))
+        found = arrays.array(y), arrays.array(cost), mask
+        if not arrays.in_main_memory:
+            self._copies[key] = found
+        return found
+
+    def release(self) -> None:
+        """Give up what was copied to a device."""
+        self._copies.clear()
+
+    @cached_property
+    def _copies(self) -> dict[Any, tuple[Any, Any, Any]]:
+        return {}
+
+    @cached_property
+    def component(self) -> np.ndarray:
+        """(O,) the task of each column."""
+        return np.repeat(np.arange(len(self.rows)), np.diff(self.starts))
+
+
+class PanelDuals(Sequence[DualSolution]):
+    """The solutions of the machines of a panel, in blocks of columns.
+
+    Attributes
+    ----------
+    blocks : where the dual variables are.
+    intercept, lin, quad, primal : (O,).
+    """
+
+    def __init__(self, machines: MachinePanel, arrays: Arrays, blocks: Sequence[Any], values: np.ndarray) -> None:
+        self.machines, self.arrays, self.blocks = machines, arrays, blocks
+        self.intercept, self.lin, self.quad, self.primal = values
+
+    @classmethod
+    def of_arrays(cls, machines: MachinePanel, arrays: Arrays, a: np.ndarray) -> PanelDuals:
+        """Dual variables (n, O) to start from, of which no values are known."""
+        return cls(machines, arrays, [arrays.array(a)], np.zeros((4, a.shape[1])))
+
+    @cached_property
+    def a(self) -> np.ndarray:
+        """(n, O) the dual variables."""
+        return np.concatenate([self.arrays.numpy(block) for block in self.blocks], axis=1)
+
+    def columns(self, where: slice) -> Any:
+        """The dual variables (n, o) of some columns, where they are."""
+        start = 0
+        for block in self.blocks:
+            if start <= where.start and where.stop <= start + block.shape[1]:
+                return block[:, where.start - start : where.stop - start]
+            start += block.shape[1]
+        return self.arrays.array(self.a[:, where])
+
+    def __len__(self) -> int:
+        return len(self.machines)
+
+    @overload
+    def __getitem__(self, index: int) -> DualSolution: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[DualSolution]: ...
+    def __getitem__(self, index: int | slice) -> DualSolution | list[DualSolution]:
+        if isinstance(index, slice):
+            return [self[m] for m in range(len(self))[index]]
+        columns = [self.machines.place(task)[0] for task in self.machines.members(index)]
+        intercept = np.array([self.intercept[where] for where in columns])
+        if not self.machines.has_intercept:
+            intercept = intercept[:0]
+        values = [float(sum(v[where].sum() for where in columns)) for v in (self.lin, self.quad, self.primal)]
+        return DualSolution(self.machines.part(self.a, index), intercept, *values)

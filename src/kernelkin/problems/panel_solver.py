@@ -1,0 +1,93 @@
+"""Solving all machines of a panel, in blocks of columns that fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..engines import Each, serially
+from ..grams.operator import SharedOperator
+from .columns import Block, BlockSolution, solve_block
+from .coupled_columns import CoupledBlock
+from .panel import MachinePanel, PanelDuals
+
+
+def solve_panel(
+    operator: SharedOperator,
+    machines: MachinePanel,
+    B: np.ndarray,
+    warm: Sequence[Any] | None,
+    tol: float,
+    each: Each = serially,
+    curved: bool = False,
+    factors: Sequence[np.ndarray] = (),
+) -> tuple[PanelDuals, np.ndarray, np.ndarray | None]:
+    """Solve all machines at B (K, J): the solutions, Q (K, J), and about the Hessians (T, K, K) if requested.
+
+    `factors` are those of couplings, whose components follow the tasks'; with them there are no Hessians, and all
+    columns are solved together. Otherwise fewer are solved at one time where the memory of a device does not suffice.
+    """
+    size = machines.y.shape[1] if factors else operator.arrays.columns(operator.n_rows, operator.n_kernels)
+    if warm is not None and not isinstance(warm, PanelDuals):
+        warm = PanelDuals.of_arrays(machines, operator.arrays, machines.spread(warm))
+    operator.prepare()
+    # A device runs one block after the other, and each on all of it.
+    each = each if operator.arrays.in_main_memory else serially
+    while True:
+        try:
+            return _solve_columns(operator, machines, B, warm, tol, each, curved, size, factors)
+        except operator.arrays.out_of_memory:
+            if size == 1 or factors:
+                raise
+            size = -(-size // 2)
+            machines.release()
+            operator.arrays.release()
+
+
+def _solve_columns(
+    operator: SharedOperator,
+    machines: MachinePanel,
+    B: np.ndarray,
+    warm: PanelDuals | None,
+    tol: float,
+    each: Each,
+    curved: bool,
+    size: int,
+    factors: Sequence[np.ndarray],
+) -> tuple[PanelDuals, np.ndarray, np.ndarray | None]:
+    """The same, `size` columns at one time."""
+    arrays = operator.arrays
+
+    def one(first: int) -> tuple[BlockSolution, Any]:
+        where = slice(first, min(first + size, machines.y.shape[1]))
+        block = _block(operator, machines, B, where, factors)
+        solution = solve_block(block, None if warm is None else warm.columns(where), tol)
+        hessian = arrays.numpy(solution.hessian(block)) if curved else None
+        return replace(solution, images=None, residual=None), hessian
+
+    solved = each(one, range(0, machines.y.shape[1], size))
+    values = [[getattr(block, name) for block, _ in solved] for name in ("intercept", "lin", "quad", "primal", "Q")]
+    *columns, Q = (np.concatenate([arrays.numpy(part) for part in parts], axis=-1) for parts in values)
+    hessian = np.concatenate([part for _, part in solved]) if curved else None
+    first = machines.starts[:-1]
+    if len(first) < machines.y.shape[1]:
+        Q = np.add.reduceat(Q, first, axis=1)
+        hessian = None if hessian is None else np.add.reduceat(hessian, first, axis=0)
+    duals = PanelDuals(machines, arrays, [block.a for block, _ in solved], np.array(columns))
+    return duals, Q, hessian
+
+
+def _block(
+    operator: SharedOperator, machines: MachinePanel, B: np.ndarray, where: slice, factors: Sequence[np.ndarray]
+) -> Block:
+    """The columns of a panel at B (K, J)."""
+    arrays = operator.arrays
+    b = arrays.array(B[:, machines.component[where]])
+    parts = (operator, b, *machines.columns(arrays, where), machines.has_intercept)
+    if not factors:
+        return Block(*parts)
+    shared = arrays.array(B[:, len(machines.rows) :])
+    return CoupledBlock(*parts, factors=tuple(map(arrays.array, factors)), shared=shared)

@@ -2,13 +2,14 @@
 
 python -m benchmarks relations --jobs 16                 everything; results are kept as JSON lines, and continued
 python -m benchmarks relations --only null --seeds 10    the first seeds of one part
-python -m benchmarks relations --table                   the tables of the documentation, from what is kept
+python -m benchmarks relations --table                   write the tables of the documentation from what is kept
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,6 +20,8 @@ from typing import Any
 import numpy as np
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "relations" / "relations.jsonl"
+PAGE = Path(__file__).parent.parent / "docs" / "relations.md"
+BY = ("functions", "kernels")
 SEEDS = 50
 NULLS = ("one function", "random labels", "different sizes", "different inputs and levels", "noise only")
 SIZES = (10, 20, 40, 80, 160)
@@ -134,7 +137,7 @@ def _real(name: str) -> dict[str, Any]:
     X, y, tasks, classification = _data(name)
     model = (MKMTRLClassifier(class_weight="balanced") if classification else MKMTRLRegressor(C=10)).fit(X, y, tasks)
     found: dict[str, Any] = {}
-    for by in ("functions", "kernels"):
+    for by in BY:
         relations = task_relations(model, X, y, tasks, by=by, random_state=0)
         found[by] = {
             **_record(relations, np.zeros(len(relations.tasks), dtype=int)),
@@ -192,29 +195,40 @@ def _key(record: dict[str, Any]) -> tuple:
 
 
 def tables() -> str:
-    """The kept results as Markdown."""
+    """The kept results as Markdown: errors and power."""
     records, lines = read(), []
     kinds = list(dict.fromkeys(record["kind"] for record in records if record["part"] == "null"))
     lines += ["| no structure | problems | structure claimed |", "|---|---|---|"]
     for kind in sorted(kinds):
         of = [r for r in records if r.get("kind") == kind]
         lines.append(f"| {kind} | {len(of)} | {sum(r['structured'] for r in of)} |")
-    for part in ("functions", "kernels"):
-        lines += [
-            "",
-            f"| groups (by {part}) | rows a task | problems | structure found | right groups |",
-            "|---|---|---|---|---|",
-        ]
+    for part in BY:
+        lines += ["", f"| groups (by {part}) | rows a task | problems | structure found | right groups |"]
+        lines += ["|---|---|---|---|---|"]
         cases = sorted({(r["groups"], r["rows"]) for r in records if r["part"] == part})
         for groups, rows in cases:
             of = [r for r in records if r["part"] == part and (r["groups"], r["rows"]) == (groups, rows)]
             structured, right = (np.mean([r[name] for r in of]) for name in ("structured", "right"))
             lines.append(f"| {groups} | {rows} | {len(of)} | {structured:.0%} | {right:.0%} |")
-    for record in records:
-        if record["part"] == "real":
-            lines += ["", f"**{record['data']}** ({record['seconds']:.0f} s)"]
-            lines += [f"\n- by {by}: {record[by]['text']}" for by in ("functions", "kernels")]
     return "\n".join(lines)
+
+
+def real_texts() -> str:
+    """What was found on known data, as Markdown."""
+    return "\n\n".join(
+        "\n".join([f"{r['data']} ({r['seconds']:.0f} s)", *(f": *By {by}:* {r[by]['text']}\n" for by in BY)]).rstrip()
+        for r in read()
+        if r["part"] == "real"
+    )
+
+
+def write_page() -> None:
+    """Write the tables into the page of the documentation."""
+    text = PAGE.read_text()
+    for name, content in (("table", tables()), ("real", real_texts())):
+        mark = re.compile(rf"(<!-- relations: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        text = mark.sub(lambda found, content=content: f"{found[1]}{content}\n{found[2]}", text)
+    PAGE.write_text(text)
 
 
 def main(arguments: list[str]) -> None:
@@ -222,8 +236,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--only", choices=("null", "functions", "kernels", "real"))
-    parser.add_argument("--table", action="store_true", help="print the tables and run nothing")
+    parser.add_argument(
+        "--table", action="store_true", help="print the tables, write them into the page, and run nothing"
+    )
     options = parser.parse_args(arguments)
     if not options.table:
         run(options)
-    print(tables())
+    print(tables(), real_texts(), sep="\n\n")
+    write_page()

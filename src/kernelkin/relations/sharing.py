@@ -72,6 +72,17 @@ class SharingReport:
         On request.
     level : float
         Level of the intervals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import AverageRegressor, sharing_report
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(60, 2)), np.repeat(list("abcdef"), 10)
+    >>> y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=60)
+    >>> report = sharing_report(AverageRegressor(C=10), X, y, tasks, ablations=["pooled"], n_repeats=1, random_state=0)
+    >>> report.verdict
+    'Recommendation: use the pooled model: one function of all rows, with the task as columns ...'
     """
 
     name: str

@@ -34,7 +34,7 @@ PROBLEMS = (
     "scale",
 )
 # They print what they find.
-REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "gpu")
+REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "parsimony", "gpu")
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from experiments import Protocol, find_protocol
-from experiments.rows import OURS, PUBLISHED
+from experiments.rows import PUBLISHED
 from experiments.store import Result
 from experiments.summary import Cell, summarise
 from experiments.tables import Table, show
@@ -84,7 +84,7 @@ def real_example() -> str:
     cells = {model: cell for (place, model), cell in summarise(protocol, units).items() if place == setting.name}
     names = {model.name for model in protocol.models(setting) if model.role == "baseline"}
     best, best_cell = _best(protocol, cells, names)
-    ours, alone = (show(cells[name], protocol.metric) for name in (OURS, "STL"))
+    ours, alone = (show(cells[name], protocol.metric) for name in (str(protocol.ours), "STL"))
     return (
         f"On real data: {protocol.title.lower()}, 19 fields with {setting.name.split(',')[0]} each, mean "
         f"{protocol.metric.name} of ten runs: {ours}; one support vector machine per field {alone}; the best of the "
@@ -95,7 +95,7 @@ def real_example() -> str:
 
 def results() -> str:
     """A row for each figure that the paper has of its model, with ours beside."""
-    columns = ("", "MK-MTRL in the paper", "MK-MTRL here", OURS, "best of the others", "runs")
+    columns = ("", "MK-MTRL in the paper", "MK-MTRL here", "KinRegressor, KinClassifier", "best of the others", "runs")
     found = [row for file in sorted(DOCS.glob("results/*/results.json")) for row in _rows(file)]
     bold = frozenset((i, j) for i, row in enumerate(found) for j, cell in enumerate(row) if cell[1])
     return Table(columns, tuple(tuple(cell[0] for cell in row) for row in found), bold).markdown()
@@ -105,9 +105,9 @@ def _rows(file: Path) -> Iterator[list[tuple[str, bool]]]:
     """Rows of texts, each with whether it is in bold."""
     name = file.parent.name
     protocol, units = find_protocol(name), [Result(**unit) for unit in json.loads(file.read_text())]
-    cells = summarise(protocol, units)
+    cells, ours = summarise(protocol, units), str(protocol.ours)
     for setting in protocol.settings:
-        if (setting.name, PUBLISHED) in protocol.paper and (setting.name, OURS) in cells:
+        if (setting.name, PUBLISHED) in protocol.paper and (setting.name, ours) in cells:
             here = {model: cell for (place, model), cell in cells.items() if place == setting.name}
             best, best_cell = _best(protocol, here, {m.name for m in protocol.models(setting) if m.role == "baseline"})
             kind = "more" if protocol.metric.larger_is_better else "less"
@@ -115,9 +115,9 @@ def _rows(file: Path) -> Iterator[list[tuple[str, bool]]]:
                 (f"[{protocol.title}](docs/results/{name}/README.md), {setting.name}; {protocol.metric.name}, "
                  f"{kind} is better", False),
                 (protocol.paper[setting.name, PUBLISHED], False),
-                *((show(here[m], protocol.metric), here[m].bold) for m in (PUBLISHED, OURS)),
+                *((show(here[m], protocol.metric), here[m].bold) for m in (PUBLISHED, ours)),
                 (f"{best} {show(best_cell, protocol.metric)}", best_cell.bold),
-                (str(here[OURS].runs), False),
+                (str(here[ours].runs), False),
             ]  # fmt: skip
 
 

@@ -24,9 +24,10 @@ EXAMPLES = f"""\
 examples:
   {PROGRAM} stock --as-published
   {PROGRAM} landmine --quick
-  {PROGRAM} sarcos --sizes 200 600 --models AVG "MK-MTRL (paper)" kernelkin --jobs 2
+  {PROGRAM} sarcos --sizes 200 600 --models AVG "MK-MTRL (paper)" KinRegressor --jobs 2
 
-Every finished run is stored. A command that was interrupted continues from there when it is repeated."""
+Every finished run is stored. A command that was interrupted continues from there when it is repeated. Runs of rows that
+have not changed are taken from `results.json` in the folder of the results, if it is there."""
 
 
 def build_parser() -> ArgumentParser:
@@ -67,7 +68,10 @@ def _reproduce(name: str, protocol: Protocol, folder: Path, arguments: Namespace
     output = Folder(folder)
     output.prepare()
     runs = protocol.runs if arguments.runs is None else arguments.runs
-    results = run_protocol(protocol, Store(folder / "units"), runs, arguments.models, arguments.jobs, _print_progress)
+    store = Store(folder / "units")
+    store.folder.prepare()
+    store.restore(output.read("results.json"))
+    results = run_protocol(protocol, store, runs, arguments.models, arguments.jobs, _print_progress)
     write_report(protocol, results, output, _command(name, arguments))
     cells = summarise(protocol, results)
     print(main_table(protocol, cells).text(colour=sys.stdout.isatty()))

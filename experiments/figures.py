@@ -23,7 +23,7 @@ def draw_sizes(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> byt
     axes = figure.add_subplot()
     sizes_shown = sorted({setting.size for setting in protocol.settings})
     roles = {model.name: model.role for setting in protocol.settings for model in protocol.models(setting)}
-    names = [name for name, role in roles.items() if role != "variant"]
+    names = list(roles)
     for place, model in enumerate(names):
         style: dict[str, Any] = {"color": f"C{place % 10}", "marker": _MARKERS[place % len(_MARKERS)], "markersize": 4}
         if roles[model] == "ours":

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from kernelkin import (
-    MKMTRLClassifier,
     MTFLClassifier,
     MTRLClassifier,
     STLClassifier,
@@ -21,13 +20,10 @@ from kernelkin.datasets import load_landmine
 
 from .metrics import AUC
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
-from .rows import OURS, PUBLISHED, paper_rows
+from .rows import PUBLISHED, our_row, paper_rows
 
 POLYNOMIALS = polynomial_kernels(range(1, 6))
 SINGLE = [*gaussian_kernels((0.5, 1.0, 2.0)), *linear_kernels()]
-# What the data set's description says of its fields, and no other row of the table is told.
-TERRAIN = {f"field{field:02d}": "foliated" if field <= 15 else "desert" for field in range(1, 30)}
-INFORMED = f"{OURS} + terrain"
 SETTINGS = tuple(
     Setting(f"{size} rows, {variant}", size, variant) for variant in ("usual", "literal") for size in (30, 50, 80)
 )
@@ -62,21 +58,7 @@ def models(setting: Setting) -> list[Model]:
         Model("MTFL", MTFLClassifier(POLYNOMIALS, **squared), {"C": [0.1, 1.0, 10.0]}),
         Model("MTRL", MTRLClassifier(POLYNOMIALS, **squared), {"C": [0.1, 1.0, 10.0]}),
         *paper_rows("Classifier", POLYNOMIALS, costs=(1e-2, 0.1, 1.0), **balanced),
-        Model(
-            OURS,
-            MKMTRLClassifier(POLYNOMIALS, **squared),
-            [
-                {"couplings": ["common", "inputs"], "C": [1e-2, 3e-2, 0.1]},
-                {"couplings": [None], "min_rank": [1.0, 4.0], "C": [0.1]},
-            ],
-            role="ours",
-        ),
-        Model(
-            INFORMED,
-            MKMTRLClassifier(POLYNOMIALS, couplings={"terrain": TERRAIN}, **squared),
-            {"C": [1e-2, 3e-2, 0.1]},
-            role="variant",
-        ),
+        our_row("Classifier"),
     ]
 
 
@@ -102,11 +84,11 @@ PROTOCOL = Protocol(
         for size, figure in zip((30, 50, 80), figures, strict=True)
     },
     goals=(
-        Goal("30 rows, usual", 0.74, "our prototype"),
-        Goal("80 rows, usual", 0.755, "our prototype"),
-        Goal("30 rows, literal", 0.785, "our prototype"),
+        Goal("30 rows, usual", 0.7527, "settings made for this table"),
+        Goal("80 rows, usual", 0.7736, "settings made for this table"),
+        Goal("30 rows, literal", 0.7978, "settings made for this table"),
         Goal("80 rows, literal", 0.741, "the paper"),
-        Goal("80 rows, literal", 0.79, "our prototype"),
+        Goal("80 rows, literal", 0.8177, "settings made for this table"),
     ),
     remarks=read_remarks("landmine", "rows"),
 )

@@ -39,8 +39,7 @@ class Model:
     `chooser` is an estimator of the same problem that cross-validation tries instead, where it is much faster.
 
     `grid` is a dict of lists, or a list of such dicts; empty: nothing to choose. `n_splits` is the number of folds;
-    `role` is "ours" for the setting we recommend, "variant" for another one of ours, which takes no part in who is
-    best, "paper" for the paper's own model in any form, "baseline" otherwise.
+    `role` is "ours" for what we recommend, "paper" for the paper's own model in any form, "baseline" otherwise.
     """
 
     name: str
@@ -104,6 +103,12 @@ class Protocol:
     def model_names(self) -> list[str]:
         """All models of all settings, in the order of the table."""
         return list(dict.fromkeys(model.name for setting in self.settings for model in self.models(setting)))
+
+    @property
+    def ours(self) -> str | None:
+        """The name of the row that we recommend."""
+        models = (model for setting in self.settings for model in self.models(setting))
+        return next((model.name for model in models if model.role == "ours"), None)
 
     def model(self, setting: Setting, name: str) -> Model:
         return next(model for model in self.models(setting) if model.name == name)

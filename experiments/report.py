@@ -60,7 +60,7 @@ def page(protocol: Protocol, results: Sequence[Result], made: str) -> str:
 def goal_lines(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> list[str]:
     """Whether the goals are met, and which models beat ours by more than a standard error."""
     models = {model.name: model for setting in protocol.settings for model in protocol.models(setting)}
-    ours = next((name for name, model in models.items() if model.role == "ours"), None)
+    ours = protocol.ours
     better = (lambda a, b: a >= b) if protocol.metric.larger_is_better else (lambda a, b: a <= b)
     lines = []
     for goal in protocol.goals:
@@ -75,7 +75,7 @@ def goal_lines(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> lis
         beaten_by = [
             f"{name} ({show(cells[setting.name, name], protocol.metric)})"
             for name, model in models.items()
-            if model.role not in ("ours", "variant") and (setting.name, name) in cells
+            if model.role != "ours" and (setting.name, name) in cells
             if _ahead(cells[setting.name, name], own, protocol.metric.larger_is_better)
         ]
         if beaten_by:

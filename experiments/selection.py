@@ -15,7 +15,12 @@ def fit_best(model: Model, split: Split, metric: Metric, seed: int) -> tuple[Any
     """The model fitted on all training rows with the parameters of the best cross-validated score, and these."""
     given = {} if split.tasks is None else {"tasks": split.tasks}
     if not model.grid:
-        return clone(model.estimator).fit(split.X, split.y, **given), {}
+        estimator = clone(model.estimator)
+        if "cv" in estimator.get_params(deep=False):
+            estimator.set_params(cv=model.n_splits, random_state=seed)
+        fitted = estimator.fit(split.X, split.y, **given)
+        members = [(member["name"], member["C"], member["weight"]) for member in getattr(fitted, "members_", ())]
+        return fitted, {"members": members} if members else {}
     # One generator for all models of a run: they see the same folds.
     chooser = model.estimator if model.chooser is None else model.chooser
     cv = MultiTaskCV(chooser, model.grid, cv=model.n_splits, scoring=metric.scoring, random_state=seed, n_jobs=1)

@@ -8,7 +8,6 @@ from kernelkin import (
     FESRegressor,
     LassoRegressor,
     MeanRegressor,
-    MKMTRLRegressor,
     MRCERegressor,
     MTFLRegressor,
     MTRLRegressor,
@@ -21,7 +20,7 @@ from kernelkin.datasets import load_stock
 
 from .metrics import MSE1000
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
-from .rows import OURS, PUBLISHED, paper_rows
+from .rows import PUBLISHED, our_row, paper_rows
 
 SETTING = Setting("2004")
 KERNELS = gaussian_kernels(np.geomspace(1e-4, 100.0, 13).tolist(), relative=False, per_feature=True)
@@ -49,12 +48,7 @@ def models(setting: Setting) -> list[Model]:
         Model("MTFL", MTFLRegressor(SINGLE), {"C": [1e-2, 0.1, 1.0, 10.0, 100.0]}),
         Model("MTRL", MTRLRegressor(SINGLE), {"C": list(costs)}),
         *paper_rows("Regressor", KERNELS, costs=costs),
-        Model(
-            OURS,
-            MKMTRLRegressor(KERNELS),
-            {"couplings": [None, "common"], "min_rank": [1.0, 3.0], "evenness": [0.0, 0.9], "C": list(costs)},
-            role="ours",
-        ),
+        our_row("Regressor"),
     ]
 
 

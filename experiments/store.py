@@ -58,6 +58,16 @@ class Store:
             return None
         return result if result is not None and result.fingerprint == fingerprint else None
 
+    def restore(self, results: str | bytes | None) -> None:
+        """Take over the results of a file `results.json` that are not stored yet; a damaged file has none."""
+        try:
+            found = [] if results is None else [Result(**each) for each in json.loads(results)]
+        except (ValueError, TypeError):
+            return
+        for result in found:
+            if self.folder.read(self.name(result.setting, result.model, result.run)) is None:
+                self.save(result)
+
 
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

@@ -38,8 +38,7 @@ def summarise(protocol: Protocol, results: Sequence[Result]) -> dict[tuple[str, 
         for result in here:
             scores.setdefault(result.model, {})[result.run] = result.score
             seconds.setdefault(result.model, []).append(result.seconds)
-        rivals = {m.name for m in protocol.models(setting) if m.role != "variant"}
-        good = comparable({m: runs for m, runs in scores.items() if m in rivals}, protocol.metric.larger_is_better)
+        good = comparable(scores, protocol.metric.larger_is_better)
         for model, runs in scores.items():
             cells[setting.name, model] = _cell(list(runs.values()), float(np.mean(seconds[model])), model in good)
     return cells

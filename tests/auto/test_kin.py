@@ -1,20 +1,25 @@
 """KinRegressor and KinClassifier: what they find, how they choose, and that folds do not leak."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelkin import KinClassifier, KinRegressor, load_model, save_model
+from kernelkin.auto import jobs as search_jobs
 from kernelkin.auto.candidates import make_candidates
-from kernelkin.auto.errors import ErrorPool, PooledError, average_weights, logistic_link
-from kernelkin.auto.kin_fit import _Search
+from kernelkin.auto.kin_fit import KinPlan
+from kernelkin.auto.search import make_waves
 from kernelkin.auto.standard import Standard
+from kernelkin.auto.weights import PRIOR_ROWS, average_weights, stack_weights
 from kernelkin.data import read_training
 from kernelkin.fitting import Regression, RunOptions
 from kernelkin.functions import CombinedFunctions
 from kernelkin.model_selection import make_folds
+from kernelkin.model_selection.pooled import ErrorPool, PooledError, logistic_link
 
 
 def data(seed=0, T=3, n=24, d=3):
@@ -45,19 +50,22 @@ def test_it_finds_the_column_and_the_units(fitted):
     X, y, tasks = data(seed=1, n=100)
     scores = fitted.score_tasks(X, y, tasks=tasks)
     assert min(scores.values()) > 0.8
-    assert max(fitted.column_shares_, key=fitted.column_shares_.get) == "1"
+    single = {name: share for name, share in fitted.column_shares_.items() if name != "all columns together"}
+    assert max(single, key=single.get) == "1"
+    assert single["1"] > 5 * max(single["0"], single["2"])
     assert sum(fitted.column_shares_.values()) == pytest.approx(1.0)
 
 
 def test_the_table_of_the_search(fitted):
     table = fitted.search_results_
     assert len(table["candidate"]) == fitted.n_candidates_
-    best = table["error"].argmin()
-    assert table["weight"][best] == table["weight"].max()
+    assert not table["weight"][table["n_folds"] < 5].any()
     assert table["weight"].sum() == pytest.approx(1.0)
-    assert (table["candidate"][best], table["C"][best]) == (fitted.best_candidate_, fitted.best_C_)
+    first = table["weight"].argmax()
+    assert (table["candidate"][first], table["C"][first]) == (fitted.best_candidate_, fitted.best_C_)
     assert [m["name"] for m in fitted.members_] == table["candidate"][table["weight"] > 0].tolist()
-    assert fitted.best_candidate_ in fitted.explain()
+    least = np.where(table["n_folds"] == 5, table["error"], np.inf).argmin()
+    assert f"The best is {table['candidate'][least]}: {table['error'][least]:.4g}" in fitted.explain()
 
 
 def test_predictions_are_the_weighted_average_of_the_members(fitted):
@@ -89,7 +97,7 @@ def test_it_is_the_same_after_pickling_and_saving(fitted, tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(X, tasks=tasks), expected)
 
 
-def test_the_number_of_threads_and_a_cache_change_nothing(tmp_path):
+def test_the_number_of_processes_and_a_cache_change_nothing(tmp_path):
     X, y, tasks = data(T=2, n=14, d=2)
     models = [
         KinRegressor("auto", cv=2, random_state=0, **options).fit(X, y, tasks=tasks)
@@ -97,7 +105,41 @@ def test_the_number_of_threads_and_a_cache_change_nothing(tmp_path):
     ]
     for model in models[1:]:
         np.testing.assert_array_equal(model.predict(X, tasks=tasks), models[0].predict(X, tasks=tasks))
+        np.testing.assert_array_equal(model.search_results_["error"], models[0].search_results_["error"])
     assert list(tmp_path.iterdir())
+
+
+def test_candidates_that_are_dropped_would_have_had_no_weight(monkeypatch):
+    rng = np.random.default_rng(9)
+    X, tasks = rng.normal(size=(200, 6)), np.repeat([0, 1], 100)
+    y = np.sin(3 * X[:, 2]) + 0.3 * rng.normal(size=200)
+    raced = KinRegressor(random_state=0).fit(X, y, tasks=tasks).search_results_
+    # Nothing is certain any more, so that nothing is dropped.
+    monkeypatch.setattr("kernelkin.auto.search.CERTAIN", np.inf)
+    full = KinRegressor(random_state=0).fit(X, y, tasks=tasks).search_results_
+    dropped = set(zip(raced["candidate"][raced["n_folds"] == 1], raced["C"][raced["n_folds"] == 1], strict=True))
+    assert len(dropped) > 20
+    assert (full["n_folds"] == 5).all()
+    weight = dict(zip(zip(full["candidate"], full["C"], strict=True), full["weight"], strict=True))
+    assert not any(weight[trial] for trial in dropped)
+
+
+def test_a_grid_goes_on_where_its_end_is_best():
+    X, _, tasks = data(T=2, n=40, d=2)
+    y = np.sin(3 * X[:, 0])  # without noise, for which no C is large enough
+    table = KinRegressor(random_state=0).fit(X, y, tasks=tasks).search_results_
+    assert table["C"].max() > 1e3
+
+
+def test_groups_are_tried_in_waves_and_costly_ones_last():
+    X, y, tasks = data()
+    task_data = read_training(KinRegressor(), X, y, tasks, None, classification=False)
+    candidates = make_candidates(task_data, Regression())
+    first, cheap, costly = make_waves(candidates)
+    assert first == [[candidate for candidate in candidates if candidate.group == candidates[0].group]]
+    assert sum(len(group) for wave in (first, cheap, costly) for group in wave) == len(candidates)
+    assert not any(candidate.is_costly for group in cheap for candidate in group)
+    assert all("common part" in c.name or c.name.startswith("MTFL") for group in costly for c in group)
 
 
 def test_a_time_limit_stops_after_the_first_group():
@@ -111,18 +153,41 @@ def test_a_time_limit_stops_after_the_first_group():
 
 def test_an_interrupt_keeps_what_is_complete(monkeypatch):
     X, y, tasks = data(T=2, n=12, d=2)
-    try_group, calls = _Search._try_group, []
+    run_job, calls = search_jobs.run_job, []
 
-    def interrupted(self, group):
-        calls.append(group)
-        if len(calls) == 2:
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == 4:
             raise KeyboardInterrupt
-        return try_group(self, group)
+        return run_job(*arguments)
 
-    monkeypatch.setattr(_Search, "_try_group", interrupted)
+    monkeypatch.setattr(search_jobs, "run_job", interrupted)
     with pytest.warns(UserWarning, match=r"interrupted: \d+ groups of candidates were not tried"):
         model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
-    assert set(model.search_results_["candidate"]) == {candidate.name for candidate in calls[0]}
+    assert {member["name"] for member in model.members_} <= {
+        trial for trial in model.search_results_["candidate"] if "on all columns" in trial
+    }
+    assert not model.is_complete_
+
+
+def test_members_that_do_not_converge_are_left_out(monkeypatch):
+    X, y, tasks = data(T=3, n=14, d=2)
+    fit_member, stopped = KinPlan._fit_member, []
+
+    def fit(self, trial, options):
+        fitted = fit_member(self, trial, options)
+        if stopped:
+            return fitted
+        stopped.append(trial)
+        return replace(fitted, warnings=(("stopped at max_iter", ConvergenceWarning),))
+
+    monkeypatch.setattr(KinPlan, "_fit_member", fit)
+    model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
+    names = [member["name"] for member in model.members_]
+    assert names and stopped[0].candidate.name not in names
+    assert sum(member["weight"] for member in model.members_) == pytest.approx(1.0)
+    table = model.search_results_
+    assert set(table["candidate"][~table["converged"]]) == {stopped[0].candidate.name}
 
 
 def test_classes_of_a_nonlinear_boundary_are_learned():
@@ -188,12 +253,64 @@ def test_the_slope_of_the_link_is_never_negative():
     assert np.isfinite(offset)
 
 
+def test_the_difference_of_two_candidates_is_paired():
+    X, y, tasks = data(seed=7)
+    task_data = read_training(KinRegressor(), X, y, tasks, None, classification=False)
+    folds = make_folds(task_data, 3, classification=False, random_state=0)[:1]
+    pool = ErrorPool(task_data, folds, classification=False)
+    held = [y[held] for y, held in zip(task_data.y, folds[0].held, strict=True)]
+    # Errors that are everywhere larger by one are certain to be larger, however they vary.
+    near, far = ([[y[:, None] + np.sqrt(np.arange(len(y)) + shift)[:, None] for y in held]] for shift in (0.0, 1.0))
+    mean, error = pool.difference(far, near)
+    assert mean == pytest.approx(1.0, rel=1e-6)
+    assert error == pytest.approx(0.0, abs=1e-6)
+
+
 def test_weights_fall_by_half_a_standard_error_and_drop_what_is_negligible():
     errors = [PooledError(1.0, 0.2), PooledError(1.1, 9.0), PooledError(3.0, 9.0)]
     weights = average_weights(errors)
     assert weights[2] == 0.0
     assert weights[1] / weights[0] == pytest.approx(np.exp(-1.0))
     assert weights.sum() == pytest.approx(1.0)
+
+
+def test_the_stack_minimises_its_error_over_the_simplex():
+    rng = np.random.default_rng(10)
+    y, costs = rng.normal(size=60), rng.uniform(0.5, 2.0, size=60)
+    values = np.column_stack([y + rng.normal(size=60), y + rng.normal(size=60), rng.normal(size=60)])
+    start = np.array([1.0, 0.0, 0.0])
+
+    def error(w):
+        return costs @ (values @ w - y) ** 2 + PRIOR_ROWS * ((w - start) ** 2).sum()
+
+    found = stack_weights(start, values, y, costs)
+    assert found.sum() == pytest.approx(1.0)
+    assert found[1] > 0.1
+    for other in rng.dirichlet(np.ones(3), size=500):
+        assert error(found) <= error(other) * (1 + 1e-6)
+
+
+def test_a_stack_of_equal_members_keeps_the_weights_it_is_drawn_to():
+    y = np.random.default_rng(11).normal(size=40)
+    start = np.array([0.7, 0.3])
+    np.testing.assert_allclose(stack_weights(start, np.column_stack([y, y]), y, np.ones(40)), start, atol=1e-5)
+
+
+def test_rare_classes_count_in_errors_as_they_do_in_machines():
+    rng = np.random.default_rng(12)
+    X, tasks = rng.normal(size=(80, 2)), np.repeat([0, 1], 40)
+    y = (np.arange(80) % 10 == 0).astype(int)
+    raw = read_training(KinClassifier(), X, y, tasks, None, classification=True)
+    folds = make_folds(raw, 2, classification=True, random_state=0)
+    costs = [np.where(y == 1, 5.0, 5.0 / 9.0) for y in raw.y]
+    outputs = [[np.zeros((len(held), 1)) for held in fold.held] for fold in folds]
+    plain, balanced = (
+        ErrorPool(raw, folds, classification=True, costs=each).measure(outputs) for each in (None, costs)
+    )
+    # Without values nothing is known but the frequencies of the classes, which are 1 to 9, or even.
+    assert plain.error == pytest.approx(-0.1 * np.log(0.1) - 0.9 * np.log(0.9), rel=0.02)
+    assert balanced.error == pytest.approx(np.log(2), rel=0.02)
+    assert (plain.slope, plain.offset) == (balanced.slope, balanced.offset)
 
 
 def test_members_are_certified():

@@ -1,6 +1,8 @@
 """The engine: seeded, stored unit by unit, with the same table after an interruption."""
 
+import json
 import os
+from dataclasses import asdict
 
 import pytest
 
@@ -79,3 +81,14 @@ def test_processes_give_the_same_scores_as_one(tmp_path):
     names = ["Mean", "STL (with the fault)", "STL (done right)"]
     one, two = (run_protocol(protocol, Store(tmp_path / str(n)), 1, names, n_jobs=n) for n in (1, 2))
     assert [r.scores for r in one] == [r.scores for r in two]
+
+
+def test_results_of_a_page_are_taken_over(tmp_path, monkeypatch):
+    first = run_protocol(toy.PROTOCOL, Store(tmp_path / "old"), runs=1)
+    store = Store(tmp_path / "new")
+    store.folder.prepare()
+    store.restore(json.dumps([asdict(result) for result in first]))
+    monkeypatch.setattr(engine, "run_unit", lambda protocol, unit: pytest.fail(f"{unit} was run again"))
+    assert [r.scores for r in run_protocol(toy.PROTOCOL, store, runs=1)] == [r.scores for r in first]
+    store.restore(b"[{")
+    store.restore(None)

@@ -76,7 +76,7 @@ def test_scores_are_those_of_plain_fits(name):
     pairs = refit_scores(estimator, X, y, tasks, params, folds).values()
     expected = np.mean([1 - ((t - s) ** 2).sum() / ((t - t.mean()) ** 2).sum() for t, s in pairs])
     grid = {key: [value] for key, value in params.items()}
-    search = MultiTaskCV(estimator, grid, cv=folds, search_tol=1e-7).fit(X, y, tasks=tasks)
+    search = MultiTaskCV(estimator, grid, cv=folds, search_tol=1e-7, scoring="r2").fit(X, y, tasks=tasks)
     assert search.best_score_ == pytest.approx(expected, abs=2e-3)
     plain = clone(estimator).set_params(**params).fit(X, y, tasks=tasks)
     np.testing.assert_allclose(search.predict(X, tasks=tasks), plain.predict(X, tasks=tasks), atol=1e-9)
@@ -134,7 +134,7 @@ def test_the_choice_is_that_of_grid_search():
     data = read_training(clone(model), labelled, y, None, None, classification=True)
     folds = [fold.rows(data) for fold in make_folds(data, 4, classification=True, random_state=0)]
     theirs = GridSearchCV(model, grid, cv=folds).fit(labelled, y)
-    ours = MultiTaskCV(model, grid, cv=folds).fit(labelled, y)
+    ours = MultiTaskCV(model, grid, cv=folds, scoring="accuracy").fit(labelled, y)
     assert ours.best_params_ == theirs.best_params_
     found = theirs.cv_results_["mean_test_score"]
     # Folds are of one size, so pooling them and averaging them is the same.
@@ -193,7 +193,7 @@ def test_many_classes_score_as_in_plain_fits(estimator):
     y, folds = np.digitize(y, [-0.7, 0.7]).astype(str), splits(60)
     estimator = clone(estimator).set_params(kernels=fixed_widths(), tol=1e-4)
     pairs = refit_scores(estimator, X, y, tasks, {}, folds).values()
-    search = MultiTaskCV(estimator, {"C": [1.0]}, cv=folds, search_tol=1e-4).fit(X, y, tasks=tasks)
+    search = MultiTaskCV(estimator, {"C": [1.0]}, cv=folds, search_tol=1e-4, scoring="accuracy").fit(X, y, tasks=tasks)
     assert search.best_score_ == pytest.approx(np.mean([(t == s).mean() for t, s in pairs]), abs=1e-12)
 
 

@@ -24,6 +24,7 @@ from kernelkin.datasets import load_mfeat, make_related_tasks
 from kernelkin.exceptions import GramMemoryError
 from kernelkin.fitting import Classification, Fitted, Regression, RunOptions, SecondStage
 from kernelkin.grams import RowKernels, build_grams
+from kernelkin.grams.charges import kernel_charges
 from kernelkin.kernels import fit_kernels, linear_kernels, polynomial_kernels, view_kernels
 from kernelkin.penalties import FixedWeights
 from kernelkin.solvers.online import PairSource
@@ -529,3 +530,24 @@ def test_the_memory_of_a_fit_is_bounded_and_not_by_far(n_tasks, n, options, monk
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < estimate < 4 * peak + 2**23
+
+
+def test_parsimony_is_a_rescaling_of_the_kernels():
+    data = problem("regression")
+    grams = np.stack([kernel(data.data) for kernel in fit_kernels(gaussian_kernels(), data.data)], axis=2)
+    options = {"normalize": None, "n_rounds": 3000, "random_state": 0}
+    model = TwoStageMKMTRLRegressor("precomputed", parsimony=1.0, **options)
+    model.fit(grams, data.target, tasks=data.tasks)
+    stacks = [np.moveaxis(grams[np.ix_(rows, rows)], 2, 0) for rows in (data.tasks == t for t in model.tasks_)]
+    charges = kernel_charges(((stack, np.ones(stack.shape[1])) for stack in stacks), 1.0)
+    assert np.ptp(charges) > 0.5
+    charged = TwoStageMKMTRLRegressor("precomputed", **options).fit(grams / charges, data.target, tasks=data.tasks)
+    weights = charged.kernel_weights_ / charges
+    np.testing.assert_allclose(model.kernel_weights_, weights / weights.sum(axis=1, keepdims=True), atol=1e-10)
+
+
+def test_a_stream_cannot_charge_kernels():
+    data = problem("regression")
+    model = TwoStageMKMTRLRegressor(data.kernels, parsimony=0.5)
+    with pytest.raises(ValueError, match="parsimony charges kernels by their Gram matrices"):
+        model.partial_fit(data.data, data.target, data.tasks)

@@ -22,6 +22,7 @@ from ..kernels import (
     linear_kernels,
     read_kernels,
 )
+from ..model_selection.default_grid import COSTS, COUPLED_COSTS, MAX_COUPLED_ROWS, PARSIMONY, SHARING
 from ..models.average import even_weights
 from ..models.composed import mixed_norm
 from ..models.mkmtrl import relation_penalty
@@ -29,20 +30,18 @@ from ..penalties import SpectralNorm
 
 # Gaps that candidates are solved to: they are compared by errors that are far less certain.
 SEARCH_TOL = 1e-2
-# Rows of all tasks above which one machine over all of them is too slow to be tried along a path.
-MAX_COUPLED_ROWS, MAX_POOLED_ROWS = 2500, 600
-# How cheap the parts are that tasks share; see `Fit`.
-SHARING = 0.5
-GRID = tuple(np.logspace(-2, 3, 9).tolist())
+# The same for the machines of MTFL.
+MAX_POOLED_ROWS = 600
+# On classes with few rows MTFL takes more iterations than other models.
+MTFL_MAX_ITER = 500
+# Values of C for models without a path along it.
 COARSE_GRID = tuple(np.logspace(-1, 3, 4).tolist())
-SHORT_GRID = tuple(np.logspace(-1, 2, 4).tolist())
 
 ALL, SMOOTH, GROUPS, RELEVANCE = "all columns", "all columns, smooth", "groups of columns", "relevance"
 LINEAR = "a linear kernel"
 
-
-# Degrees to which kernels are charged for their complexity.
-PARSIMONY = {ALL: (0.5, 1.0, 0.0), SMOOTH: (0.5,)}
+# Dictionaries on which fewer degrees of parsimony are tried.
+FEWER = {SMOOTH: PARSIMONY[:1], GROUPS: PARSIMONY[:2], RELEVANCE: PARSIMONY[:2]}
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,7 @@ class Candidate:
     make : from C and tol to its specification.
     grid : values of C.
     group : candidates of the same group are solved on the same Gram matrices.
+    is_costly : whether one machine has the rows of all tasks.
     params : what decides about Gram matrices and their scaling; see `model_selection.grid.identity`.
     """
 
@@ -63,6 +63,7 @@ class Candidate:
     grid: tuple[float, ...]
     group: str
     params: dict[str, Any]
+    is_costly: bool = False
 
 
 def make_candidates(
@@ -80,7 +81,7 @@ def make_candidates(
         found += _coupled(data, dictionaries, targets, n_rows)
     if data.n_tasks > 1 and n_rows <= MAX_POOLED_ROWS and not common_only:
         name, source = next(iter(dictionaries.items()))
-        found.append(_candidate(f"MTFL on {name}", f"{name}, MTFL", SHORT_GRID, _mtfl, targets, source, 0.0))
+        found.append(_candidate(f"MTFL on {name}", f"{name}, MTFL", COUPLED_COSTS, _mtfl, targets, source, 0.0))
     if not found:
         raise ValueError(
             "unknown_tasks='common' needs several tasks with rows of their own, and no more than "
@@ -105,13 +106,13 @@ def _dictionaries(data: TaskData, kernels: Any) -> dict[str, Any]:
 
 def _uncoupled(name: str, source: Any, targets: Targets) -> list[Candidate]:
     if name == LINEAR:
-        return [_candidate("linear kernel", name, GRID, _average, targets, source, 0.0)]
+        return [_candidate("linear kernel", name, COSTS, _average, targets, source, 0.0)]
     found = [
-        _candidate(f"MK-MTRL on {name}, parsimony {parsimony:g}", name, GRID, _mkmtrl, targets, source, parsimony)
-        for parsimony in PARSIMONY.get(name, (0.5, 1.0))
+        _candidate(f"MK-MTRL on {name}, parsimony {parsimony:g}", name, COSTS, _mkmtrl, targets, source, parsimony)
+        for parsimony in FEWER.get(name, PARSIMONY)
     ]
     if name != RELEVANCE:
-        found.append(_candidate(f"average kernel on {name}", name, GRID, _average, targets, source, 0.0))
+        found.append(_candidate(f"average kernel on {name}", name, COSTS, _average, targets, source, 0.0))
     if name not in (ALL, SMOOTH):
         found.append(_candidate(f"MK-MTFL on {name}", name, COARSE_GRID, _mkmtfl, targets, source, 0.5))
     return found
@@ -140,7 +141,7 @@ def _shared(name: str, source: Any, targets: Targets, couplings: str) -> Candida
     return _candidate(
         f"MK-MTRL on {name} with {words}",
         f"{name}, {couplings}",
-        SHORT_GRID,
+        COUPLED_COSTS,
         partial(_mkmtrl, couplings=couplings, sharing=SHARING),
         targets,
         source,
@@ -161,7 +162,8 @@ def _candidate(
     **scaling: Any,
 ) -> Candidate:
     params = {"kernels": source, "parsimony": parsimony, **scaling}
-    return Candidate(name, partial(make, targets, source, parsimony), tuple(grid), group, params)
+    costly = "couplings" in scaling or make is _mtfl
+    return Candidate(name, partial(make, targets, source, parsimony), tuple(grid), group, params, costly)
 
 
 def _mkmtrl(
@@ -196,4 +198,5 @@ def _average(targets: Targets, source: Any, parsimony: float, C: float, tol: flo
 
 
 def _mtfl(targets: Targets, source: Any, parsimony: float, C: float, tol: float) -> PooledFit:
-    return PooledFit(targets=targets, norm=SpectralNorm(l1=0.0, l2=1.0), kernels=source, C=C, solver="joint", tol=tol)
+    norm = SpectralNorm(l1=0.0, l2=1.0)
+    return PooledFit(targets=targets, norm=norm, kernels=source, C=C, solver="joint", tol=tol, max_iter=MTFL_MAX_ITER)

@@ -51,15 +51,17 @@ def explain(model: Any) -> str:
     """Return what was tried, what came out best, and what is averaged, in a few sentences."""
     table = model.search_results_
     names = list(dict.fromkeys(table["candidate"].tolist()))
-    best = {name: float(table["error"][table["candidate"] == name].min()) for name in names}
+    complete = table["n_folds"] == table["n_folds"].max()
+    errors = np.where(complete, table["error"], np.inf)
+    best = {name: float(errors[table["candidate"] == name].min()) for name in names}
     leader = min(best, key=lambda name: best[name])
-    error = table["standard_error"][table["error"].argmin()]
+    first = errors.argmin()
     lines = [
         f"{len(names)} candidates were compared by their out-of-fold errors, pooled over {len(model.tasks_)} tasks.",
-        f"The best is {leader}: {best[leader]:.4g} ± {error:.2g} (C={model.best_C_:.3g}).",
+        f"The best is {leader}: {best[leader]:.4g} ± {table['standard_error'][first]:.2g} (C={table['C'][first]:.3g}).",
     ]
     plain = {name: value for name, value in best.items() if name.startswith("average kernel")}
-    if plain and min(plain.values()) > best[leader]:
+    if plain and np.inf > min(plain.values()) > best[leader]:
         lines.append(f"The best average kernel has {min(plain.values()):.4g}.")
     if len(model.members_) > 1:
         parts = ", ".join(f"{member['name']} {member['weight']:.0%}" for member in model.members_)

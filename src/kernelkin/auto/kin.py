@@ -21,7 +21,9 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "search_results_": (
         "dict of arrays",
         "A row for each candidate and value of C: `candidate`, `C`, `error` (pooled out-of-fold error), "
-        "`standard_error`, `weight` in the average, `seconds`.",
+        "`standard_error`, `weight` in the average, `n_folds` that it was tried on (candidates that are hopeless on "
+        "the first are dropped), whether it `converged` on these and in the last fit (what did "
+        "not is no member, unless nothing did), `seconds`.",
     ),
     "best_candidate_": ("str", "The candidate with the largest weight."),
     "best_C_": ("float", "Its C."),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..data import TaskData
+from ..model_selection.pooled import target_moments
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,7 @@ class Standard:
         T = data.n_tasks
         if classification:
             return cls(center, scale, np.zeros(T), np.ones(T))
-        moments = [_moments(y, data.sample_weight[rows]) for rows, y in zip(data.rows, data.y, strict=True)]
-        location, variance, total = (np.array(column) for column in zip(*moments, strict=True))
-        # The spread of a task with few rows is drawn towards that of all tasks.
-        pooled = float((total * variance).sum() / total.sum())
-        shrunk = (total * variance + 5.0 * pooled) / (total + 5.0)
-        spread = np.sqrt(np.where(shrunk > 0, shrunk, 1.0))
+        location, spread = target_moments(data)
         return cls(center, scale, location, spread)
 
     def apply(self, data: TaskData) -> TaskData:
@@ -44,8 +40,3 @@ class Standard:
             pairs = zip(data.y, self.location, self.spread, strict=True)
             y = tuple((part - location) / spread for part, location, spread in pairs)
         return replace(data, X=X, y=y)
-
-
-def _moments(y: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
-    mean = float(np.average(y, weights=weight))
-    return mean, float(np.average((y - mean) ** 2, weights=weight)), float(weight.sum())

@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 from ..couplings import read_couplings
 from ..data import Form, TaskData
 from ..engines import Workers
-from ..grams import RowKernels, plan_grams
+from ..grams import BLOCK_BYTES, RowKernels, plan_grams
+from ..grams.charges import kernel_charges
 from ..kernels import is_precomputed, read_kernels, resolve_kernels
 from ..learners import Machine
 from ..memory import Need, two_stage_need
@@ -23,6 +24,9 @@ from .fit import check_unknown_tasks
 from .second_stage import SecondStage
 from .targets import Classification, Targets
 
+# Rows of a task, and tasks, whose Gram matrices say what kernels cost.
+MAX_CHARGED_ROWS, MAX_CHARGED_TASKS = 300, 40
+
 
 @dataclass(frozen=True, kw_only=True)
 class TwoStageFit:
@@ -32,6 +36,8 @@ class TwoStageFit:
     ----------
     targets, kernels, C, couplings, unknown_tasks, normalize : as in `Fit`
         The first stage does not depend on the couplings.
+    parsimony : as in `Fit`
+        The first stage sees charged kernels; its weights are those of the kernels as they are.
     mu, shrinkage, min_rank, update, refresh : as in `Online`
     n_rounds : int
         Pairs of rows that are drawn from the data.
@@ -50,6 +56,7 @@ class TwoStageFit:
     C: float = 1.0
     couplings: Any = None
     unknown_tasks: str = "error"
+    parsimony: float = 0.0
     mu: float = 1.0
     shrinkage: float = 0.1
     min_rank: float = 1.0
@@ -98,7 +105,7 @@ class TwoStageFit:
     @property
     def allows_stream(self) -> bool:
         """Whether rows can be learned from as they come."""
-        return not is_precomputed(self.kernels) and self.normalize != "center"
+        return not is_precomputed(self.kernels) and self.normalize != "center" and not self.parsimony
 
     def stream_settings(self, verbose: int) -> StreamSettings:
         """Return how the rows of a stream are learned from."""
@@ -116,8 +123,10 @@ class TwoStageFit:
         """Draw the seed of pairs, reservoirs and landmarks."""
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
-    def learned(self, labels: np.ndarray, form: Form, values: RowKernels, run: OnlineRun) -> dict[str, Any]:
-        """Return what an online run has learned about kernels and tasks, as fitted attributes."""
+    def learned(
+        self, labels: np.ndarray, form: Form, values: RowKernels, run: OnlineRun, charges: np.ndarray | float = 1.0
+    ) -> dict[str, Any]:
+        """Return what an online run has learned about kernels, charged by z (K,), and tasks, as fitted attributes."""
         weights = run.state.weights(self.average)
         B = np.zeros((len(weights), len(labels)))
         B[:, : weights.shape[1]] = np.maximum(weights, 0.0)
@@ -126,7 +135,7 @@ class TwoStageFit:
             "data_form_": form,
             "kernels_": values.names if values.kernels is None else values.kernels,
             "kernel_names_": np.array(values.names),
-            "kernel_weights_": _unit_sums(B).T,
+            "kernel_weights_": _unit_sums((B.T / charges).T).T,
             "relation_": self.online.relation(B),
             "effective_rank_": effective_rank(B),
             "history_": run.history,
@@ -168,15 +177,33 @@ class TwoStagePlan:
         seed = fit.seed()
         rng = np.random.default_rng(seed)
         with Workers(1):
-            run, center = self._learn(rng, options.verbose)
-        attributes = fit.learned(data.labels, data.form, self.values, run) | {"n_skipped_": 0, "stream_": None}
+            charges = self._charges()
+            run, center = self._learn(rng, charges, options.verbose)
+        attributes = fit.learned(data.labels, data.form, self.values, run, charges) | {"n_skipped_": 0, "stream_": None}
         machines = fit.second_stage.run(data, self.values, attributes["kernel_weights_"], seed, options)
         if fit.allows_stream and self.values.kernels is not None:
             settings = fit.stream_settings(options.verbose)
             attributes["stream_"] = Stream.after(settings, rng, data, self.values.kernels, run, center, seed=seed)
         return Fitted(attributes | machines.attributes, machines.warnings)
 
-    def _learn(self, rng: np.random.Generator, verbose: int) -> tuple[OnlineRun, PairCenter]:
+    def _charges(self) -> np.ndarray:
+        """Return what kernels cost, z (K,), by some rows of some tasks."""
+        fit, data = self.fit, self.data
+        if not fit.parsimony:
+            return np.ones(self.values.n_kernels)
+        n_tasks = 1 if data.form == "wide" else min(data.n_tasks, MAX_CHARGED_TASKS)
+        tasks = np.linspace(0, data.n_tasks - 1, n_tasks).astype(int)
+        return kernel_charges((self._scaled(data.rows[t]) for t in tasks), fit.parsimony)
+
+    def _scaled(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return scaled Gram matrices (K, n, n) of some of these rows, which fit into a block, and their weights."""
+        most = min(MAX_CHARGED_ROWS, int(np.sqrt(BLOCK_BYTES / (8 * self.values.n_kernels))))
+        rows = rows[:: -(-len(rows) // max(most, 1))]
+        weight, every = self.data.sample_weight[rows], np.arange(self.values.n_kernels)
+        scaling = self.values.scaling(rows, weight, self.fit.normalize)
+        return scaling.apply(self.values.cross(rows, rows, every), self.values.diagonals(rows), overwrite=True), weight
+
+    def _learn(self, rng: np.random.Generator, charges: np.ndarray, verbose: int) -> tuple[OnlineRun, PairCenter]:
         fit, data, n_kernels = self.fit, self.data, self.values.n_kernels
         classes = isinstance(fit.targets, Classification)
         source = PairSource(data, self.values, self.machines, fit.normalize, classes=classes)
@@ -185,7 +212,7 @@ class TwoStagePlan:
         for rounds in source.draw(rng, fit.n_rounds):
             if fit.center_pairs:
                 center(rounds)
-            run.step(rounds)
+            run.step(rounds._replace(values=rounds.values / charges))
         return run, center
 
 
@@ -201,6 +228,8 @@ def check_stream(fit: TwoStageFit) -> None:
         raise ValueError("a stream has no precomputed kernels: every new row would need its values at all others")
     if fit.normalize == "center":
         raise ValueError("normalize='center' needs all rows of a task at once; a stream cannot give them")
+    if fit.parsimony:
+        raise ValueError("parsimony charges kernels by their Gram matrices, before any pair; a stream cannot give them")
 
 
 def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, lapack
 
 # Rows that the evidence is computed on, and outputs of wide data.
 MAX_ROWS, MAX_OUTPUTS = 400, 20
@@ -64,7 +64,7 @@ class _Evidence:
             factor = cho_factor(covariance + noise * np.eye(self.n), lower=True, check_finite=False)
         except np.linalg.LinAlgError:
             return 1e25, np.zeros_like(theta)
-        inverse = cho_solve(factor, np.eye(self.n), check_finite=False)
+        inverse = _inverse(factor[0])
         alpha = inverse @ self.Y
         value = 0.5 * float(np.vdot(self.Y, alpha)) + self.m * float(np.log(np.diag(factor[0])).sum())
         # Half the derivative by the covariance matrix.
@@ -84,6 +84,13 @@ class _Evidence:
         Z = self.X * inverse_scale
         norms = (Z**2).sum(axis=1)
         return np.exp(-0.5 * np.maximum(norms[:, np.newaxis] + norms - 2.0 * Z @ Z.T, 0.0))
+
+
+def _inverse(factor: np.ndarray) -> np.ndarray:
+    """Return the inverse of a matrix from its lower Cholesky factor: a third of the work of as many solves."""
+    inverse, _ = lapack.dpotri(factor, lower=1)
+    lower = np.tril(inverse)
+    return lower + np.tril(inverse, -1).T
 
 
 def make_sample(

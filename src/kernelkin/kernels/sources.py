@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from threading import Lock
 from typing import Any, Protocol
 
@@ -119,18 +120,36 @@ class RememberedKernels:
     def __init__(self, source: KernelSource) -> None:
         self.source = source
         self.uses_targets = source.uses_targets
-        self._found: dict[int, list[FittedKernel]] = {}
+        self._found: dict[str, list[FittedKernel]] = {}
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[type, tuple[KernelSource]]:
         return type(self), (self.source,)
 
     def fit(self, data: TaskData) -> list[FittedKernel]:
-        key = hash((data.X.tobytes(), *(part.tobytes() for part in (*data.rows, *map(np.asarray, data.y)))))
+        key = _key(data)
         with self._lock:
             if key not in self._found:
                 self._found[key] = self.source.fit(data)
             return self._found[key]
+
+    @property
+    def found(self) -> dict[str, list[FittedKernel]]:
+        """What is remembered, by a key of the data that is the same in all processes."""
+        return dict(self._found)
+
+    def remember(self, found: Mapping[str, list[FittedKernel]]) -> None:
+        """Take over what another process has found."""
+        self._found.update(found)
+
+
+def _key(data: TaskData) -> str:
+    digest = sha256()
+    for part in (data.X, *data.rows, *data.y):
+        array = np.asarray(part)
+        digest.update(f"{array.dtype.str} {array.shape}".encode())
+        digest.update(repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)

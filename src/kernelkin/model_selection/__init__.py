@@ -1,5 +1,6 @@
 """Cross-validation inside tasks that reuses Gram matrices and solutions."""
 
+from .default_grid import default_grid, has_choices
 from .folds import Fold, make_folds
 from .mkmtrl_cv import MKMTRLClassifierCV, MKMTRLRegressorCV
 from .multi_task_cv import MultiTaskCV
@@ -13,6 +14,8 @@ __all__ = [
     "Metric",
     "MultiTaskCV",
     "Scorer",
+    "default_grid",
+    "has_choices",
     "jackknife_error",
     "make_folds",
     "r2",

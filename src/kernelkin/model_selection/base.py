@@ -17,21 +17,24 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import read_training
+from ..data import TaskData, read_training
 from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
 from ..memory import check_memory
 from ..models.parameters import Parameter
+from .default_grid import MAX_EXTENSIONS, beyond, default_grid
 from .folds import Fold, make_folds
 from .grid import Line, make_lines, read_grid
+from .pooled import PooledScorer
 from .scoring import Scorer, read_scoring
 from .search import SharedGrams, run_search, separate_need, shares_grams, tabulate
 
 SEARCH_PARAMETERS: dict[str, Parameter] = {
     "grid": Parameter(
-        "dict of lists, or list of such dicts",
-        "Values of the estimator's parameters, as for `GridSearchCV`.",
-        [dict, list],
+        "dict of lists, list of such dicts, or None",
+        "Values of the estimator's parameters, as for `GridSearchCV`. None: the values that suit most data, for "
+        "parameters that are at their defaults; C goes on where an end of its values is best.",
+        [dict, list, None],
     ),
     "cv": Parameter(
         "int, or iterable of (training rows, test rows)",
@@ -41,9 +44,11 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
     ),
     "scoring": Parameter(
         "None, str or callable",
-        "Accuracy or R^2 by default; a name of scikit-learn's; or a callable ``(y, values) -> float``, which for a "
-        "classifier gets decision values, with y True for the second of two classes. Each task's held-out values are "
-        "pooled over the folds and scored, and the mean is taken over the tasks whose score is defined.",
+        "None: errors pooled over the held-out rows of all tasks, which with few rows a task distinguish candidates "
+        "best: an R^2 of targets in units of their task's spread, or for classifiers the logistic loss of the decision "
+        "values, with its sign changed. Otherwise a name of scikit-learn's; or a callable ``(y, values) -> float``, "
+        "which for a classifier gets decision values, with y True for the second of two classes; each task's held-out "
+        "values are pooled over the folds and scored, and the mean is taken over the tasks whose score is defined.",
         [str, callable, None],
     ),
     "search_tol": Parameter(
@@ -98,8 +103,9 @@ SEARCH_ATTRIBUTES: dict[str, tuple[str, str]] = {
 
 
 class BaseSearch(MetaEstimatorMixin, BaseEstimator):
-    """A search over the parameters of a model. A subclass says which model, and which grid."""
+    """A search over the parameters of a model. A subclass says which model."""
 
+    grid: Any
     cv: Any
     scoring: Any
     search_tol: float
@@ -114,10 +120,6 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
     @abstractmethod
     def make_model(self) -> Any:
         """Return an unfitted model with the parameters that are not searched."""
-
-    @abstractmethod
-    def make_grid(self) -> Any:
-        """Return the grid of parameters to choose from."""
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
@@ -137,13 +139,14 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
     def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
         began, model = time.perf_counter(), self.make_model()
         classification = is_classifier(model)
-        metric = read_scoring(self.scoring, classification=classification)
+        metric = None if self.scoring is None else read_scoring(self.scoring, classification=classification)
         data = read_training(model, X, y, tasks, sample_weight, classification=classification)
         candidates, lines, folds, grams = self._prepare(model, data)
-        options = {name: getattr(self, name) for name in ("n_jobs", "verbose", "callback", "cache")}
-        found, self.n_cached_ = run_search(lines, data, folds, grams, **options)
-        scorer = Scorer(data, folds, metric, classification=classification)
-        self.cv_results_ = tabulate(candidates, found, scorer)
+        if metric is None:
+            scorer: Scorer | PooledScorer = PooledScorer(data, folds, classification=classification)
+        else:
+            scorer = Scorer(data, folds, metric, classification=classification)
+        self._search(model, candidates, lines, data, folds, grams, scorer)
         self.n_splits_ = len(folds)
         self.search_time_ = time.perf_counter() - began
         self._choose(candidates)
@@ -156,6 +159,31 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         self.best_estimator_ = model.store(fitted)
         self.refit_time_ = time.perf_counter() - began - self.search_time_
         return self
+
+    def _search(
+        self,
+        model: Any,
+        candidates: list[dict[str, Any]],
+        lines: list[Line],
+        data: TaskData,
+        folds: list[Fold],
+        grams: SharedGrams | None,
+        scorer: Scorer | PooledScorer,
+    ) -> None:
+        """Try the candidates, and those beyond the end of the default values of C where that is best."""
+        options = {name: getattr(self, name) for name in ("n_jobs", "verbose", "callback", "cache")}
+        found, self.n_cached_ = run_search(lines, data, folds, grams, **options)
+        self.cv_results_ = tabulate(candidates, found, scorer)
+        for _ in range(MAX_EXTENSIONS if self.grid is None else 0):
+            more = beyond(candidates, self.cv_results_["mean_test_score"], self.cv_results_["standard_error"])
+            if not more:
+                break
+            lines = make_lines(model, more, self.search_tol, first=len(candidates))
+            candidates += more
+            outcomes, n_cached = run_search(lines, data, folds, grams, **options)
+            found |= outcomes
+            self.n_cached_ += n_cached
+            self.cv_results_ = tabulate(candidates, found, scorer)
 
     def estimate_memory(self, X: Any, y: Any, tasks: Any = None) -> int:
         """Return an upper bound on the bytes that `fit` takes besides the data; nothing is fitted.
@@ -179,7 +207,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         self, model: Any, data: Any, check: bool = True
     ) -> tuple[list[dict[str, Any]], list[Line], list[Fold], SharedGrams | None]:
         """Read the grid, plan every line once so that errors show early, and check the memory."""
-        candidates = read_grid(model, self.make_grid())
+        candidates = read_grid(model, default_grid(model, data) if self.grid is None else self.grid)
         folds = make_folds(data, self.cv, classification=is_classifier(model), random_state=self.random_state)
         lines = make_lines(model, candidates, self.search_tol)
         if not shares_grams(lines):

@@ -70,8 +70,11 @@ def read_grid(estimator: BaseEstimator, grid: Params | Sequence[Params]) -> list
     return candidates
 
 
-def make_lines(estimator: BaseEstimator, candidates: Sequence[Params], tol: float) -> list[Line]:
-    """Sort candidates into lines. They are solved to the gap `tol` where the estimator's own is smaller."""
+def make_lines(estimator: BaseEstimator, candidates: Sequence[Params], tol: float, first: int = 0) -> list[Line]:
+    """Sort candidates into lines. They are solved to the gap `tol` where the estimator's own is smaller.
+
+    `first` is the number of the first candidate.
+    """
     lines: dict[tuple, list[tuple[float, Step]]] = {}
     for index, params in enumerate(candidates):
         model = _candidate(estimator, params, tol)
@@ -81,13 +84,21 @@ def make_lines(estimator: BaseEstimator, candidates: Sequence[Params], tol: floa
         position = specification.path_position if warm else 0.0
         # Values of mu and the scale of the targets are not comparable.
         line = isinstance(specification.mu, str) if warm else index
-        lines.setdefault((others, warm, line), []).append((position, Step(specification, (index,))))
-    return [_line(members, candidates) for members in lines.values()]
+        lines.setdefault((others, warm, line), []).append((position, Step(specification, (first + index,))))
+    return [_line(members, candidates, first) for members in lines.values()]
 
 
 def identity(params: Params, names: Sequence[str]) -> tuple:
-    """Return a key for parameters of a candidate: values come from the grid's lists, so equal ones are one object."""
-    return tuple((name, id(params[name])) for name in names if name in params)
+    """Return a key for parameters of a candidate.
+
+    Numbers and words are compared by value, others by identity: they come from the grid's lists, so that equal ones
+    are one object.
+    """
+    return tuple((name, _comparable(params[name])) for name in names if name in params)
+
+
+def _comparable(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | None) else ("object", id(value))
 
 
 def _candidate(estimator: BaseEstimator, params: Params, tol: float) -> Any:
@@ -107,7 +118,7 @@ def _follows_path(specification: Specification) -> bool:
     )
 
 
-def _line(members: list[tuple[float, Step]], candidates: Sequence[Params]) -> Line:
+def _line(members: list[tuple[float, Step]], candidates: Sequence[Params], number: int) -> Line:
     steps: list[Step] = []
     last = np.inf
     for position, step in sorted(members, key=lambda member: (-member[0], member[1].candidates)):
@@ -118,4 +129,4 @@ def _line(members: list[tuple[float, Step]], candidates: Sequence[Params]) -> Li
             steps.append(step)
             last = position
     first = members[0][1]
-    return Line(tuple(steps), warm=_follows_path(first.specification), params=candidates[first.candidates[0]])
+    return Line(tuple(steps), warm=_follows_path(first.specification), params=candidates[first.candidates[0] - number])

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..models import MKMTRLClassifier, MKMTRLRegressor
 from ..models.parameters import REGRESSION_LOSS, Parameter, describe
 from .base import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS, BaseSearch
 
-# mu stays what it is: with C it makes one parameter, not two.
-DEFAULT_GRID = {"C": np.logspace(-1, 5 / 3, 9), "shrinkage": [0.1, 1.0]}
-
 _GRID = Parameter(
-    "dict of lists, or list of such dicts",
+    "dict of lists, list of such dicts, or None",
     'Values of the model\'s parameters to choose from, such as ``{"C": [0.1, 1, 10], "min_rank": [1, 2], '
-    '"couplings": [None, "common"]}``. None: nine values of C from 0.1 to 46, with shrinkage 0.1 and 1. A grid of mu '
-    "beside C repeats itself, for the model depends on ``mu / C**3`` alone.",
+    '"couplings": [None, "common"]}``. None: C from 0.01 to 1,000, and further where an end is best, with values '
+    "of `parsimony`, `shrinkage` and `evenness` and, where tasks have rows of their own, with a part that all tasks "
+    "share; parameters that you set are not searched. A grid of mu beside C repeats itself, for the model depends on "
+    "``mu / C**3`` alone.",
     [dict, list, None],
 )
 _SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}
@@ -106,9 +103,6 @@ class MKMTRLClassifierCV(BaseSearch):
     def make_model(self) -> MKMTRLClassifier:
         return MKMTRLClassifier(**_model_parameters(self, MKMTRLClassifier))
 
-    def make_grid(self) -> Any:
-        return DEFAULT_GRID if self.grid is None else self.grid
-
 
 @describe((), SEARCH_ATTRIBUTES, loss=REGRESSION_LOSS, **_SEARCH)
 class MKMTRLRegressorCV(BaseSearch):
@@ -192,9 +186,6 @@ class MKMTRLRegressorCV(BaseSearch):
 
     def make_model(self) -> MKMTRLRegressor:
         return MKMTRLRegressor(**_model_parameters(self, MKMTRLRegressor))
-
-    def make_grid(self) -> Any:
-        return DEFAULT_GRID if self.grid is None else self.grid
 
 
 def _model_parameters(search: Any, model: type) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class MultiTaskCV(BaseSearch):
     def __init__(
         self,
         estimator,
-        grid,
+        grid=None,
         *,
         cv=5,
         scoring=None,
@@ -65,6 +65,3 @@ class MultiTaskCV(BaseSearch):
 
     def make_model(self) -> Any:
         return clone(self.estimator)
-
-    def make_grid(self) -> Any:
-        return self.grid

@@ -22,6 +22,7 @@ from .cache import Cache
 from .fold_fits import FoldFits, Outcome, SeparateFoldFits, SharedFoldFits
 from .folds import Fold
 from .grid import Line, Params, identity
+from .pooled import PooledScorer
 from .scoring import Scorer
 
 # Called with how many problems are solved, of how many.
@@ -196,7 +197,9 @@ def run_search(
     return found, tally.cached
 
 
-def tabulate(candidates: Sequence[Params], found: dict[int, list[Outcome]], scorer: Scorer) -> dict[str, Any]:
+def tabulate(
+    candidates: Sequence[Params], found: dict[int, list[Outcome]], scorer: Scorer | PooledScorer
+) -> dict[str, Any]:
     """Return `cv_results_`, a table with a row for each candidate."""
     # Candidates that are one problem share their outcomes, and need scoring once.
     scored: dict[int, tuple[float, float, np.ndarray]] = {}

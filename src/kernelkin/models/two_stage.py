@@ -201,6 +201,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         C=1.0,
         couplings=None,
         mu=1.0,
+        parsimony=0.0,
         shrinkage=0.1,
         min_rank=1.0,
         loss="hinge",
@@ -224,6 +225,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         self.C = C
         self.couplings = couplings
         self.mu = mu
+        self.parsimony = parsimony
         self.shrinkage = shrinkage
         self.min_rank = min_rank
         self.loss = loss
@@ -280,6 +282,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         C=1.0,
         couplings=None,
         mu=1.0,
+        parsimony=0.0,
         shrinkage=0.1,
         min_rank=1.0,
         loss="squared",
@@ -304,6 +307,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         self.C = C
         self.couplings = couplings
         self.mu = mu
+        self.parsimony = parsimony
         self.shrinkage = shrinkage
         self.min_rank = min_rank
         self.loss = loss
@@ -344,6 +348,7 @@ def _specification(
         couplings=model.couplings,
         unknown_tasks=model.unknown_tasks,
         mu=model.mu,
+        parsimony=model.parsimony,
         shrinkage=model.shrinkage,
         min_rank=model.min_rank,
         n_rounds=model.n_rounds,

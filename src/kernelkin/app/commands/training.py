@@ -14,7 +14,6 @@ import numpy as np
 from ...couplings import COMMON, INPUTS
 from ...data import listing
 from ...io.storage import Folder
-from ...kernels.families import default_kernels
 from ...registry import Model, find_model
 from ...tables import TableSchema
 from ...tables.schema import check_columns
@@ -155,11 +154,10 @@ class Recipe:
     model: Model
     regression: bool
     arguments: Namespace
-    scoring: str
 
     @classmethod
     def of(cls, name: str, problem: Problem, arguments: Namespace) -> Recipe:
-        recipe = cls(find_model(name), problem.regression, arguments, problem.scoring)
+        recipe = cls(find_model(name), problem.regression, arguments)
         recipe.estimator_class()
         return recipe
 
@@ -187,17 +185,15 @@ class Recipe:
 
     def unfitted(self, schema: TableSchema, progress: Progress) -> Any:
         """The model, or a search if there are parameters to choose."""
-        estimator = self._estimator(schema)
-        grid = self._grid(estimator) if self.arguments.cv else {}
-        if not grid:
-            return estimator
-        from ...model_selection import MultiTaskCV
+        from ...model_selection import MultiTaskCV, has_choices
 
+        estimator = self._estimator(schema)
+        if not self.arguments.cv or not has_choices(estimator):
+            return estimator
         given = self.arguments
         return MultiTaskCV(
             estimator,
-            grid,
-            scoring=self.scoring,
+            scoring=given.scoring,
             cache=given.cache,
             random_state=given.seed,
             n_jobs=given.jobs,
@@ -229,18 +225,6 @@ class Recipe:
             # Single-task learning uses one kernel of all columns, whichever kernels are given for the others.
             wanted["kernels"] = None
         return estimator.set_params(**{name: value for name, value in wanted.items() if name in known})
-
-    def _grid(self, estimator: Any) -> dict[str, Any]:
-        """The values to choose from, for parameters that are not given."""
-        if hasattr(estimator, "mu"):
-            grid: dict[str, Any] = {"C": np.logspace(-2 / 3, 4 / 3, 7), "couplings": [None, COMMON]}
-            # From freely learned kernel weights to nearly the average kernel.
-            grid["evenness"] = [0.0, 0.9]
-        else:
-            grid = {"C": np.logspace(-2, 3, 6), "kernel": range(len(default_kernels())), "alpha": np.logspace(-4, 0, 5)}
-        given = {*read_parameters(self.arguments.set), *(["couplings"] if self.arguments.couplings else [])}
-        known = set(estimator.get_params(deep=False)) - given
-        return {name: values for name, values in grid.items() if name in known}
 
 
 def check_cache(arguments: Namespace) -> None:

@@ -81,7 +81,7 @@ def test_tasks_with_few_test_rows_are_set_aside_and_counted():
     assert report.used.tolist() == [False, False, True, True]
     assert report.test_rows.tolist() == sizes
     assert np.isnan(report.gains["single"].tasks[:2]).all()
-    assert "50 rows of 2 tasks (2 with too few test rows are set aside)" in str(report)
+    assert "50 test rows of 2 tasks (2 with too few test rows are set aside)" in str(report)
 
 
 def test_means_over_tasks_and_rows_and_the_median_are_what_they_are_called():

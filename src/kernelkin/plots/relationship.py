@@ -79,11 +79,13 @@ class TaskRelationshipDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-        X, y, tasks, by, random_state : as for `task_relations`
+        X, y, tasks, by : as for `task_relations`
         ax : matplotlib axes, optional
             None: those of a new figure.
         kind : {"heatmap", "dendrogram"}
             A heatmap of the likeness with the tree above it, or the tree alone, larger.
+        random_state : int, RandomState or None
+            Seed of the test.
         """
         return cls(task_relations(estimator, X, y, tasks, by=by, random_state=random_state)).plot(ax, kind=kind)
 

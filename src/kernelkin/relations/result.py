@@ -16,7 +16,7 @@ _ARRAYS = ("tasks", "likeness", "intervals", "groups", "linkage", "sizes")
 class TaskRelations:
     """How alike tasks are, and whether that is more than chance.
 
-    Attributes
+    Parameters
     ----------
     tasks : array of shape (T,)
         Task labels, in the order of everything below.

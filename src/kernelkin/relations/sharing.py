@@ -50,7 +50,7 @@ class LearningCurve:
 class SharingReport:
     """A model beside what it would be without sharing, on rows left out in turn.
 
-    Attributes
+    Parameters
     ----------
     name : str
         The model.

@@ -54,7 +54,7 @@ def _basis(report: SharingReport) -> str:
     used, T = int(report.used.sum()), len(report.tasks)
     rows = int(report.test_rows[report.used].sum())
     aside = f" ({T - used} with too few test rows are set aside)" if used < T else ""
-    return f"{SCORES[report.score]} on {rows} rows of {used} tasks{aside}, left out in turn:"
+    return f"{SCORES[report.score]} on {rows} test rows of {used} tasks{aside}:"
 
 
 def _curve(report: SharingReport) -> list[str]:

@@ -27,8 +27,8 @@ def show_scores(terminal: Terminal, evaluation: dict[str, Any]) -> None:
     )
     terminal.table(["task", *(title(name) for name in names)], [*shorten(rows), [], means])
     if "sharing" in evaluation:
-        terminal.say("", evaluation["sharing"])
-        if not evaluation["tuned"]:
+        terminal.say("", *evaluation["sharing"].split("\n"))
+        if not evaluation["tuned"] and names[0] != "Kin":
             terminal.say("Parameters were not tuned for this table; --cv tunes them.")
 
 

@@ -78,7 +78,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     )
     terminal.table(["model", score, "", "tasks", "seconds"], _rows(found))
     if report is not None:
-        terminal.say("", str(report))
+        terminal.say("", *str(report).split("\n"))
 
 
 def _kept_as(arguments: Namespace) -> str:

@@ -5,6 +5,7 @@ python -m benchmarks landmine wide_ridge  some of them
 python -m benchmarks --threads 1          on one thread, by CPU time, which a loaded machine changes least
 python -m benchmarks online -- tasks      a report of its own, with its arguments after --
 python -m benchmarks predict --help       predictions beside those of other libraries, with options of its own
+python -m benchmarks calibration --help   probabilities, and by the name of coverage intervals, likewise
 python -m benchmarks relations --help     tests of relations between tasks, with options of its own
 """
 
@@ -33,12 +34,14 @@ PROBLEMS = (
     "baselines",
     "scale",
 )
+# They read options of their own, and keep their results in files.
+WITH_OPTIONS = ("predict", "calibration", "coverage", "relations")
 # They print what they find.
 REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "parsimony", "gpu")
 
 
 def main() -> None:
-    if sys.argv[1:2] in (["predict"], ["relations"]):
+    if sys.argv[1:2] and sys.argv[1] in WITH_OPTIONS:
         import_module(f".{sys.argv[1]}", __package__).main(sys.argv[2:])
         return
     ours, theirs = _split(sys.argv[1:])

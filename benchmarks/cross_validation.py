@@ -13,10 +13,9 @@ import numpy as np
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from kernelkin import MKMTRLClassifier, polynomial_kernels
-from kernelkin.data import read_training
+from kernelkin.data import make_folds, read_training
 from kernelkin.datasets import load_landmine
 from kernelkin.model_selection import MultiTaskCV
-from kernelkin.model_selection.folds import make_folds
 
 from .harness import OURS, Contender, Goal, Report, figure, pinned, race
 

@@ -1,11 +1,19 @@
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, f1_score, mean_squared_error, r2_score, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    brier_score_loss,
+    f1_score,
+    log_loss,
+    mean_squared_error,
+    r2_score,
+    roc_auc_score,
+)
 
 from kernelkin import MKMTRLClassifier
-from kernelkin.data import read_training
-from kernelkin.model_selection.folds import make_folds
+from kernelkin.data import make_folds, read_training
 from kernelkin.model_selection.scoring import METRICS, Metric, Scorer, read_scoring
+from kernelkin.uncertainty import fit_link
 
 THEIRS = {
     "accuracy": accuracy_score,
@@ -15,7 +23,7 @@ THEIRS = {
 }
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", THEIRS)
 def test_metrics_are_those_of_scikit_learn(name):
     rng = np.random.default_rng(0)
     y, weight = rng.random(40) < 0.3, rng.integers(1, 4, 40).astype(float)
@@ -65,8 +73,8 @@ def test_names_of_scikit_learn():
     assert metric.function(y, said, np.ones(20)) == pytest.approx(f1_score(y, said))
     distance = read_scoring("neg_mean_absolute_error", classification=False)
     assert distance.function(np.array([0.0, 1.0]), np.array([0.5, 1.0]), np.array([1.0, 3.0])) == -0.125
-    with pytest.raises(ValueError, match="needs predict_proba"):
-        read_scoring("neg_log_loss", classification=True)
+    with pytest.raises(ValueError, match="needs predict_proba: of the scores of probabilities, searches have"):
+        read_scoring("roc_auc_ovr", classification=True)
 
 
 def test_r2_of_one_row_is_undefined():
@@ -84,3 +92,29 @@ def test_a_mean_over_rows_is_that_of_pooled_values():
     _, _, pooled = judged(Metric(by_rows.function))
     for mine, theirs in zip(summed, pooled, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("scoring", "theirs"), [("neg_log_loss", log_loss), ("neg_brier_score", brier_score_loss)])
+def test_probabilities_are_scored_with_a_link_of_the_other_folds(scoring, theirs):
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(80, 1)), np.repeat(["a", "b"], 40)
+    y = (X[:, 0] + rng.normal(size=80) > 0).astype(int)
+    data = read_training(MKMTRLClassifier(), X, y, tasks, None, classification=True)
+    folds = make_folds(data, 4, classification=True, random_state=0)
+    outputs = [[X[rows[held]] for rows, held in zip(data.rows, fold.held, strict=True)] for fold in folds]
+    metric = read_scoring(scoring, classification=True)
+    found = Scorer(data, folds, metric, classification=True).score_tasks(outputs)
+    p = np.empty((2, 40))
+    for fold in folds:
+        link = fit_link(
+            [X[r[k]] for r, k in zip(data.rows, fold.kept, strict=True)],
+            [y[r[k]] for r, k in zip(data.rows, fold.kept, strict=True)],
+        )
+        for t in range(2):
+            p[t, fold.held[t]] = link.probabilities(X[data.rows[t][fold.held[t]]], t)[:, 1]
+    np.testing.assert_allclose(found, [-theirs(y[tasks == name], p[t]) for t, name in enumerate("ab")], rtol=1e-3)
+
+
+def test_scores_of_probabilities_are_for_classifiers():
+    with pytest.raises(ValueError, match="scoring='neg_log_loss' is a score of probabilities, for classifiers"):
+        read_scoring("neg_log_loss", classification=False)

@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import (
 import kernelkin
 from kernelkin import MKMTRLRegressor, MultiTaskKernelEstimator
 from kernelkin.registry import find_model
+from probability_checks import PROBABILITIES, WEIGHTS, check_without_probabilities
 
 # The search over models has tests of its own in tests/auto.
 MODELS = [model for model in kernelkin.all_models() if model.name != "Kin"]
@@ -26,7 +27,6 @@ CASES = {estimator.__name__: (model, estimator) for model in MODELS for estimato
 LONG = [name for name, (model, _) in CASES.items() if not model.needs_wide]
 KERNEL = [name for name in LONG if "kernels" in CASES[name][1]().get_params()]
 QUICK = {"n_rounds": 200, "max_iter": 1000, "random_state": 0}
-WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 # What scikit-learn's checks may find, and why.
 EXPECTED = {
     "TwoStageMKMTRLClassifier": {WEIGHTS: "pairs of rows are drawn at random, and a repeated row is drawn more often"},
@@ -196,7 +196,12 @@ def test_precomputed_grams_are_the_kernels_themselves(name):
 @pytest.mark.parametrize("name", [*CHECKED, *VARIANTS])
 def test_scikit_learn_checks(name):
     model = make(name) if name in CASES else VARIANTS[name]
-    check_estimator(model, expected_failed_checks=EXPECTED.get(name), on_skip=None)
+    expected = EXPECTED.get(name, {})
+    if is_classifier(model):
+        check_estimator(model, expected_failed_checks={**PROBABILITIES, **expected}, on_skip=None)
+        check_without_probabilities(model, weights=WEIGHTS not in expected)
+    else:
+        check_estimator(model, expected_failed_checks=expected, on_skip=None)
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(CHECKED)))

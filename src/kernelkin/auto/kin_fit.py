@@ -15,6 +15,8 @@ from ..functions import CombinedFunctions
 from ..kernels import fit_kernels, gaussian_kernels, is_precomputed
 from ..memory import Need, fit_need
 from ..model_selection import Fold, make_folds
+from ..uncertainty import KnownValues, Uncertainty, gather_folds
+from ..uncertainty.members import average_held_out
 from .candidates import SEARCH_TOL, Candidate, make_candidates
 from .explain import column_shares
 from .jobs import JobRunner
@@ -187,10 +189,12 @@ class KinPlan:
         best = max(members, key=lambda member: member.weight)
         leading = best.fitted.attributes
         weights = [member.weight for member in members]
+        functions = self._functions(members)
         return {name: leading[name] for name in LEADING if name in leading} | {
             "tasks_": self.data.labels,
             "data_form_": self.data.form,
-            "functions_": self._functions(members),
+            "functions_": functions,
+            "uncertainty_": self._uncertainty(functions, members),
             "members_": tuple(member.facts() for member in members),
             "best_candidate_": best.trial.candidate.name,
             "best_C_": best.trial.C,
@@ -214,6 +218,14 @@ class KinPlan:
             location=self.standard.location,
             spread=self.standard.spread,
         )
+
+    def _uncertainty(self, functions: CombinedFunctions, members: Sequence[Member]) -> Uncertainty:
+        """Return what follows from the out-of-fold values of the members."""
+        outputs = [[member.trial.outcomes[f].values for f in range(len(self.folds))] for member in members]
+        values = [gather_folds(self.data, self.folds, output) for output in outputs]
+        held = average_held_out(functions, values, None if self.classification else self.data.y)
+        data = self.standard.restore(self.data)
+        return Uncertainty(KnownValues(held), data, classification=self.classification)
 
     def _fit_member(self, trial: Trial, options: RunOptions) -> Fitted:
         specification = trial.candidate.make(trial.C, self.fit.tol)

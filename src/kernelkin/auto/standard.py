@@ -40,3 +40,10 @@ class Standard:
             pairs = zip(data.y, self.location, self.spread, strict=True)
             y = tuple((part - location) / spread for part, location, spread in pairs)
         return replace(data, X=X, y=y)
+
+    def restore(self, data: TaskData) -> TaskData:
+        """Return the data with targets in their own units; columns stay in standard units."""
+        if (self.spread == 1).all():
+            return data
+        units = zip(data.y, self.location, self.spread, strict=True)
+        return replace(data, y=tuple(location + spread * part for part, location, spread in units))

@@ -1,12 +1,14 @@
 """Multi-task data in its three forms, read and checked: what `fit` and `predict` are given becomes a `TaskData`."""
 
 from .arrays import as_array, check_lengths, holds_dates, listing, missing, plain
+from .folds import Fold, make_folds
 from .forms import Form, Queries, TaskData, read_piece, read_queries, read_training
 from .labels import check_labels, encode_tasks
 from .targets import LARGEST, check_targets, check_weights, task_fault
 
 __all__ = [
     "LARGEST",
+    "Fold",
     "Form",
     "Queries",
     "TaskData",
@@ -18,6 +20,7 @@ __all__ = [
     "encode_tasks",
     "holds_dates",
     "listing",
+    "make_folds",
     "missing",
     "plain",
     "read_piece",

@@ -21,8 +21,10 @@ from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import AnyProblem, MachinePanel, MixedNormProblem, Problem, Units, WorstTaskProblem, panel_pays
 from ..solvers import Solution, Solver, Status, solve
+from ..uncertainty import Uncertainty
+from ..uncertainty.machines import MachinesHeldOut
 from .base import Fitted, RunOptions
-from .targets import Targets, link_machines, split_by_task, stack_intercepts
+from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
 # Status after which the gap may be wider than requested.
 UNFINISHED = (Status.MAX_ITER, Status.STALLED)
@@ -271,6 +273,7 @@ class FitPlan:
             "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings),
             "couplings_": self.couplings,
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
+            "uncertainty_": machines_uncertainty(self, solution.B),
         }
         return attributes | self.fit.targets.attributes(data)
 
@@ -287,6 +290,12 @@ class FitPlan:
             "nothing about groups. Try min_rank=2 or more, or shrinkage=0.1."
         )
         return [(message, CollapseWarning)]
+
+
+def machines_uncertainty(plan: FitPlan, B: np.ndarray) -> Uncertainty:
+    """Return what follows from the machines of a plan at weights B (K, J), without some of their rows."""
+    classification = isinstance(plan.fit.targets, Classification)
+    return Uncertainty(MachinesHeldOut(plan, B, classification), plan.data, classification=classification)
 
 
 def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling]) -> None:

@@ -19,9 +19,11 @@ from ..penalties import Relation, SpectralNorm, effective_rank
 from ..penalties.norms.spectral import unit_root
 from ..problems import SpectralForm, SpectralProblem, spectral_form
 from ..solvers import Solution, Solver, solve
+from ..uncertainty import Uncertainty
 from .base import Fitted, RunOptions
 from .fit import convergence_warnings
-from .targets import Targets, stack_intercepts
+from .held_out import Refits
+from .targets import Classification, Targets, stack_intercepts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +122,7 @@ class PooledPlan:
         a, intercepts = form.unpack(solution.duals)
         metric = self.fit.norm.metric(solution.B)
         outputs = unit_root(form.task_covariance(solution.duals, metric))
-        attributes = {
+        attributes: dict[str, Any] = {
             "tasks_": data.labels,
             "data_form_": data.form,
             "kernels_": pool.bank.names if pool.bank.kernels is None else pool.bank.kernels,
@@ -136,6 +138,9 @@ class PooledPlan:
             "intercept_": stack_intercepts(intercepts),
             "functions_": self._functions(pool, form.coefficients(solution.duals, metric), intercepts),
         }
+        classification = isinstance(self.fit.targets, Classification)
+        source = Refits(self.fit, data, classification)
+        attributes["uncertainty_"] = Uncertainty(source, data, classification=classification)
         return Fitted(
             attributes | self.fit.targets.attributes(data), tuple(convergence_warnings(solution, self.fit.tol))
         )

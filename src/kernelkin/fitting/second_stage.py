@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,15 +13,17 @@ from ..data import TaskData, task_fault
 from ..engines import Workers
 from ..functions import task_functions
 from ..grams import BLOCK_BYTES, GramStack, KernelBank, RowKernels, TaskGrams, plan_grams
-from ..kernels import Scaling
+from ..kernels import FittedKernel, Scaling
 from ..kernels.distances import mirror
 from ..learners import Learner, Machine
 from ..memory import Need, fit_need, machines_need
 from ..penalties import FixedWeights
 from ..problems import Problem
 from ..solvers import solve
+from ..uncertainty import Uncertainty
 from .base import Fitted, RunOptions
-from .fit import Fit, Shape, check_unknown_tasks
+from .fit import Fit, Shape, check_unknown_tasks, machines_uncertainty
+from .held_out import Refits
 from .nystroem import N_LANDMARKS, fit_nystroem
 from .targets import Classification, Targets, stack_intercepts
 
@@ -35,6 +37,7 @@ _OF_COUPLED_MACHINES = (
     "couplings_",
     "coupling_weights_",
     "part_shares_",
+    "uncertainty_",
 )
 
 
@@ -94,7 +97,33 @@ class SecondStage:
         if len(faults) == data.n_tasks:
             raise ValueError(next(iter(faults.values())))
         machines = self._solve_tasks(data, values, weights, faults, seed, options)
-        return Fitted(self._attributes(data, values, weights, faults, machines))
+        attributes = self._attributes(data, values, weights, faults, machines)
+        attributes["uncertainty_"] = self._uncertainty(data, values, weights, faults, seed)
+        return Fitted(attributes)
+
+    def _uncertainty(
+        self, data: TaskData, values: RowKernels, weights: np.ndarray, faults: dict[int, str], seed: int
+    ) -> Uncertainty:
+        """Return held-out values at the weights of the first stage, in closed form where all machines are exact."""
+        classification = isinstance(self.targets, Classification)
+        if faults or max(map(len, data.rows)) > self.max_exact:
+            kernels = None if values.kernels is None else list(values.kernels)
+            source = Refits(_AtWeights(self, kernels, weights, seed), data, classification)
+            return Uncertainty(source, data, classification=classification)
+        fit = self._exact_fit(lambda shape: FixedWeights(weights.T), values)
+        return machines_uncertainty(fit.plan(data, values.kernels), weights.T)
+
+    def _exact_fit(self, penalty: Callable[[Shape], FixedWeights], values: RowKernels) -> Fit:
+        return Fit(
+            targets=self.targets,
+            penalty=penalty,
+            kernels=None if values.kernels is not None else "precomputed",
+            C=self.C,
+            couplings=self.couplings,
+            unknown_tasks=self.unknown_tasks,
+            normalize=self.normalize,
+            tol=self.tol,
+        )
 
     def _faults(self, data: TaskData) -> dict[int, str]:
         """Return why tasks cannot have a machine, by position; in a stream some may have a single row or class."""
@@ -197,20 +226,39 @@ class SecondStage:
         return known
 
     def _run_coupled(self, data: TaskData, values: RowKernels, weights: np.ndarray, options: RunOptions) -> Fitted:
-        fit = Fit(
-            targets=self.targets,
-            penalty=lambda shape: _mean_weights(weights, data, self.couplings, shape),
-            kernels=None if values.kernels is not None else "precomputed",
-            C=self.C,
-            couplings=self.couplings,
-            unknown_tasks=self.unknown_tasks,
-            normalize=self.normalize,
-            tol=self.tol,
-        )
+        fit = self._exact_fit(lambda shape: _mean_weights(weights, data, self.couplings, shape), values)
         fitted = fit.plan(data, values.kernels).run(replace(options, verbose=0, callback=None))
         kept = {name: fitted.attributes[name] for name in _OF_COUPLED_MACHINES}
         kept |= {"nystroem_tasks_": data.labels[:0], "unfitted_tasks_": {}} | self.targets.attributes(data)
         return Fitted(kept, fitted.warnings)
+
+
+@dataclass(frozen=True)
+class _AtWeights:
+    """The second stage on other rows of the same tasks, as a specification."""
+
+    stage: SecondStage
+    kernels: list[FittedKernel] | None
+    weights: np.ndarray
+    seed: int
+
+    def plan(self, data: TaskData) -> _AtWeightsPlan:
+        return _AtWeightsPlan(self, data)
+
+
+@dataclass(frozen=True)
+class _AtWeightsPlan:
+    at: _AtWeights
+    data: TaskData
+
+    def memory(self, n_jobs: int = 1) -> Need:
+        return self.at.stage.memory(self.data, self._values(), n_jobs)
+
+    def run(self, options: RunOptions) -> Fitted:
+        return self.at.stage.run(self.data, self._values(), self.at.weights, self.at.seed, options)
+
+    def _values(self) -> RowKernels:
+        return RowKernels.of(self.data.X, self.at.kernels, self.at.stage.normalize)
 
 
 def _mean_weights(weights: np.ndarray, data: TaskData, couplings: Any, shape: Shape) -> FixedWeights:

@@ -34,6 +34,13 @@ class CombinedFunctions:
         kept = [rows for rows in (member.rows() for member in self.members) if rows is not None]
         return np.unique(np.concatenate(kept), axis=0) * self.scale + self.center if kept else None
 
+    def spreads(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+        """Return the standard deviation of the first value over the members (q,), or (q, T), in standard units."""
+        Z = (X - self.center) / self.scale
+        parts = np.array([member.values(Z, codes)[..., 0] for member in self.members])
+        mean = np.tensordot(self.weights, parts, axes=1)
+        return np.sqrt(np.tensordot(self.weights, (parts - mean) ** 2, axes=1))
+
     def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
         """X (q, d), the task of each row (q,) -> (q, M); without codes, every task on every row -> (q, T, M)."""
         Z = (X - self.center) / self.scale

@@ -71,8 +71,51 @@ class SavedModel:
         -------
         array of shape (n,), or (n, T) where the tasks share their rows
         """
+        predicted = self._call("predict", X, options)
+        return predicted if self.schema is None else self.schema.restore(predicted)
+
+    def predict_proba(self, X: Any, **options: Any) -> np.ndarray:
+        """Return the probability of each class, in the order of the model's `classes_`.
+
+        Parameters
+        ----------
+        X : as for `predict`
+        **options
+            Those of the estimator's `predict_proba`; `tasks` only without a schema.
+
+        Returns
+        -------
+        array of shape (n, n_classes), or (n, T, n_classes) where the tasks share their rows
+        """
+        if not hasattr(self.model, "predict_proba"):
+            raise ValueError(f"{type(self.model).__name__} predicts numbers: it has intervals, not probabilities")
+        return self._call("predict_proba", X, options)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, **options: Any) -> np.ndarray:
+        """Return intervals that contain the target with the given probability, in its units.
+
+        Parameters
+        ----------
+        X : as for `predict`
+        coverage : float in (0, 1), default 0.9
+        **options
+            Those of the estimator's `predict_interval`; `tasks` only without a schema.
+
+        Returns
+        -------
+        array of shape (n, 2), or (n, T, 2) where the tasks share their rows
+        """
+        if not hasattr(self.model, "predict_interval"):
+            raise ValueError(f"{type(self.model).__name__} predicts classes: it has probabilities, not intervals")
+        ends = self._call("predict_interval", X, {"coverage": coverage, **options})
         if self.schema is None:
-            return self.model.predict(X, **options)
+            return ends
+        return np.stack([self.schema.restore(ends[..., end]) for end in (0, 1)], axis=-1)
+
+    def _call(self, method: str, X: Any, options: dict[str, Any]) -> np.ndarray:
+        """Call a method of the model on rows of a table, or on what the model takes."""
+        if self.schema is None:
+            return getattr(self.model, method)(X, **options)
         if not (hasattr(X, "columns") and hasattr(X, "iloc")):
             columns = [self.schema.task, *(column.name for column in self.schema.columns)]
             raise TypeError(
@@ -82,7 +125,7 @@ class SavedModel:
         if "tasks" in options:
             raise ValueError(f"this model reads the tasks from the column {self.schema.task!r}: leave out `tasks`")
         tasks = self.schema.tasks(X)
-        return self.schema.restore(self.model.predict(self.schema.encode(X), tasks=tasks, **options))
+        return getattr(self.model, method)(self.schema.encode(X), tasks=tasks, **options)
 
 
 def save_model(

@@ -17,7 +17,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 # Modules of kernelkin, each with its submodules: their dataclasses may be part of a saved model.
-_MODULES = ("couplings", "data", "fitting.targets", "functions", "kernels", "penalties", "solvers")
+_MODULES = ("couplings", "data", "fitting.targets", "functions", "kernels", "penalties", "solvers", "uncertainty")
 # Classes that fitted models hold and that are no dataclasses: penalties, and the state of a stream.
 _PLAIN_CLASSES = (
     ("penalties.indicators", "FixedWeights"),
@@ -29,6 +29,7 @@ _PLAIN_CLASSES = (
     ("solvers.online.reservoirs", "Reservoirs"),
     ("solvers.online.stream", "Codes"),
     ("solvers.online.stream", "Stream"),
+    ("uncertainty.estimate", "Uncertainty"),
 )
 # Attributes of estimators that may hold kernel functions: parameters, and what a search reports of parameters.
 _FUNCTION_ATTRIBUTES = frozenset({"kernels", "kernel", "grid", "best_params_", "cv_results_"})

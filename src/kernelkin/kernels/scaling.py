@@ -55,6 +55,10 @@ class Scaling:
         out *= self.factor.astype(out.dtype)[:, None, None]
         return out
 
+    def apply_diagonal(self, diagonal: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        """Scale k(x, x) (K, q) of other rows; cross (K, q, n) are their raw values at the training rows."""
+        return diagonal * self.factor[:, None]
+
     def apply_pairs(self, values: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Scale values (K, p) of pairs of training rows at positions i (p,) and j (p,)."""
         return values * self.factor.astype(values.dtype)[:, None]
@@ -106,6 +110,9 @@ class CosineScaling(Scaling):
         out *= np.sqrt(_inverse(query_diagonal)).astype(out.dtype)[:, :, None]
         out *= self.inverse_root.astype(out.dtype)[:, None, :]
 
+    def apply_diagonal(self, diagonal: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        return super().apply_diagonal((diagonal > np.finfo(float).tiny).astype(np.float64), cross)
+
     def apply_pairs(self, values: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         cosines = values * (self.inverse_root[:, i] * self.inverse_root[:, j]).astype(values.dtype)
         return super().apply_pairs(cosines, i, j)
@@ -147,6 +154,10 @@ class CenterScaling(Scaling):
             query_mean = values @ weight.astype(values.dtype)
             values -= (query_mean - grand_mean).astype(values.dtype)[:, None]
             values -= row_mean.astype(values.dtype)
+
+    def apply_diagonal(self, diagonal: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        shift = 2.0 * np.einsum("kqn,kn->kq", cross, self.weight) - self.grand_mean[:, None]
+        return super().apply_diagonal(diagonal - shift, cross)
 
     def apply_pairs(self, values: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         shift = self.row_mean[:, i] + self.row_mean[:, j] - self.grand_mean[:, None]

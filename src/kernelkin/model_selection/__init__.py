@@ -1,7 +1,7 @@
 """Cross-validation inside tasks that reuses Gram matrices and solutions."""
 
+from ..data import Fold, make_folds
 from .default_grid import default_grid, has_choices
-from .folds import Fold, make_folds
 from .mkmtrl_cv import MKMTRLClassifierCV, MKMTRLRegressorCV
 from .multi_task_cv import MultiTaskCV
 from .scoring import METRICS, Metric, Scorer, jackknife_error, r2, read_scoring, roc_auc

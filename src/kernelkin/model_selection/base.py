@@ -17,13 +17,12 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import TaskData, read_training
+from ..data import Fold, TaskData, make_folds, read_training
 from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
 from ..memory import check_memory
 from ..models.parameters import Parameter
 from .default_grid import MAX_EXTENSIONS, beyond, default_grid
-from .folds import Fold, make_folds
 from .grid import Line, make_lines, read_grid
 from .pooled import PooledScorer
 from .scoring import Scorer, read_scoring
@@ -115,7 +114,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
     verbose: int
     callback: Any
 
-    __metadata_request__predict: ClassVar = {"split": UNUSED}
+    __metadata_request__predict: ClassVar = {"split": UNUSED, "return_std": UNUSED}
 
     @abstractmethod
     def make_model(self) -> Any:
@@ -249,18 +248,47 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
             setattr(tags, name, getattr(inner, name))
         return tags
 
-    def predict(self, X: Any, tasks: Any = None, split: bool = False) -> Any:
+    def predict(self, X: Any, tasks: Any = None, split: bool = False, return_std: bool = False) -> Any:
         """Predict with the best estimator.
 
         Parameters
         ----------
-        X, tasks, split : as for the `predict` of the model
+        X, tasks, split, return_std : as for the `predict` of the model
 
         Returns
         -------
-        prediction : array, or Bunch with ``split=True``
+        prediction : array, Bunch with ``split=True``, pair of arrays with ``return_std=True``
         """
-        return self._best().predict(X, tasks, **({"split": True} if split else {}))
+        return self._best().predict(X, tasks, split=split, return_std=return_std)
+
+    @available_if(lambda self: hasattr(self.make_model(), "predict_proba"))
+    def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
+        """Return the probabilities of the best estimator, a classifier.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+
+        Returns
+        -------
+        probabilities : array of shape (q, n_classes), or (q, T, n_classes) on wide data
+        """
+        return self._best().predict_proba(X, tasks)
+
+    @available_if(lambda self: hasattr(self.make_model(), "predict_interval"))
+    def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
+        """Return the intervals of the best estimator, a regressor.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+        coverage : float in (0, 1), default 0.9
+
+        Returns
+        -------
+        intervals : array of shape (q, 2), or (q, T, 2) on wide data
+        """
+        return self._best().predict_interval(X, tasks, coverage)
 
     @available_if(lambda self: hasattr(self.make_model(), "decision_function"))
     def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:

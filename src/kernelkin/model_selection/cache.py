@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..data import TaskData
+from ..data import Fold, TaskData
 from ..io.cache import ResultCache
 from ..io.fingerprint import fingerprint
 from .fold_fits import Outcome
-from .folds import Fold
 from .grid import Line
 
 

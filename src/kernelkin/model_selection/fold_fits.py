@@ -10,15 +10,15 @@ from typing import Protocol
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..data import TaskData
-from ..fitting import Fit, FitPlan, Fitted, RunOptions
+from ..data import Fold, TaskData
+from ..fitting import Fit, FitPlan, RunOptions
 from ..fitting.fit import UNFINISHED
+from ..fitting.held_out import held_out_values
 from ..fitting.targets import split_by_task
 from ..grams import RawGrams, held_out
 from ..kernels import FittedKernel
 from ..problems import Problem
 from ..solvers import Path, Solution
-from .folds import Fold
 from .grid import Line
 
 
@@ -105,34 +105,5 @@ class SeparateFoldFits:
             began = time.perf_counter()
             fitted = step.specification.plan(self.train).run(RunOptions(n_jobs=1))
             converged = not any(issubclass(category, ConvergenceWarning) for _, category in fitted.warnings)
-            yield Outcome(self._values(fitted), converged, time.perf_counter() - began)
-
-    def _values(self, fitted: Fitted) -> list[np.ndarray]:
-        """Evaluate the fitted functions at the held-out rows of each task."""
-        held = [rows[part] for rows, part in zip(self.data.rows, self.fold.held, strict=True)]
-        functions, widths = fitted.attributes["functions_"], self._widths(fitted)
-        if self.data.form == "wide":
-            rows = np.unique(np.concatenate(held))
-            values = functions.values(self._queries(rows), None)
-            return [
-                values[np.searchsorted(rows, part), t, :width]
-                for t, (part, width) in enumerate(zip(held, widths, strict=True))
-            ]
-        codes = np.repeat(np.arange(len(held)), [len(part) for part in held])
-        values = functions.values(self._queries(np.concatenate(held)), codes)
-        ends = np.cumsum([len(part) for part in held])
-        return [part[:, :width] for part, width in zip(np.split(values, ends[:-1]), widths, strict=True)]
-
-    def _queries(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows to predict; precomputed ones of wide data against the training rows alone."""
-        if self.data.X.ndim == 3 and self.data.form == "wide":
-            kept = np.unique(np.concatenate([r[part] for r, part in zip(self.data.rows, self.fold.kept, strict=True)]))
-            return self.data.X[np.ix_(rows, kept)]
-        return self.data.X[rows]
-
-    def _widths(self, fitted: Fitted) -> list[int]:
-        """Return the number of outputs of each task's function."""
-        classes = fitted.attributes.get("task_classes_")
-        if classes is None:
-            return [1] * self.data.n_tasks
-        return [len(known) if len(known) > 2 else 1 for known in classes]
+            values = held_out_values(fitted, self.data, self.fold)
+            yield Outcome(values, converged, time.perf_counter() - began)

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..data import TaskData
+from ..data import Fold, TaskData
 from ..decompositions import solve_stack
-from .folds import Fold
 from .scoring import jackknife_error
 
 # The least slope of a logistic link, for values of mean square one.

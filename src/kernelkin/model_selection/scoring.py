@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
-from ..data import TaskData
-from .folds import Fold
+from ..data import Fold, TaskData
+from ..uncertainty import fit_link
 
 # Labels, predictions or decision values, and weights of held-out rows.
 Prediction = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -44,16 +44,34 @@ class Metric:
     function : the score.
     ranks : whether it scores decision values; of a task of two classes it is then given y as True for the second class.
     rows : where the score is a mean over rows, what each row has in it: rows(y, prediction).
+    probabilities : whether it scores probabilities (q, classes); y are then positions among the task's classes.
     """
 
     function: Callable[[np.ndarray, np.ndarray, np.ndarray], float]
     ranks: bool = False
     rows: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    probabilities: bool = False
 
     @classmethod
-    def of_rows(cls, rows: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Metric:
+    def of_rows(cls, rows: Callable[[np.ndarray, np.ndarray], np.ndarray], *, probabilities: bool = False) -> Metric:
         """Make a metric that is a mean over rows."""
-        return cls(lambda y, predicted, weight: float(weight @ rows(y, predicted) / weight.sum()), rows=rows)
+
+        def mean(y: np.ndarray, predicted: np.ndarray, weight: np.ndarray) -> float:
+            return float(weight @ rows(y, predicted) / weight.sum())
+
+        return cls(mean, rows=rows, probabilities=probabilities)
+
+
+def log_likelihood(codes: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Return the logarithm of the probability (q,) of each row's class; of one that is not known, that of rounding."""
+    found = np.where(codes < p.shape[1], p[np.arange(len(p)), np.minimum(codes, p.shape[1] - 1)], 0.0)
+    return np.log(np.clip(found, np.finfo(float).eps, 1.0))
+
+
+def neg_brier(codes: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Return minus the squared error (q,) of the probabilities, of two classes that of the second one."""
+    errors = (p - (codes[:, np.newaxis] == np.arange(p.shape[1]))) ** 2
+    return -errors[:, 1] if p.shape[1] == 2 else -errors.sum(axis=1)
 
 
 # What the paper's experiments use, without the cost of checks made thousands of times; scikit-learn has the others.
@@ -62,6 +80,8 @@ METRICS = {
     "r2": Metric(r2),
     "neg_mean_squared_error": Metric.of_rows(lambda y, prediction: -((y - prediction) ** 2)),
     "roc_auc": Metric(roc_auc, ranks=True),
+    "neg_log_loss": Metric.of_rows(log_likelihood, probabilities=True),
+    "neg_brier_score": Metric.of_rows(neg_brier, probabilities=True),
 }
 
 
@@ -70,7 +90,10 @@ def read_scoring(scoring: Any, *, classification: bool) -> Metric:
     if scoring is None:
         return METRICS["accuracy" if classification else "r2"]
     if isinstance(scoring, str):
-        return METRICS[scoring] if scoring in METRICS else _from_scorer(scoring)
+        metric = METRICS[scoring] if scoring in METRICS else _from_scorer(scoring)
+        if metric.probabilities and not classification:
+            raise ValueError(f"scoring={scoring!r} is a score of probabilities, for classifiers")
+        return metric
     if not callable(scoring):
         raise ValueError(f"scoring must be None, a name or a callable, got {type(scoring).__name__}")
     return Metric(lambda y, values, weight: float(scoring(y, values)), ranks=classification)
@@ -81,7 +104,8 @@ def _from_scorer(name: str) -> Metric:
     method = scorer._response_method
     ranks = "decision_function" in method if isinstance(method, tuple | list) else method == "decision_function"
     if not ranks and method != "predict":
-        raise ValueError(f"scoring={name!r} needs {method}, which kernel machines do not have")
+        known = " and ".join(name for name, metric in METRICS.items() if metric.probabilities)
+        raise ValueError(f"scoring={name!r} needs {method}: of the scores of probabilities, searches have {known}")
     weighted = "sample_weight" in inspect.signature(scorer._score_func).parameters
 
     def function(y: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
@@ -134,11 +158,30 @@ class Scorer:
 
     def _scores(self, outputs: Sequence[Sequence[np.ndarray]], together: np.ndarray) -> np.ndarray:
         """Return scores (s, T) of sets of folds that are scored together, s rows of `together` (s, k)."""
+        if self.metric.probabilities:
+            outputs = self._probabilities(outputs)
         parts = [
-            [held.predict(fold[t], self.metric.ranks) for held, fold in zip(task, outputs, strict=True)]
+            [held.predict(fold[t], self.metric) for held, fold in zip(task, outputs, strict=True)]
             for t, task in enumerate(self._held)
         ]
         return (self._score_rows if self.metric.rows is not None else self._score_pooled)(parts, together)
+
+    def _probabilities(self, outputs: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
+        """Turn the values of each fold and task into probabilities, by a link fitted to the values of the other folds.
+
+        A single fold has its own link, which is the best one for it.
+        """
+        codes = [[held.codes for held in task] for task in self._held]
+        found = []
+        for f in range(self.n_folds):
+            others = [g for g in range(self.n_folds) if g != f] or [f]
+            link = fit_link(
+                [np.concatenate([outputs[g][t] for g in others]) for t in range(len(codes))],
+                [np.concatenate([task[g] for g in others]) for task in codes],
+                [np.concatenate([task[g].weight for g in others]) for task in self._held],
+            )
+            found.append([link.probabilities(values, t) for t, values in enumerate(outputs[f])])
+        return found
 
     def _score_rows(self, parts: Sequence[Sequence[Prediction]], together: np.ndarray) -> np.ndarray:
         """Return the scores where a score is a mean over rows."""
@@ -178,12 +221,22 @@ class _HeldRows:
     ) -> _HeldRows:
         return cls(y[held], weight[held], np.unique(y[kept]) if classification else None)
 
-    def predict(self, values: np.ndarray, ranks: bool) -> Prediction:
-        """values (q, m) -> labels, predictions (or decision values, where a score ranks), weights."""
+    @property
+    def codes(self) -> np.ndarray:
+        """Positions (q,) of the labels among the classes; one past the last for a class that training did not have."""
+        assert self.classes is not None
+        place = np.searchsorted(self.classes, self.y)
+        known = self.classes[np.minimum(place, len(self.classes) - 1)] == self.y
+        return np.where(known, place, len(self.classes))
+
+    def predict(self, values: np.ndarray, metric: Metric) -> Prediction:
+        """values (q, m) -> labels, what the metric scores (predictions, decision values or probabilities), weights."""
         if self.classes is None:
             return self.y, values[:, 0], self.weight
+        if metric.probabilities:
+            return self.codes, values, self.weight
         binary = len(self.classes) == 2
-        if ranks:
+        if metric.ranks:
             return (self.y == self.classes[1], values[:, 0], self.weight) if binary else (self.y, values, self.weight)
         best = (values[:, 0] > 0).astype(np.intp) if binary else values.argmax(axis=1)
         return self.y, self.classes[best], self.weight

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..couplings import read_couplings, width
-from ..data import TaskData
+from ..data import Fold, TaskData
 from ..engines import Workers, count_workers
 from ..fitting import Fit, Fitted, RunOptions
 from ..grams import RawGrams
@@ -20,7 +20,6 @@ from ..memory import Need, check_memory, fit_need, search_need
 from ..progress import Progress
 from .cache import Cache
 from .fold_fits import FoldFits, Outcome, SeparateFoldFits, SharedFoldFits
-from .folds import Fold
 from .grid import Line, Params, identity
 from .pooled import PooledScorer
 from .scoring import Scorer

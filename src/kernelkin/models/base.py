@@ -19,6 +19,7 @@ from ..functions import TaskFunctions
 from ..kernels import is_precomputed
 from ..memory import check_memory, check_square
 from ..penalties import Relation
+from ..uncertainty import Uncertainty, class_probabilities, prediction_intervals
 from .classes import decision_values, predicted_classes
 from .scoring import score_each_task
 
@@ -32,8 +33,9 @@ class MultiTaskEstimator(BaseEstimator):
     task_column: Any
     tasks_: np.ndarray
     functions_: Any
+    uncertainty_: Uncertainty
 
-    __metadata_request__predict: ClassVar = {"split": UNUSED}
+    __metadata_request__predict: ClassVar = {"split": UNUSED, "return_std": UNUSED}
 
     @abstractmethod
     def specification(self) -> Specification:
@@ -111,7 +113,7 @@ class MultiTaskEstimator(BaseEstimator):
         plan = model.specification().plan(read_training(model, X, y, tasks, None, classification=is_classifier(self)))
         return plan.memory(count_workers(getattr(self, "n_jobs", None))).peak
 
-    def predict(self, X: Any, tasks: Any = None, split: bool = False) -> Any:
+    def predict(self, X: Any, tasks: Any = None, split: bool = False, return_std: bool = False) -> Any:
         """Predict targets or class labels.
 
         Parameters
@@ -121,6 +123,8 @@ class MultiTaskEstimator(BaseEstimator):
             The task of each row, as in `fit`.
         split : bool, default False
             Whether to return also what each kernel contributes.
+        return_std : bool, default False
+            Whether to return also the standard deviation of the target around each prediction; for regressors.
 
         Returns
         -------
@@ -130,9 +134,16 @@ class MultiTaskEstimator(BaseEstimator):
             `own`, and `shared` by the name of each coupling, the same for the tasks' own parts and those they share;
             `intercept`; `kernels`, their names. Parts and intercept sum to the value of a regressor, or of the
             `decision_function`.
+        std : array of the shape of the prediction, with ``return_std=True``
+            For the squared loss, that of a Gaussian process with the learned kernels; otherwise the same for all rows
+            of a task. Its scale is that of the task's held-out residuals; see `predict_interval`.
         """
         queries = self._read_queries(X, tasks)
-        return self._split(queries) if split else self._predict(queries)
+        if not return_std:
+            return self._split(queries) if split else self._predict(queries)
+        if split or is_classifier(self):
+            raise ValueError("return_std=True is for regressors, without split; classifiers have predict_proba")
+        return self._predict(queries), self.uncertainty_.intervals.deviations(queries.X, queries.codes)
 
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
         """Return the score of each task: accuracy for a classifier, R^2 for a regressor.
@@ -271,12 +282,52 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         """
         return decision_values(self, self._read_queries(X, tasks))
 
+    def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
+        """Return the probability of each class.
+
+        Decision values of training rows that were held out of their machines are turned into probabilities by a
+        logistic link. All tasks share its slope; the offset of a task is drawn towards that of all tasks while the task
+        has few rows. They are computed at the first call, at the kernel weights that all rows have taught.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+
+        Returns
+        -------
+        probabilities : array of shape (q, n_classes), or (q, T, n_classes) on wide data
+            In the order of `classes_`; zero for classes that a row's task does not have. `predict` follows
+            `decision_function`: with `class_weight`, or near the boundary, its class may not be the most probable one.
+        """
+        return class_probabilities(self, self._read_queries(X, tasks))
+
 
 class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
     """An estimator whose tasks have real targets."""
 
     # The method of scikit-learn's mixin does not handle tasks.
     score = MultiTaskEstimator.score
+
+    def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
+        """Return intervals that contain the target with a given probability.
+
+        They are conformal: their widths are quantiles of the residuals of training rows that were held out, divided by
+        the predictive deviation of each row (that of a Gaussian process for the squared loss, constant otherwise). The
+        quantile of a task is drawn towards that of all tasks while the task has few rows. Residuals are computed at the
+        first call, at the kernel weights that all rows have taught.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+        coverage : float in (0, 1), default 0.9
+            Share of targets that the intervals should contain.
+
+        Returns
+        -------
+        intervals : array of shape (q, 2), or (q, T, 2) on wide data
+            Lower and upper ends.
+        """
+        return prediction_intervals(self, self._read_queries(X, tasks), coverage)
 
 
 def _squeeze(values: np.ndarray) -> np.ndarray:

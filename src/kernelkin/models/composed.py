@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ..fitting import Classification, Fit, Regression, Shape, Targets
 from ..penalties import LpPenalty, MixedNorm, Penalty, SharedLpPenalty, SimplexPenalty
+from ..uncertainty import class_probabilities, prediction_intervals
 from .base import MultiTaskEstimator
 from .classes import decision_values
 from .mkmtrl import relation_penalty
@@ -49,6 +50,11 @@ NAMED_PENALTIES: dict[str, Callable[[Shape], Penalty | MixedNorm]] = {
     "simplex": _simplex_penalty,
     "mixed": mixed_norm,
 }
+
+
+def _is_classification(model: MultiTaskKernelEstimator) -> bool:
+    return isinstance(_read_loss(model.loss), Classification)
+
 
 HOMOGENEOUS = ("relation", "lp", "shared")
 
@@ -155,7 +161,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
             device=self.device,
         )
 
-    @available_if(lambda self: isinstance(_read_loss(self.loss), Classification))
+    @available_if(_is_classification)
     def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
         """Return decision values, as those of `MKMTRLClassifier`, where the loss makes a classifier.
 
@@ -168,6 +174,35 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         values : array of shape (q,) or (q, n_classes); on wide data with an axis of tasks after the first
         """
         return decision_values(self, self._read_queries(X, tasks))
+
+    @available_if(_is_classification)
+    def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
+        """Return probabilities of classes, as those of `MKMTRLClassifier`, where the loss makes a classifier.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+
+        Returns
+        -------
+        probabilities : array of shape (q, n_classes), or (q, T, n_classes) on wide data
+        """
+        return class_probabilities(self, self._read_queries(X, tasks))
+
+    @available_if(lambda self: not _is_classification(self))
+    def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
+        """Return intervals, as those of `MKMTRLRegressor`, where the loss makes a regressor.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+        coverage : float in (0, 1), default 0.9
+
+        Returns
+        -------
+        intervals : array of shape (q, 2), or (q, T, 2) on wide data
+        """
+        return prediction_intervals(self, self._read_queries(X, tasks), coverage)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,10 +1,12 @@
 """Pictures of fitted models, as scikit-learn displays; matplotlib (extra `plot`) is imported when one is drawn."""
 
 from .convergence import ConvergenceDisplay
+from .intervals import CoverageDisplay, IntervalsDisplay
 from .kernel_weights import KernelWeightsDisplay
 from .part_shares import PartSharesDisplay
 from .prediction_split import PredictionSplitDisplay
 from .relationship import TaskRelationshipDisplay
+from .reliability import ReliabilityDisplay
 from .task_scores import TaskScoresDisplay
 
 DISPLAYS = {
@@ -14,14 +16,20 @@ DISPLAYS = {
     "task_scores": TaskScoresDisplay,
     "prediction_split": PredictionSplitDisplay,
     "part_shares": PartSharesDisplay,
+    "reliability": ReliabilityDisplay,
+    "intervals": IntervalsDisplay,
+    "coverage": CoverageDisplay,
 }
 
 __all__ = [
     "DISPLAYS",
     "ConvergenceDisplay",
+    "CoverageDisplay",
+    "IntervalsDisplay",
     "KernelWeightsDisplay",
     "PartSharesDisplay",
     "PredictionSplitDisplay",
+    "ReliabilityDisplay",
     "TaskRelationshipDisplay",
     "TaskScoresDisplay",
 ]

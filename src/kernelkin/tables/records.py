@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -26,16 +26,17 @@ class Record:
             raise csv.Error(f"a row has more fields than its header: {len(self.cells)} instead of {n}")
         return self.cells[:n] + [""] * (n - len(self.cells))
 
-    def with_cell(self, cell: str, n: int, separator: str) -> str:
-        """The text with one more cell, as column n; nothing else is changed."""
+    def with_cells(self, cells: Sequence[str], n: int, separator: str) -> str:
+        """The text with more cells, from column n on; nothing else is changed."""
+        added = separator.join(_quoted(cell, separator) for cell in cells)
         body = self.text.removesuffix("\n").removesuffix("\r")
         end = self.text[len(body) :]
         spare = len(self.cells) - n
         if spare == 1 and body.endswith(separator):
-            return f"{body}{_quoted(cell, separator)}{end}"
+            return f"{body}{added}{end}"
         if spare > 0:
             body = separator.join(_quoted(given, separator) for given in self.cells[:n])
-        return f"{body}{separator * (1 + max(-spare, 0))}{_quoted(cell, separator)}{end}"
+        return f"{body}{separator * (1 + max(-spare, 0))}{added}{end}"
 
 
 def read_records(lines: Iterable[str], separator: str) -> Iterator[Record]:

@@ -162,3 +162,39 @@ def test_formulas_are_neutralised_on_request(run, folder, tmp_path):
     assert [row[4] for row in rows] == ["'=note", "'=1+1", "'+a", "'@b"]
     assert [row[1] for row in rows] == ["size", "-1.5", "2", "3"]
     assert all(float(row[5]) for row in rows[1:])
+
+
+def test_intervals_are_added_in_the_units_of_the_table(run, folder, tmp_path, sales):
+    said = run(
+        "predict", folder / "number.skops", folder / "sales.csv", "-o", tmp_path / "out.csv", "--interval", "0.8"
+    )
+    out = pd.read_csv(tmp_path / "out.csv")
+    assert out.columns.tolist() == [*sales.columns, "prediction", "prediction_low", "prediction_high"]
+    assert "with the columns 'prediction', 'prediction_low', 'prediction_high'" in said
+    expected = load_model(folder / "number.skops").predict_interval(sales, 0.8)
+    np.testing.assert_allclose(out[["prediction_low", "prediction_high"]], expected)
+    assert (out.prediction_low < out.prediction).all()
+    assert 0.7 < ((out.prediction_low < sales.sales) & (sales.sales < out.prediction_high)).mean() < 1
+
+
+def test_probabilities_are_added_class_by_class(run, folder, tmp_path, sales):
+    run("predict", folder / "class.skops", folder / "sales.csv", "-o", tmp_path / "out.tsv", "--proba")
+    out = pd.read_csv(tmp_path / "out.tsv", sep="\t")
+    np.testing.assert_allclose(out.probability_no + out.probability_yes, 1.0)
+    assert out.probability_yes[sales.busy == "yes"].mean() > 0.6 > out.probability_yes[sales.busy == "no"].mean()
+
+
+@pytest.mark.parametrize(
+    ("model", "option", "message"),
+    [
+        ("number", ["--proba"], "--proba: this model predicts numbers; use --interval"),
+        ("class", ["--interval", "0.9"], "--interval: this model predicts classes; use --proba"),
+        ("number", ["--interval", "90"], "--interval must be between 0 and 1, not 90"),
+    ],
+)
+def test_what_a_model_does_not_have_is_refused(run, folder, tmp_path, model, option, message):
+    error = run(
+        "predict", folder / f"{model}.skops", folder / "sales.csv", "-o", tmp_path / "out.csv", *option, fails=True
+    )
+    assert message in error
+    assert not (tmp_path / "out.csv").exists()

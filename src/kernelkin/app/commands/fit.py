@@ -18,6 +18,7 @@ from ...tables.files import read_table
 from ...tables.text import STDIN
 from ..terminal import Terminal
 from .baseline_scores import BASELINES, show_scores
+from .held_uncertainty import held_uncertainty
 from .holdout import as_tasks, held_values, hold_out, read_metric, score_name, split_by_task
 from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
@@ -164,6 +165,7 @@ def _evaluate(
         "test_rows": len(test),
         "train_rows": len(train),
         "tuned": bool(arguments.cv),
+        "uncertainty": held_uncertainty(models[0], X_test, tasks[test], data, fold, schema, whole),
     }
     report = held_out_report(outputs, data, whole.encode(problem.frame), [fold], problem.scoring, arguments.seed)
     if report is not None:

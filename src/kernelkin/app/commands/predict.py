@@ -19,7 +19,9 @@ HELP = "add a column of predictions to a table of any length"
 EXAMPLES = (
     "  kernelkin predict sales.skops new.csv -o predictions.csv\n"
     "  cat new.csv | kernelkin predict sales.skops - -o - | head\n"
-    "  kernelkin predict sales.skops new_shops.csv --unknown-tasks common -o predictions.csv\n\n"
+    "  kernelkin predict sales.skops new_shops.csv --unknown-tasks common -o predictions.csv\n"
+    "  kernelkin predict sales.skops new.csv --interval 0.9 -o predictions.csv\n"
+    "  kernelkin predict churn.skops new.csv --proba -o predictions.csv\n\n"
     "the text of a CSV or TSV file is repeated as it is, quotes and ends of lines included, and a cell with the\n"
     "prediction is added to each row; with --safe-csv, or from CSV to TSV, the cells are written anew"
 )
@@ -34,6 +36,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-o", "--out", required=True, metavar="OUT", help="a CSV or TSV file, also packed as .gz, or - for stdout"
     )
     parser.add_argument("--column", default="prediction", metavar="NAME", help="its name (default: prediction)")
+    parser.add_argument(
+        "--proba",
+        action="store_true",
+        help="also add the probability of each class, in columns probability_CLASS",
+    )
+    parser.add_argument(
+        "--interval",
+        type=float,
+        metavar="COVERAGE",
+        help="also add the ends of intervals that contain this share of the targets, such as 0.9, in columns NAME_low "
+        "and NAME_high",
+    )
     parser.add_argument(
         "--unknown-tasks",
         choices=["error", "common"],
@@ -57,6 +71,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     saved = load_model(arguments.model)
     if saved.schema is None:
         raise ValueError(f"{arguments.model} was saved without the schema of a table: predict with it from Python")
+    _check_columns(saved.model, arguments)
     if arguments.unknown_tasks == "common":
         _allow_unknown_tasks(saved.model)
     with open_output(arguments.out) as file:
@@ -67,23 +82,47 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
             "taken as none of the known ones"
         )
     if arguments.out != STDOUT:
-        terminal.say(f"Wrote {count} rows with the column {arguments.column!r} to {arguments.out}.")
+        names = added_columns(saved.model, arguments)
+        word = "column" if len(names) == 1 else "columns"
+        terminal.say(f"Wrote {count} rows with the {word} {listing(names, 6)} to {arguments.out}.")
+
+
+def _check_columns(model: Any, arguments: Namespace) -> None:
+    """Refuse probabilities of numbers, and intervals of classes."""
+    if arguments.proba and not hasattr(model, "predict_proba"):
+        raise ValueError("--proba: this model predicts numbers; use --interval")
+    if arguments.interval is not None and not hasattr(model, "predict_interval"):
+        raise ValueError("--interval: this model predicts classes; use --proba")
+    if arguments.interval is not None and not 0 < arguments.interval < 1:
+        raise ValueError(f"--interval must be between 0 and 1, not {arguments.interval:g}")
+
+
+def added_columns(model: Any, arguments: Namespace) -> list[str]:
+    """Return the names of the columns that are added."""
+    names = [arguments.column]
+    if arguments.proba:
+        names += [f"probability_{label}" for label in model.classes_.tolist()]
+    if arguments.interval is not None:
+        names += [f"{arguments.column}_low", f"{arguments.column}_high"]
+    return names
 
 
 def _predict_all(saved: Any, arguments: Namespace, file: TextIO, separator: str) -> tuple[int, dict[str, set[str]]]:
     """Write every piece with its predictions -> the number of rows, and texts that training did not have."""
     columns = [column.name for column in saved.schema.columns]
+    names = added_columns(saved.model, arguments)
     count, unseen = 0, dict[str, set[str]]()
     separator_in = None if is_parquet(arguments.data) else input_separator(arguments.data)
     for piece in read_pieces(arguments.data, arguments.rows):
-        if arguments.column in piece.header:
-            raise ValueError(f"the data already has a column {arguments.column!r}: choose another with --column")
+        for name in names:
+            if name in piece.header:
+                raise ValueError(f"the data already has a column {name!r}: choose another with --column")
         values = piece.values(columns, saved.schema.task)
-        predicted = _predict(saved, values, count)
+        added = dict(zip(names, _predict(saved, values, arguments, count), strict=True))
         if piece.records is None or arguments.safe_csv or separator != separator_in:
-            _write_cells(file, piece, predicted, arguments, separator, first=not count)
+            _write_cells(file, piece, added, arguments.safe_csv, separator, first=not count)
         else:
-            _write_records(file, piece, predicted, arguments.column, separator, first=not count)
+            _write_records(file, piece, added, separator, first=not count)
         for name, texts in saved.schema.unseen(values).items():
             unseen.setdefault(name, set()).update(texts)
         count += len(piece.frame)
@@ -94,20 +133,22 @@ def _predict_all(saved: Any, arguments: Namespace, file: TextIO, separator: str)
     return count, unseen
 
 
-def _write_records(file: TextIO, piece: Piece, predicted: Any, name: str, separator: str, first: bool) -> None:
-    """Repeat the text of each row, with one cell more; the end of the last line is as in the input."""
+def _write_records(file: TextIO, piece: Piece, added: dict[str, Any], separator: str, first: bool) -> None:
+    """Repeat the text of each row, with the cells of the added columns; ends of lines are as in the input."""
     assert piece.records is not None and piece.header_record is not None
     n = len(piece.header)
     if first:
-        file.write(piece.header_record.with_cell(name, n, separator))
-    cells = map(str, predicted.tolist())
-    file.writelines(record.with_cell(cell, n, separator) for record, cell in zip(piece.records, cells, strict=True))
+        file.write(piece.header_record.with_cells(list(added), n, separator))
+    cells = zip(*(map(str, column.tolist()) for column in added.values()), strict=True)
+    file.writelines(record.with_cells(row, n, separator) for record, row in zip(piece.records, cells, strict=True))
 
 
-def _write_cells(file: TextIO, piece: Piece, predicted: Any, arguments: Namespace, separator: str, first: bool) -> None:
+def _write_cells(
+    file: TextIO, piece: Piece, added: dict[str, Any], safe_csv: bool, separator: str, first: bool
+) -> None:
     """Write the values in a form of our own, where the input has no text or another is asked for."""
-    out, header = piece.frame.assign(**{arguments.column: predicted}), [*piece.header, arguments.column]
-    if arguments.safe_csv:
+    out, header = piece.frame.assign(**added), [*piece.header, *added]
+    if safe_csv:
         out, header = neutralise(out), [_neutral(name) for name in header]
     out.to_csv(file, index=False, header=header if first else False, sep=separator, lineterminator="\n")
 
@@ -119,10 +160,15 @@ def _allow_unknown_tasks(model: Any) -> None:
     model.set_params(unknown_tasks="common")
 
 
-def _predict(saved: Any, values: DataFrame, before: int) -> Any:
-    """The predictions of a piece; errors give its position in the file."""
+def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -> list[Any]:
+    """The columns that are added to a piece; errors give its position in the file."""
     try:
-        return saved.predict(values)
+        columns = [saved.predict(values)]
+        if arguments.proba:
+            columns += list(saved.predict_proba(values).T)
+        if arguments.interval is not None:
+            columns += list(saved.predict_interval(values, arguments.interval).T)
+        return columns
     except ValueError as error:
         if not before:
             raise

@@ -28,6 +28,7 @@ def report_content(saved: SavedModel, *, title: str | None = None, file: str = "
         "tasks": [str(task) for task in model.tasks_.tolist()],
         "rows": _task_rows(saved),
         "scores": _scores(saved),
+        "uncertainty": _uncertainty(saved),
         "kernels": _kernels(model),
         "relation": _relation(saved),
         "parts": _parts(model),
@@ -107,6 +108,19 @@ def _scores(saved: SavedModel) -> dict[str, Any] | None:
         "tuned": evaluation["tuned"],
         "verdict": evaluation.get("verdict", ""),
     }
+
+
+def _uncertainty(saved: SavedModel) -> dict[str, Any] | None:
+    """How often intervals contain the target, or classes happen, on test rows; tasks in the order of the model's."""
+    evaluation = saved.about.get("evaluation") or {}
+    found = evaluation.get("uncertainty")
+    if found is None or "bins" in found:
+        return found
+    place = {str(task): i for i, task in enumerate(evaluation["tasks"])}
+    where = [place.get(str(task)) for task in saved.model.tasks_.tolist()]
+    by_task = {name: [None if i is None else found[name][i] for i in where] for name in ("covered", "rows")}
+    points = [[_number(value) for value in point] for point in found["points"]]
+    return {"coverage": found["coverage"], **by_task, "points": points}
 
 
 def _kernels(model: Any) -> dict[str, Any] | None:

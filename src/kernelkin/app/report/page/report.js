@@ -299,6 +299,54 @@ function partsSection() {
     make("p", {}, P.names.map((name, i) => make("span", { class: "key" }, make("i", { style: "background:" + shades()[i] }), name))), make("div", { class: "scroll", style: "padding:8px 12px" }, body)));
 }
 
+/* ---- probabilities and intervals ---- */
+function uncertaintySection() {
+  const U = R.uncertainty;
+  if (!U) return;
+  const text = U.bins
+    ? `Rows held out of training, in ${U.bins.length} groups by their probability${U.label === null ? "" : ` of “${U.label}”`}: where the points are on the line, classes happen as often as the model says. Bars: two standard errors.`
+    : (() => {
+      const shares = every().filter(t => U.rows[t]).map(t => U.covered[t] / U.rows[t]), total = listed(U.covered).reduce((a, b) => a + b, 0) / listed(U.rows).reduce((a, b) => a + b, 0);
+      return `Intervals that should contain ${percent(U.coverage)} of the targets contain ${number(100 * total, 1)}% of those of rows held out of training; by task from ${percent(Math.min(...shares))} to ${percent(Math.max(...shares))}. The picture shows ${plural(U.points.length, "row")}; orange ones are outside their interval.`;
+    })();
+  page.append(make("section", { id: "uncertainty-section" }, make("h2", {}, "How sure the predictions are"), make("p", {}, text), U.bins ? reliabilityChart(U) : intervalChart(U)));
+}
+
+function axes(label, xs, ys, xName, yName, digits) {
+  const w = Math.min(460, page.clientWidth - 40), h = Math.round(0.8 * w), l = 58, b = 40;
+  const [x0, x1] = xs, [y0, y1] = ys;
+  const x = v => l + (w - l - 12) * (v - x0) / ((x1 - x0) || 1), y = v => 8 + (h - b - 8) * (y1 - v) / ((y1 - y0) || 1);
+  const drawing = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": label, style: `width:100%;max-width:${w}px;display:block` });
+  for (let i = 0; i <= 4; i++) {
+    const v = y0 + (y1 - y0) * i / 4, u = x0 + (x1 - x0) * i / 4;
+    drawing.append(svg("line", { x1: l, x2: w - 12, y1: y(v), y2: y(v), stroke: "#e5e9ed" }), svg("text", { x: l - 6, y: y(v) + 4, "text-anchor": "end" }, v.toPrecision(digits)),
+      svg("text", { x: x(u), y: h - b + 16, "text-anchor": "middle" }, u.toPrecision(digits)));
+  }
+  const low = Math.max(x0, y0), high = Math.min(x1, y1);
+  if (high > low) drawing.append(svg("line", { x1: x(low), y1: y(low), x2: x(high), y2: y(high), stroke: "#8a939c", "stroke-dasharray": "4 4" }));
+  drawing.append(svg("text", { x: (l + w) / 2, y: h - 6, "text-anchor": "middle" }, xName), svg("text", { x: 12, y: h / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${h / 2})` }, yName));
+  return { drawing, x, y };
+}
+
+function reliabilityChart(U) {
+  const { drawing, x, y } = axes("Frequency by probability", [0, 1], [0, 1], "probability", "frequency", 2);
+  for (const [p, f, n] of U.bins) {
+    const q = (f * n + 1) / (n + 2), e = 2 * Math.sqrt(q * (1 - q) / n);
+    drawing.append(svg("line", { x1: x(p), x2: x(p), y1: y(Math.max(f - e, 0)), y2: y(Math.min(f + e, 1)), stroke: "#0072b2" }), svg("circle", { cx: x(p), cy: y(f), r: 4, fill: "#0072b2" }));
+  }
+  return drawing;
+}
+
+function intervalChart(U) {
+  const range = values => [Math.min(...values), Math.max(...values)];
+  const { drawing, x, y } = axes("Actual by predicted values, with intervals", range(U.points.map(p => p[0])), range(U.points.flatMap(p => p.slice(1))), "predicted", "actual", 3);
+  for (const [p, low, high, actual] of U.points) {
+    const shade = low <= actual && actual <= high ? "#0072b2" : "#d55e00";
+    drawing.append(svg("line", { x1: x(p), x2: x(p), y1: y(low), y2: y(high), stroke: shade, "stroke-opacity": 0.3 }), svg("circle", { cx: x(p), cy: y(actual), r: 2.5, fill: shade }));
+  }
+  return drawing;
+}
+
 /* ---- certificate ---- */
 function svg(tag, attributes, text) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -361,6 +409,6 @@ function loadSection() {
 
 function refresh() { hideTip(); for (const draw of state.redraw) draw(); }
 page.replaceChildren();
-head(); tools(); tasksSection(); kernelsSection(); relationSection(); partsSection(); certificateSection(); aboutSection(); loadSection();
+head(); tools(); tasksSection(); uncertaintySection(); kernelsSection(); relationSection(); partsSection(); certificateSection(); aboutSection(); loadSection();
 refresh();
 document.documentElement.dataset.ready = "yes";

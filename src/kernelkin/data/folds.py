@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..data import TaskData
+from .forms import TaskData
 
 # The fold of rows that stay in training throughout.
 _ALWAYS_KEPT = -1

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
-from kernelkin.data import read_training
-from kernelkin.model_selection.folds import make_folds
+from kernelkin.data import make_folds, read_training
 
 
 def read(X, y, tasks=None, classification=True):

@@ -1,0 +1,23 @@
+"""Probabilities of classes, and standard deviations and intervals of predictions."""
+
+from .estimate import Intervals, Uncertainty
+from .held_out import HeldOut, HeldOutSource, KnownValues, calibration_folds, gather_folds
+from .link import TaskLink, fit_link
+from .predictions import class_probabilities, prediction_intervals
+from .residuals import ResidualScores, fit_residuals
+
+__all__ = [
+    "HeldOut",
+    "HeldOutSource",
+    "Intervals",
+    "KnownValues",
+    "ResidualScores",
+    "TaskLink",
+    "Uncertainty",
+    "calibration_folds",
+    "class_probabilities",
+    "fit_link",
+    "fit_residuals",
+    "gather_folds",
+    "prediction_intervals",
+]

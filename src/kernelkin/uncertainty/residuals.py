@@ -1,0 +1,129 @@
+"""Intervals from held-out residuals: conformal, each task's drawn towards the pooled ones while it has few rows.
+
+A residual is divided by the predictive deviation of its row, as far as the model has one. Two things are then learned
+for each task. Its *scale*, the root mean square of these scores: its logarithm is drawn towards that of all tasks, as
+strongly as the scales of different tasks agree beyond chance (in the units of the targets or in those of each task's
+own spread, whichever agree better). And the *shape* of its distribution: the quantile of a mixture of the task's own
+scores and `SHAPE_ROWS` rows' worth of those of all tasks, with one more row for the one that is predicted, as in
+split conformal prediction, which this is for one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+# Rows of a task with which its own scores count as much as those of all tasks.
+SHAPE_ROWS = 20.0
+# Pooled scores that are kept, at most.
+MAX_POOLED = 5000
+
+
+@dataclass(frozen=True)
+class ResidualScores:
+    """Distribution of held-out residuals.
+
+    Attributes
+    ----------
+    scales : (T + 1,) scale of each task, and of one that was not in training.
+    scores : for each task the sorted absolute scores (n_t,), divided by its scale.
+    pooled : (N,) those of all tasks, sorted.
+    """
+
+    scales: np.ndarray
+    scores: tuple[np.ndarray, ...]
+    pooled: np.ndarray
+
+    def quantiles(self, coverage: float) -> np.ndarray:
+        """Return half widths of intervals (T + 1,), in units of the predictive deviations."""
+        own = [*self.scores, np.empty(0)]
+        return self.scales * np.array([self._quantile(scores, coverage) for scores in own])
+
+    def _quantile(self, own: np.ndarray, coverage: float) -> float:
+        n_pooled = len(self.pooled)
+        # One task has no others to be drawn towards; one without rows of its own has all rows of the others.
+        mass = 0.0 if len(self.scores) == 1 and len(own) else min(SHAPE_ROWS, n_pooled) if len(own) else n_pooled
+        needed = coverage * (len(own) + mass + 1.0)
+        points = np.unique(np.concatenate([own, self.pooled]))
+        below = np.searchsorted(own, points, side="right") + mass * (
+            np.searchsorted(self.pooled, points, side="right") / max(n_pooled, 1)
+        )
+        enough = np.flatnonzero(below >= needed - 1e-9)
+        if len(enough):
+            return float(points[enough[0]])
+        # Too few rows for a quantile without assumptions: that of normal residuals.
+        return float(student.ppf((1.0 + coverage) / 2.0, max(n_pooled - 1, 1)))
+
+
+def fit_residuals(
+    residuals: Sequence[np.ndarray],
+    deviations: Sequence[np.ndarray],
+    spreads: np.ndarray,
+    weights: Sequence[np.ndarray] | None = None,
+) -> ResidualScores:
+    """Learn scales and shapes.
+
+    Parameters
+    ----------
+    residuals : for each task (n_t,), held out; NaN is left out
+    deviations : for each task (n_t,), predictive deviations of these rows up to a factor
+    spreads : (T,) standard deviations of the targets of each task
+    weights : for each task (n_t,), optional; rows without weight are left out
+    """
+    scores = []
+    for t, (residual, deviation) in enumerate(zip(residuals, deviations, strict=True)):
+        known = np.isfinite(residual) & (np.True_ if weights is None else weights[t] > 0)
+        scores.append(np.abs(residual[known]) / deviation[known])
+    scales = task_scales(scores, spreads)
+    scaled = [np.sort(part) / scale if scale > 0 else part for part, scale in zip(scores, scales, strict=False)]
+    pooled = np.sort(np.concatenate(scaled))
+    if len(pooled) > MAX_POOLED:
+        pooled = np.quantile(pooled, (np.arange(MAX_POOLED) + 0.5) / MAX_POOLED)
+    return ResidualScores(scales, tuple(scaled), pooled)
+
+
+def task_scales(scores: Sequence[np.ndarray], spreads: np.ndarray) -> np.ndarray:
+    """Return the scale of each task, and of one that was not in training (T + 1,)."""
+    counts = np.array([len(part) for part in scores])
+    squares = np.array([np.mean(part**2) if len(part) else np.nan for part in scores])
+    total = np.nansum(squares * counts)
+    if not total > 0:
+        return np.zeros(len(scores) + 1)
+    units = np.where(spreads > 0, spreads, np.median(spreads[spreads > 0]) if (spreads > 0).any() else 1.0) ** 2
+    candidates = [_shrunk(squares, counts, unit, scores) for unit in (np.ones(len(units)), units)]
+    _, logs, center, unit = min(candidates, key=lambda found: found[0])
+    typical = float(np.exp(np.average(np.log(unit), weights=np.maximum(counts, 1e-9))))
+    return np.sqrt(np.append(np.exp(logs) * unit, np.exp(center) * typical))
+
+
+def _shrunk(
+    squares: np.ndarray, counts: np.ndarray, unit: np.ndarray, scores: Sequence[np.ndarray]
+) -> tuple[float, np.ndarray, float, np.ndarray]:
+    """Return the variance between tasks of log mean squares, these drawn to their center, the center, and the unit."""
+    relative = squares / unit
+    pooled = float(np.nansum(relative * counts) / counts.sum())
+    # A normal score squared has variance 2; heavier tails make mean squares less certain.
+    fourth = sum(float(np.sum((part**2 / u) ** 2)) for part, u in zip(scores, unit, strict=True)) / counts.sum()
+    excess = float(np.clip(fourth / pooled**2 - 1.0, 2.0, 20.0))
+    known = counts > 0
+    n = np.where(known, counts, 1)
+    # The logarithm of a mean square of n normal scores is 1/n too low on average.
+    logs = np.log(np.maximum(np.where(known, relative, pooled), 1e-12 * pooled)) + 1.0 / n
+    precision = np.where(known, n / excess, 0.0)
+    if known.sum() == 1:
+        return 0.0, np.full(len(logs), np.log(pooled)), float(np.log(pooled)), unit
+    between = _between(logs, precision)
+    center = float(np.log(pooled)) if between == 0 else float(np.average(logs, weights=1 / (1 / n + between)))
+    weight = between * precision / (1.0 + between * precision)
+    return between, center + weight * (logs - center), center, unit
+
+
+def _between(values: np.ndarray, precision: np.ndarray) -> float:
+    """Return the variance between tasks beyond that of the estimates (DerSimonian and Laird)."""
+    mean = float(np.average(values, weights=precision))
+    Q = float(precision @ (values - mean) ** 2)
+    denominator = precision.sum() - (precision**2).sum() / precision.sum()
+    return max(0.0, (Q - (np.count_nonzero(precision) - 1)) / denominator)

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from kernelkin import AverageClassifier, AverageRegressor
+from kernelkin.plots import CoverageDisplay, IntervalsDisplay, ReliabilityDisplay
+
+
+def test_intervals_are_those_of_the_model_and_misses_stand_out(model, data):
+    display = IntervalsDisplay.from_estimator(model, data.data_test, data.target_test, tasks=data.tasks_test)
+    ends = model.predict_interval(data.data_test, data.tasks_test)
+    inside = (ends[:, 0] <= data.target_test) & (data.target_test <= ends[:, 1])
+    assert (display.is_covered_ == inside).all()
+    assert 0 < inside.sum() < len(inside)
+    lines = [segment for bars in display.ax_.collections[::2] for segment in bars.get_segments()]
+    drawn = np.array([segment[:, 1] for segment in lines])
+    assert_allclose(drawn, np.vstack([ends[inside], ends[~inside]]))
+    shown = display.ax_.collections[1].get_offsets()
+    predicted = model.predict(data.data_test, data.tasks_test)
+    assert_allclose(shown, np.column_stack([predicted, data.target_test])[inside])
+
+
+def test_coverage_is_that_of_each_task(model, data):
+    display = CoverageDisplay.from_estimator(model, data.data_test, data.target_test, tasks=data.tasks_test)
+    ends = model.predict_interval(data.data_test, data.tasks_test)
+    inside = (ends[:, 0] <= data.target_test) & (data.target_test <= ends[:, 1])
+    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert_allclose(display.ax_.lines[0].get_xdata(), [inside[data.tasks_test == label].mean() for label in labels])
+
+
+def test_reliability_of_all_rows_and_of_each_task(data):
+    y, y_test = data.target > 0, data.target_test > 0
+    model = AverageClassifier(data.kernels).fit(data.data, y, data.tasks)
+    display = ReliabilityDisplay.from_estimator(model, data.data_test, y_test, tasks=data.tasks_test, n_bins=4)
+    p = model.predict_proba(data.data_test, data.tasks_test)[:, 1]
+    order = np.argsort(p, kind="stable")
+    assert_allclose(display.observed_, [y_test[part].mean() for part in np.array_split(order, 4)])
+    first = data.tasks_test == display.tasks[0]
+    assert_allclose(display.task_predicted_[0], p[first].mean())
+    assert_allclose(display.task_observed_[0], y_test[first].mean())
+    points = display.ax_.collections[0].get_offsets()
+    assert_allclose(points, np.column_stack([display.task_predicted_, display.task_observed_]))
+
+
+def test_wide_data_with_missing_targets():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(30, 2)), rng.normal(size=(30, 3))
+    model = AverageRegressor().fit(X, Y)
+    Y[:5, 1] = np.nan
+    assert CoverageDisplay.from_estimator(model, X, Y).counts.tolist() == [30, 25, 30]
+
+
+def test_arrays_of_the_wrong_length():
+    with pytest.raises(ValueError, match=r"ends must have shape \(2, 2\), got \(1, 2\)"):
+        IntervalsDisplay([1.0, 2.0], [1.0, 2.0], [[0.0, 1.0]], coverage=0.9)
+    with pytest.raises(ValueError, match="1 tasks have 3 probabilities and 2 outcomes"):
+        ReliabilityDisplay([[0.1, 0.2, 0.3]], [[True, False]], ["a"])

@@ -9,7 +9,7 @@ import kernelkin
 
 ROOT = Path(kernelkin.__file__).parent
 # scikit-learn and Python have no public names for these.
-ALLOWED = {"_validate_params", "_response_method", "_score_func", "_sign", "_kwargs", "_getframe"}
+ALLOWED = {"_validate_params", "_response_method", "_score_func", "_sign", "_kwargs", "_getframe", "_replace"}
 
 
 def is_private(name: str) -> bool:

@@ -323,3 +323,13 @@ def test_members_are_certified():
     )
     for member in plan.run(RunOptions()).attributes["members_"]:
         assert member["duality_gap"] <= 1e-5 * member["objective"]
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_targets_keep_their_level_whatever_their_spread(spread):
+    X, tasks = np.random.default_rng(0).normal(size=(40, 2)), np.repeat([0, 1], 20)
+    y = np.where(tasks == 1, 50.0, 70.0) + spread * np.tile([-1.0, 1.0], 20)
+    model = KinRegressor("auto", cv=2, random_state=0).fit(X, y, tasks=tasks)
+    np.testing.assert_allclose(
+        model.predict(X, tasks=tasks), np.where(tasks == 1, 50.0, 70.0), atol=1e-6 + 1.5 * spread
+    )

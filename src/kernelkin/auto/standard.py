@@ -32,18 +32,23 @@ class Standard:
         location, spread = target_moments(data)
         return cls(center, scale, location, spread)
 
+    @property
+    def _leaves_targets(self) -> bool:
+        """Whether targets have standard units already, as classes always have."""
+        return bool((self.spread == 1).all() and (self.location == 0).all())
+
     def apply(self, data: TaskData) -> TaskData:
         """Return the data in standard units."""
         X = (np.asarray(data.X, dtype=np.float64) - self.center) / self.scale
         y = data.y
-        if any(part.dtype.kind == "f" for part in data.y) and not (self.spread == 1).all():
+        if not self._leaves_targets:
             pairs = zip(data.y, self.location, self.spread, strict=True)
             y = tuple((part - location) / spread for part, location, spread in pairs)
         return replace(data, X=X, y=y)
 
     def restore(self, data: TaskData) -> TaskData:
         """Return the data with targets in their own units; columns stay in standard units."""
-        if (self.spread == 1).all():
+        if self._leaves_targets:
             return data
         units = zip(data.y, self.location, self.spread, strict=True)
         return replace(data, y=tuple(location + spread * part for part, location, spread in units))

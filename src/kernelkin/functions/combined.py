@@ -29,6 +29,11 @@ class CombinedFunctions:
     location: np.ndarray
     spread: np.ndarray
 
+    def rows(self) -> np.ndarray | None:
+        """The rows (s, d) that the fits keep, in the units of X; None where they keep none."""
+        kept = [rows for rows in (member.rows() for member in self.members) if rows is not None]
+        return np.unique(np.concatenate(kept), axis=0) * self.scale + self.center if kept else None
+
     def spreads(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
         """Return the standard deviation of the first value over the members (q,), or (q, T), in standard units."""
         Z = (X - self.center) / self.scale

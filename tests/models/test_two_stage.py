@@ -532,6 +532,21 @@ def test_the_memory_of_a_fit_is_bounded_and_not_by_far(n_tasks, n, options, monk
     assert peak < estimate < 4 * peak + 2**23
 
 
+@pytest.mark.parametrize("options", [{}, {"couplings": "common"}, {"reservoir": 10}])
+def test_a_new_task_can_leave_the_others_as_they_are(options):
+    rng = np.random.default_rng(0)
+    tasks, X = np.repeat(list("abc"), 20), rng.normal(size=(60, 2))
+    new = rng.normal(size=(15, 2))
+    model = TwoStageMKMTRLRegressor(n_rounds=300, random_state=0, **options).fit(X, np.sin(X[:, 0]), tasks=tasks)
+    before, weights = model.predict(X, tasks=tasks), model.kernel_weights_.copy()
+    model.partial_fit(new, np.sin(new[:, 0]), tasks=np.repeat("d", 15), freeze_others=True)
+    assert np.array_equal(model.predict(X, tasks=tasks), before)
+    assert np.array_equal(model.kernel_weights_[:3], weights)
+    assert model.score_tasks(new, np.sin(new[:, 0]), tasks=np.repeat("d", 15))["d"] > 0.5
+    model.partial_fit(new, np.sin(new[:, 0]), tasks=np.repeat("e", 15))
+    assert not np.array_equal(model.predict(X, tasks=tasks), before)
+
+
 def test_parsimony_is_a_rescaling_of_the_kernels():
     data = problem("regression")
     grams = np.stack([kernel(data.data) for kernel in fit_kernels(gaussian_kernels(), data.data)], axis=2)

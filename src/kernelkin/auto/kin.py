@@ -9,6 +9,7 @@ from typing import Any
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
+from ..data import TaskData
 from ..fitting import Classification, Regression
 from ..models.base import MultiTaskClassifier, MultiTaskRegressor
 from ..models.parameters import CLASSES, Parameter, describe
@@ -98,8 +99,10 @@ class KinRegressor(MultiTaskRegressor):
         self,
         kernels=None,
         *,
+        task_features=None,
         cv=5,
         unknown_tasks="error",
+        min_rows=None,
         time_limit=None,
         cache=None,
         task_column=None,
@@ -109,8 +112,10 @@ class KinRegressor(MultiTaskRegressor):
         verbose=0,
     ):
         self.kernels = kernels
+        self.task_features = task_features
         self.cv = cv
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.time_limit = time_limit
         self.cache = cache
         self.task_column = task_column
@@ -121,6 +126,9 @@ class KinRegressor(MultiTaskRegressor):
 
     def specification(self) -> KinFit:
         return _specification(self, Regression())
+
+    def borrowing_tasks(self, data: TaskData) -> set[int]:
+        return set(range(data.n_tasks)) if data.n_tasks > 1 else set()
 
     def explain(self) -> str:
         """Return what was tried, what came out best and what is averaged, in a few sentences.
@@ -157,8 +165,10 @@ class KinClassifier(MultiTaskClassifier):
         kernels=None,
         *,
         class_weight="balanced",
+        task_features=None,
         cv=5,
         unknown_tasks="error",
+        min_rows=None,
         time_limit=None,
         cache=None,
         task_column=None,
@@ -169,8 +179,10 @@ class KinClassifier(MultiTaskClassifier):
     ):
         self.kernels = kernels
         self.class_weight = class_weight
+        self.task_features = task_features
         self.cv = cv
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.time_limit = time_limit
         self.cache = cache
         self.task_column = task_column
@@ -181,6 +193,9 @@ class KinClassifier(MultiTaskClassifier):
 
     def specification(self) -> KinFit:
         return _specification(self, Classification("hinge", self.class_weight))
+
+    def borrowing_tasks(self, data: TaskData) -> set[int]:
+        return set(range(data.n_tasks)) if data.n_tasks > 1 else set()
 
     def explain(self) -> str:
         """Return what was tried, what came out best and what is averaged, in a few sentences.
@@ -197,6 +212,7 @@ def _specification(model: Any, targets: Classification | Regression) -> KinFit:
     return KinFit(
         targets=targets,
         kernels=model.kernels,
+        task_features=model.task_features,
         cv=model.cv,
         unknown_tasks=model.unknown_tasks,
         time_limit=model.time_limit,

@@ -4,7 +4,9 @@ from .arrays import as_array, check_lengths, holds_dates, listing, missing, plai
 from .folds import Fold, make_folds
 from .forms import Form, Queries, TaskData, read_piece, read_queries, read_training
 from .labels import check_labels, encode_tasks
+from .tables import as_table
 from .targets import LARGEST, check_targets, check_weights, task_fault
+from .tiny import tiny_tasks
 
 __all__ = [
     "LARGEST",
@@ -13,6 +15,7 @@ __all__ = [
     "Queries",
     "TaskData",
     "as_array",
+    "as_table",
     "check_labels",
     "check_lengths",
     "check_targets",
@@ -27,4 +30,5 @@ __all__ = [
     "read_queries",
     "read_training",
     "task_fault",
+    "tiny_tasks",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +12,8 @@ from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import Queries, read_queries, read_training
+from ..couplings import connected_tasks, read_couplings
+from ..data import Queries, TaskData, read_queries, read_training
 from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
 from ..fitting import Fitted, RunOptions, Specification
@@ -21,6 +23,7 @@ from ..memory import check_memory, check_square
 from ..penalties import Relation
 from ..uncertainty import Uncertainty, class_probabilities, prediction_intervals
 from .classes import decision_values, predicted_classes
+from .new_tasks import as_nearest, functions_with_tasks
 from .scoring import score_each_task
 
 # Set while the data are read, before a fit.
@@ -148,8 +151,8 @@ class MultiTaskEstimator(BaseEstimator):
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
         """Return the score of each task: accuracy for a classifier, R^2 for a regressor.
 
-        Tasks without rows in X are left out; R^2 of a single row is NaN. With ``unknown_tasks="common"``, tasks that
-        were not in training are scored too.
+        Tasks without rows in X are left out; R^2 of a single row is NaN. Tasks that were not in training are scored
+        too, where the model predicts them (`unknown_tasks`, `task_features`).
 
         Parameters
         ----------
@@ -175,6 +178,25 @@ class MultiTaskEstimator(BaseEstimator):
         """
         scores = list(self.score_tasks(X, y, tasks, sample_weight).values())
         return float(np.nanmean(scores)) if np.isfinite(scores).any() else float("nan")
+
+    def with_tasks(self, task_features: Any) -> Self:
+        """Return a copy of this fitted model that also predicts new tasks, from features that the fit did not have.
+
+        Tasks whose features were part of the estimator's `task_features` need no such copy. Nothing is fitted anew.
+
+        Parameters
+        ----------
+        task_features : DataFrame or dict
+            The features of the new tasks, in the same form as the estimator's `task_features`.
+
+        Returns
+        -------
+        model : object
+        """
+        check_is_fitted(self)
+        model = copy(self)
+        model.functions_ = functions_with_tasks(self, task_features)
+        return model
 
     @property
     def task_relationship_(self) -> np.ndarray:
@@ -221,7 +243,10 @@ class MultiTaskEstimator(BaseEstimator):
 
     def _read_queries(self, X: Any, tasks: Any) -> Queries:
         check_is_fitted(self)
-        return read_queries(self, X, tasks, getattr(self, "unknown_tasks", "error") == "common")
+        new = getattr(self.functions_, "new_tasks", None)
+        mode = getattr(self, "unknown_tasks", "error")
+        queries = read_queries(self, X, tasks, mode != "error", new)
+        return as_nearest(self, queries) if mode == "nearest" else queries
 
     def _predict(self, queries: Queries) -> np.ndarray:
         """Return predictions (q,) for rows with a task, (q, T) for wide data."""
@@ -246,6 +271,13 @@ class MultiTaskEstimator(BaseEstimator):
             bunch.own = parts[0]
             bunch.shared = {coupling.name: part for coupling, part in zip(couplings, parts[1:], strict=True)}
         return bunch
+
+    def borrowing_tasks(self, data: TaskData) -> set[int]:
+        """Return the tasks, by position, that share parts of their functions with other tasks."""
+        given = (getattr(self, name, None) for name in ("couplings", "task_features"))
+        couplings = read_couplings(next(given), data, task_features=next(given))
+        linked = connected_tasks(couplings, data.n_tasks)
+        return {t for members in linked if len(members) > 1 for t in members.tolist()}
 
     def run_options(self) -> RunOptions:
         """Return how this estimator runs a fit."""

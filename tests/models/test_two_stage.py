@@ -243,9 +243,7 @@ def test_the_relationship_shows_the_groups_in_factors_and_as_a_matrix(monkeypatc
     Omega = model.task_relationship_
     np.testing.assert_allclose(np.trace(Omega), 1.0)
     np.testing.assert_allclose(model.relation_.row(2), Omega[2])
-    others, correlations = model.relation_.nearest(2, n=2)
-    assert set(model.tasks_[others]) == {"task00", "task01"}  # its group
-    np.testing.assert_allclose(correlations, model.task_correlation_[2, others])
+    assert set(model.related_tasks("task02", by="kernels", n=2)) == {"task00", "task01"}  # its group
     monkeypatch.setenv("KERNELKIN_MEMORY_GIB", "1e-7")
     with pytest.raises(GramMemoryError, match="task_relationship_ is a 6 x 6 array"):
         _ = model.task_relationship_

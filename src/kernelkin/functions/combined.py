@@ -59,6 +59,11 @@ class CombinedFunctions:
             return self
         return replace(self, new_location=self.members[0].new_levels(tasks, self.location[:, np.newaxis])[:, 0])
 
+    def rows(self) -> np.ndarray | None:
+        """The rows (s, d) that the fits keep, in the units of X; None where they keep none."""
+        kept = [rows for rows in (member.rows() for member in self.members) if rows is not None]
+        return np.unique(np.concatenate(kept), axis=0) * self.scale + self.center if kept else None
+
     def spreads(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
         """Return the standard deviation of the first value over the members (q,), or (q, T), in standard units."""
         Z = (X - self.center) / self.scale

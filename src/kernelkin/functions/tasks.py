@@ -68,6 +68,11 @@ class TaskFunctions:
         """
         return self._gather(X, codes, (), lambda expansion, rows: expansion.values(rows), only)
 
+    def rows(self) -> np.ndarray | None:
+        """The rows (s, d) that the expansions are over; None where Gram matrices are precomputed, or there are none."""
+        kept = [b.rows for expansion in self.expansions for b in expansion.bundles if b.rows is not None]
+        return np.unique(np.concatenate(kept), axis=0) if kept else None
+
     def parts(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
         """What each kernel adds, (q, K, M) or (q, T, K, M); with the intercepts they sum to `values`."""
         shape = (self.n_kernels,)

@@ -201,18 +201,41 @@ class MultiTaskEstimator(BaseEstimator):
 
     @property
     def task_relationship_(self) -> np.ndarray:
-        """Omega (T, T), of trace one; computed on access."""
+        """Omega (T, T), of trace one; computed on access.
+
+        It ties the kernel weights of tasks, and depends on how much weight a task has in all, hence on its number of
+        rows: it is a parameter of the model, not a measure of likeness.
+        """
         relation = self._relation()
         check_square(len(self.tasks_), "task_relationship_", "use `relation_`, which has its factors")
         return relation.matrix() / relation.trace()
 
-    @property
-    def task_correlation_(self) -> np.ndarray:
-        """Omega (T, T) scaled to unit diagonal; computed on access."""
-        Omega = self.task_relationship_
-        root = np.sqrt(np.maximum(np.diag(Omega), np.finfo(float).tiny))
-        np.divide(Omega, root, out=Omega)
-        return np.divide(Omega, root[:, np.newaxis], out=Omega)
+    def related_tasks(self, task: Any, by: str = "functions", n: int = 10, X: Any = None) -> dict[Any, float]:
+        """Return the tasks whose fitted functions, or kernels, are most like those of one task.
+
+        These numbers describe the fit and are not tested: `task_relations` says whether there is structure at all. The
+        functions of tasks with few rows are noisy, which lowers their correlations; `task_relations` corrects for it.
+
+        Parameters
+        ----------
+        task : label
+            A task of `tasks_`.
+        by : {"functions", "kernels"}, default "functions"
+            Correlation of the functions over the rows of all tasks, or alignment of the combined kernels there.
+        n : int, default 10
+            Number of tasks to return, at most.
+        X : array of shape (q, d), optional
+            Rows to compare at. None: those that the model keeps; models without kernels keep none.
+
+        Returns
+        -------
+        likeness : dict from task to float
+            The largest first.
+        """
+        # Relations are compared by models too, so that they cannot be imported first.
+        from ..relations.likeness import related_tasks
+
+        return related_tasks(self, task, by, n, X)
 
     def _relation(self) -> Relation:
         if "relation_" not in vars(self):

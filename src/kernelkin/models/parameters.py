@@ -202,9 +202,9 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "relation_": ("Relation", "The task relationship Omega in factors; nothing of size T x T."),
     "task_relationship_": (
         "array of shape (T, T)",
-        "Omega, computed on access; refused where it does not fit into memory.",
+        "Omega, which ties the kernel weights: a parameter of the model, not a measure of likeness (see "
+        "`related_tasks`). Computed on access; refused where it does not fit into memory.",
     ),
-    "task_correlation_": ("array of shape (T, T)", "Omega scaled to unit diagonal."),
     "dual_coef_": ("list of arrays of shape (n_t, n_outputs)", "Signed dual variables of each task."),
     "intercept_": ("array of shape (T,)", "Intercepts; a list of arrays where a task has several outputs."),
     "objective_": ("float", "The objective."),
@@ -225,7 +225,6 @@ KERNEL_MACHINE = (
     "kernel_weights_",
     "relation_",
     "task_relationship_",
-    "task_correlation_",
     "dual_coef_",
     "intercept_",
     "objective_",

@@ -208,8 +208,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
     >>> model = TwoStageMKMTRLClassifier(n_rounds=2000, random_state=0).fit(X, y, tasks=tasks)
     >>> model.kernel_weights_.shape
     (3, 6)
-    >>> others, correlations = model.relation_.nearest(0, n=2)
-    >>> sorted(model.tasks_[others].tolist())
+    >>> sorted(model.related_tasks("a", by="kernels"))
     ['b', 'c']
     """
 

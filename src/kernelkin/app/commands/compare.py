@@ -16,6 +16,7 @@ from ...io.cache import ResultCache
 from ...io.fingerprint import fingerprint
 from ...model_selection import Scorer, make_folds
 from ...progress import Progress
+from ...relations import SharingReport
 from ...tables import TableSchema
 from ...tables.files import read_table
 from ...tables.text import STDIN
@@ -23,6 +24,7 @@ from ..terminal import Terminal
 from .holdout import as_tasks, held_values, read_metric, score_name, split_by_task
 from .kernel_spec import HELP as KERNELS
 from .search_folder import search_folder
+from .sharing import held_out_report
 from .training import (
     Problem,
     Recipe,
@@ -65,7 +67,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     terminal.say(*problem.notes)
     with search_folder(arguments.cache, _kept_as(arguments)) as folder:
         recipes = {name: recipe.with_cache(folder) for name, recipe in recipes.items()}
-        found = _cross_validate(problem, recipes, arguments, terminal, ResultCache(folder))
+        found, report = _cross_validate(problem, recipes, arguments, terminal, ResultCache(folder))
     score = score_name(problem.scoring)
     how = (
         "chosen by --cv inside each training part" if arguments.cv else "at their defaults or as given; --cv tunes them"
@@ -75,6 +77,8 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         f"(parameters {how}; * best; tasks: number of tasks in which no model is better)",
     )
     terminal.table(["model", score, "", "tasks", "seconds"], _rows(found))
+    if report is not None:
+        terminal.say("", *str(report).split("\n"))
 
 
 def _kept_as(arguments: Namespace) -> str:
@@ -114,7 +118,7 @@ def _rows(found: dict[str, Scores]) -> list[list[str]]:
 
 def _cross_validate(
     problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, terminal: Terminal, cache: ResultCache
-) -> dict[str, Scores]:
+) -> tuple[dict[str, Scores], SharingReport | None]:
     classification, whole = not problem.regression, problem.schema()
     data = as_tasks(whole.tasks(problem.frame), whole.targets(problem.frame), classification=classification)
     metric = read_metric(problem.scoring, data, classification=classification)
@@ -133,10 +137,12 @@ def _cross_validate(
                 outputs[name].append(split_by_task(values, data, fold, classification=classification))
                 seconds[name] += took
     scorer = Scorer(data, folds, metric, classification=classification)
-    return {
+    report = held_out_report(outputs, data, whole.encode(problem.frame), folds, problem.scoring, arguments.seed)
+    found = {
         name: Scores(*scorer.score(values)[:2], scorer.score_tasks(values), seconds[name])
         for name, values in outputs.items()
     }
+    return found, report
 
 
 @dataclass(frozen=True)

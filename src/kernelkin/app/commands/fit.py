@@ -12,6 +12,7 @@ from ...data import listing
 from ...io.storage import check_writable
 from ...model_selection import Scorer
 from ...progress import Progress
+from ...relations import TaskRelations
 from ...tables import TableSchema
 from ...tables.files import read_table
 from ...tables.text import STDIN
@@ -22,6 +23,7 @@ from .holdout import as_tasks, held_values, hold_out, read_metric, score_name, s
 from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
 from .search_folder import search_folder
+from .sharing import held_out_report, tested_relations
 from .training import (
     Problem,
     Recipe,
@@ -83,6 +85,8 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         model, about = _fit_and_save(problem, recipe, arguments, terminal)
     if "evaluation" in about:
         show_scores(terminal, about["evaluation"])
+    if "relations" in about:
+        terminal.say("", str(TaskRelations.from_dict(about["relations"])))
     _show_model(terminal, model)
     rows = "the training rows; the test rows were kept out" if arguments.keep_test else "all rows"
     out = shlex.quote(arguments.out)
@@ -121,6 +125,10 @@ def _fit_and_save(
             schema = problem.schema()
             model = recipe.fit(schema, problem.frame, progress)
     about["task_rows"] = _task_rows(schema, problem)
+    frame = problem.frame
+    found = tested_relations(model, schema.encode(frame), schema.targets(frame), schema.tasks(frame), arguments.seed)
+    if found is not None:
+        about["relations"] = found
     about["data"] = "standard input" if arguments.data == STDIN else arguments.data
     about["command"] = command_line(arguments)
     save_model(model, arguments.out, schema=schema, about=about)
@@ -143,13 +151,14 @@ def _evaluate(
     scorer = Scorer(data, [fold], metric, classification=classification)
     schema = problem.schema(train)
     X_test = schema.encode(problem.frame.iloc[test])
-    scores, models = {}, []
+    scores, models, outputs = {}, [], {}
     for name, recipe in recipes.items():
         progress.begin(f"{name} on {len(train)} rows, tested on {len(test)}")
         models.append(recipe.fit(schema, problem.frame.iloc[train], progress))
         values = held_values(models[-1], X_test, tasks[test])
-        scores[name] = scorer.score_tasks([split_by_task(values, data, fold, classification=classification)]).tolist()
-    evaluation = {
+        outputs[name] = [split_by_task(values, data, fold, classification=classification)]
+        scores[name] = scorer.score_tasks(outputs[name]).tolist()
+    evaluation: dict[str, Any] = {
         "score": score_name(problem.scoring),
         "tasks": data.labels.tolist(),
         "scores": scores,
@@ -158,6 +167,9 @@ def _evaluate(
         "tuned": bool(arguments.cv),
         "uncertainty": held_uncertainty(models[0], X_test, tasks[test], data, fold, schema, whole),
     }
+    report = held_out_report(outputs, data, whole.encode(problem.frame), [fold], problem.scoring, arguments.seed)
+    if report is not None:
+        evaluation |= {"sharing": str(report), "verdict": report.verdict}
     return evaluation, schema, models[0]
 
 

@@ -6,7 +6,8 @@ Leaving out single rows would be as easy, but weights that have seen them make s
 too narrow; machines of four fifths of the rows make up for that.
 
 Ridge machines have a closed form. With P the matrix that maps targets to dual variables, `a = P y`, the residuals of a
-fold F without it are `inv(P_FF) a_F`, and their predictive covariance is `inv(P_FF)` times the variance of the process.
+fold F without it are `inv(P_FF) a_F`. The predictive variance of row i without it is `1 / P_ii` times that of the
+process; residuals are compared with that one, which is nearly the variance of a new row.
 """
 
 from __future__ import annotations
@@ -151,9 +152,10 @@ class MachinesHeldOut:
 
 
 def leave_out(gram: Any, machine: Machine, blocks: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values (n, m) of a ridge machine at the rows of each block without these, and their deviations.
+    """Return the values (n, m) of a ridge machine at the rows of each block without these, and deviations.
 
-    Deviations are up to a factor. Rows that no block has, and rows that alone determine their intercept, have NaN.
+    The deviation of a row is that of a machine without this row alone, up to a factor. Rows that no block has, and rows
+    that alone determine their intercept, have NaN.
     """
     values, deviations = np.full(machine.y.shape, np.nan), np.full(machine.y.shape, np.nan)
     groups = indicators(machine.groups, machine.n_groups)
@@ -162,22 +164,22 @@ def leave_out(gram: Any, machine: Machine, blocks: Sequence[np.ndarray]) -> tupl
         key = cost.tobytes()
         if key not in systems:
             system = Bordered(gram, cost, groups)
-            systems[key] = system, [_covariance(system, cost, block) for block in blocks if len(block)]
+            systems[key] = system, [_block_of_inverse(system, cost, block) for block in blocks if len(block)]
         system, left_out = systems[key]
         a = system.solve(machine.y[:, o : o + 1])[:, 0]
-        for rows, covariance in left_out:
-            values[rows, o] = machine.y[rows, o] - covariance @ a[rows]
-            deviations[rows, o] = np.sqrt(np.diagonal(covariance))
+        for rows, part in left_out:
+            values[rows, o] = machine.y[rows, o] - pseudo_inverse(part) @ a[rows]
+            deviations[rows, o] = 1.0 / np.sqrt(np.diagonal(part))
     return values, deviations
 
 
-def _covariance(system: Bordered, cost: np.ndarray, block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return those rows of a block that have a value without it, and their predictive covariance inv(P_FF)."""
+def _block_of_inverse(system: Bordered, cost: np.ndarray, block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return those rows F of a block that have a value without it, and P_FF."""
     unit = np.zeros((len(cost), len(block)))
     unit[block, np.arange(len(block))] = 1.0
     part = system.solve(unit)[block]
     kept = np.flatnonzero(np.diagonal(part) > 1e-10 * cost[block])
-    return block[kept], pseudo_inverse(part[np.ix_(kept, kept)])
+    return block[kept], part[np.ix_(kept, kept)]
 
 
 def _group_means(values: np.ndarray, machine: Machine, weight: np.ndarray) -> np.ndarray:

@@ -65,8 +65,8 @@ for ax, weights, title in (
 plt.show()
 
 # %%
-# The most strongly related tasks of one task of each group, without a matrix of tasks by tasks.
+# The tasks whose kernels are most like those of one task of each group, without a matrix of tasks by tasks.
 
 for task in ("task00", "task39"):
-    others, correlations = model.relation_.nearest(model.tasks_.tolist().index(task), 4)
-    print(task, [f"{other} {value:.2f}" for other, value in zip(model.tasks_[others], correlations, strict=True)])
+    likeness = model.related_tasks(task, by="kernels", n=4)
+    print(task, [f"{other} {value:.2f}" for other, value in likeness.items()])

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         TwoStageMKMTRLRegressor,
     )
     from .registry import all_models
+    from .relations import SharingReport, TaskRelations, model_likeness, sharing_report, task_relations
     from .tables import TableEncoder, TableSchema
 
 __version__ = "0.1.0"
@@ -71,23 +72,28 @@ __all__ = [
     "STLClassifier",
     "STLRegressor",
     "SavedModel",
+    "SharingReport",
     "TableEncoder",
     "TableSchema",
+    "TaskRelations",
     "TwoStageMKMTRLClassifier",
     "TwoStageMKMTRLRegressor",
     "all_models",
     "gaussian_kernels",
     "linear_kernels",
     "load_model",
+    "model_likeness",
     "nearest_psd",
     "polynomial_kernels",
     "save_model",
+    "sharing_report",
+    "task_relations",
     "view_kernels",
 ]
 
 # Names and modules are imported when they are first used: the command line imports this file before it can handle an
 # interrupt, and NumPy, SciPy and scikit-learn take a second.
-_SOURCES = ("auto", "io", "kernels", "model_selection", "models", "registry", "tables")
+_SOURCES = ("auto", "io", "kernels", "model_selection", "models", "registry", "relations", "tables")
 _MODULES = (
     *_SOURCES,
     "couplings",

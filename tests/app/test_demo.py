@@ -64,9 +64,9 @@ def test_the_table_is_ordered_by_score_whoever_is_ahead():
         result.scores[name] = [np.full(4, level), np.full(4, level + 0.02)]
         result.seconds[name] = [1.0, 3.0]
     assert demo.table_rows(result) == [
-        ["other", "0.910", "0.010", "0 of 8 shops", "2.0"],
+        ["other", "0.910", "0.010", "-0.100 ± 0.000", "2.0"],
         [demo.OURS, "0.810", "0.010", "", "2.0"],
-        ["third", "0.710", "0.010", "8 of 8 shops", "2.0"],
+        ["third", "0.710", "0.010", "+0.100 ± 0.000", "2.0"],
     ]
 
 

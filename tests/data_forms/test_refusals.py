@@ -342,7 +342,7 @@ def test_one_row(refused):
 
 def test_a_hundred_thousand_tasks_of_one_row(refused):
     n = 100_000
-    refused(r"task 0 has one sample only .{,100}$", read, np.ones((n, 2)), np.zeros(n), np.arange(n))
+    refused(r"task 0 has one sample only .{,250}$", read, np.ones((n, 2)), np.zeros(n), np.arange(n))
 
 
 @pytest.mark.parametrize(("taken", "named"), [(0, 2), (1, 2), (2, 1), (-1, 1), (-3, 2)])
@@ -365,7 +365,7 @@ QUERIES = {
     "mixed tasks": ({"tasks": [10, *"ab" * 5, "a"]}, r"task labels are of mixed types: int, str$"),
     "an unknown task": (
         {"tasks": ["eve"] * N},
-        r"unknown task 'eve'; this model knows 10, 20, 30\. A model fitted with",
+        r"unknown task 'eve'; this model knows 10, 20, 30\. Tasks that were not in training need",
     ),
 }
 

@@ -243,9 +243,7 @@ def test_the_relationship_shows_the_groups_in_factors_and_as_a_matrix(monkeypatc
     Omega = model.task_relationship_
     np.testing.assert_allclose(np.trace(Omega), 1.0)
     np.testing.assert_allclose(model.relation_.row(2), Omega[2])
-    others, correlations = model.relation_.nearest(2, n=2)
-    assert set(model.tasks_[others]) == {"task00", "task01"}  # its group
-    np.testing.assert_allclose(correlations, model.task_correlation_[2, others])
+    assert set(model.related_tasks("task02", by="kernels", n=2)) == {"task00", "task01"}  # its group
     monkeypatch.setenv("KERNELKIN_MEMORY_GIB", "1e-7")
     with pytest.raises(GramMemoryError, match="task_relationship_ is a 6 x 6 array"):
         _ = model.task_relationship_
@@ -532,6 +530,21 @@ def test_the_memory_of_a_fit_is_bounded_and_not_by_far(n_tasks, n, options, monk
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < estimate < 4 * peak + 2**23
+
+
+@pytest.mark.parametrize("options", [{}, {"couplings": "common"}, {"reservoir": 10}])
+def test_a_new_task_can_leave_the_others_as_they_are(options):
+    rng = np.random.default_rng(0)
+    tasks, X = np.repeat(list("abc"), 20), rng.normal(size=(60, 2))
+    new = rng.normal(size=(15, 2))
+    model = TwoStageMKMTRLRegressor(n_rounds=300, random_state=0, **options).fit(X, np.sin(X[:, 0]), tasks=tasks)
+    before, weights = model.predict(X, tasks=tasks), model.kernel_weights_.copy()
+    model.partial_fit(new, np.sin(new[:, 0]), tasks=np.repeat("d", 15), freeze_others=True)
+    assert np.array_equal(model.predict(X, tasks=tasks), before)
+    assert np.array_equal(model.kernel_weights_[:3], weights)
+    assert model.score_tasks(new, np.sin(new[:, 0]), tasks=np.repeat("d", 15))["d"] > 0.5
+    model.partial_fit(new, np.sin(new[:, 0]), tasks=np.repeat("e", 15))
+    assert not np.array_equal(model.predict(X, tasks=tasks), before)
 
 
 def test_parsimony_is_a_rescaling_of_the_kernels():

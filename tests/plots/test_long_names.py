@@ -2,17 +2,18 @@ import numpy as np
 import pytest
 
 from kernelkin.plots import KernelWeightsDisplay, PartSharesDisplay, TaskRelationshipDisplay, TaskScoresDisplay
+from plots.plot_relations import relations
 
 TASKS = [f"the grammar school of the town with number {t}" for t in range(12)]
 rng = np.random.default_rng(0)
 WEIGHTS = rng.dirichlet(np.ones(5), size=12)
-R = np.corrcoef(WEIGHTS)
+RELATIONS = relations(np.arange(12) % 2, TASKS)
 DRAWN = {
     "weights": lambda: KernelWeightsDisplay(
         WEIGHTS, TASKS, [f"a column with a long name {k}" for k in range(5)]
     ).plot(),
-    "heatmap": lambda: TaskRelationshipDisplay(R, TASKS).plot(),
-    "graph": lambda: TaskRelationshipDisplay(R, TASKS).plot(kind="graph"),
+    "heatmap": lambda: TaskRelationshipDisplay(RELATIONS).plot(),
+    "dendrogram": lambda: TaskRelationshipDisplay(RELATIONS).plot(kind="dendrogram"),
     "scores": lambda: TaskScoresDisplay({"ours": rng.random(12), "theirs": rng.random(12)}, TASKS).plot(),
     "parts": lambda: PartSharesDisplay(np.full((12, 2), 0.5), TASKS, ["common"]).plot(),
 }
@@ -22,7 +23,7 @@ DRAWN = {
 def test_long_names_are_shortened_and_inside_the_picture(name):
     display = DRAWN[name]()
     display.figure_.canvas.draw()  # the layout warns, and warnings are errors, where it finds no room
-    texts = display.texts_ if name == "graph" else [*display.ax_.get_yticklabels(), *display.ax_.get_xticklabels()]
+    texts = [*display.ax_.get_yticklabels(), *display.ax_.get_xticklabels()]
     texts = [text for text in texts if "…" in text.get_text()]
     assert len(texts) >= len(TASKS)
     inside = display.figure_.bbox.padded(1)

@@ -42,7 +42,7 @@ def test_bad_data_are_refused(name):
     with pytest.raises(ValueError, match=r"^X, column 1: Input X contains NaN\.\n"):
         model.predict(X, tasks=clean.tasks)
     with pytest.raises(
-        ValueError, match=r"^unknown task 'eve'; this model knows ('ada', 'bea', 'cyd'|0, 1, 2)\. A model"
+        ValueError, match=r"^unknown task 'eve'; this model knows ('ada', 'bea', 'cyd'|0, 1, 2)\. Tasks that"
     ):
         model.predict(clean.X, tasks=["eve"] * N)
     np.testing.assert_array_equal(X, before)

@@ -79,7 +79,7 @@ def run_demo(
             for name, model in make_models(n_jobs=-1).items():
                 progress.begin(name if n_draws == 1 else f"draw {draw}: {name}")
                 result.add(name, model, data)
-    terminal.table(["model", "R²", "± s.e.", f"{OURS} is better in", "seconds"], table_rows(result))
+    terminal.table(["model", "R²", "± s.e.", f"gain of {OURS}", "seconds"], table_rows(result))
     _show_choice(terminal, result)
     _keep(terminal, result, Path(folder), {"n_shops": n_shops, "n_days": n_days, "n_draws": n_draws})
     terminal.say("", f"Done in {time.perf_counter() - began:.0f} s.")
@@ -87,13 +87,14 @@ def run_demo(
 
 
 def table_rows(result: DemoResult) -> list[list[str]]:
-    """A row for each model, the best first: score, standard error, in how many shops KinRegressor is ahead, time."""
-    means, ours = result.means(), np.array(result.scores[OURS])
+    """A row for each model, the best first: score, standard error, what KinRegressor gains on it, time."""
+    means, ours = result.means(), result.scores[OURS]
     rows = []
     for name in sorted(means, key=lambda name: -means[name]):
-        ahead = "" if name == OURS else f"{np.sum(ours > np.array(result.scores[name]))} of {ours.size} shops"
+        gains = [mine - theirs for mine, theirs in zip(ours, result.scores[name], strict=True)]
+        gain = "" if name == OURS else f"{np.mean(gains):+.3f} ± {_standard_error(gains):.3f}"
         seconds = f"{np.mean(result.seconds[name]):.1f}"
-        rows.append([name, f"{means[name]:.3f}", f"{_standard_error(result.scores[name]):.3f}", ahead, seconds])
+        rows.append([name, f"{means[name]:.3f}", f"{_standard_error(result.scores[name]):.3f}", gain, seconds])
     return rows
 
 

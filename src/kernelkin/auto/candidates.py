@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ..couplings import has_new_tasks, read_couplings
 from ..data import TaskData
-from ..fitting import Fit, PooledFit, Specification, Targets
+from ..fitting import Classification, Fit, PooledFit, Specification, Targets
 from ..kernels import (
     AutoKernels,
     JoinedKernels,
@@ -67,25 +68,26 @@ class Candidate:
 
 
 def make_candidates(
-    data: TaskData, targets: Targets, kernels: Any = None, common_only: bool = False
+    data: TaskData, targets: Targets, kernels: Any = None, task_features: Any = None, unknown_tasks: str = "error"
 ) -> list[Candidate]:
     """Return the candidates for these data, the most promising first.
 
-    `kernels` None stands for all dictionaries; others are the only ones. `common_only` keeps those that can predict
-    tasks never seen.
+    `kernels` None stands for all dictionaries; others are the only ones. Where tasks without rows have features, or
+    `unknown_tasks` is "common", those candidates are kept that can predict tasks never seen.
     """
+    coupled_only = unknown_tasks == "common" or has_new_tasks(task_features, data.labels)
     dictionaries = _dictionaries(data, kernels)
     n_rows = sum(map(len, data.rows))
-    found = [] if common_only else [each for item in dictionaries.items() for each in _uncoupled(*item, targets)]
-    if data.n_tasks > 1 and data.form != "wide":
-        found += _coupled(data, dictionaries, targets, n_rows)
-    if data.n_tasks > 1 and n_rows <= MAX_POOLED_ROWS and not common_only:
+    found = [] if coupled_only else [each for item in dictionaries.items() for each in _uncoupled(*item, targets)]
+    if data.n_tasks > 1 and (data.form != "wide" or task_features is not None) and _have_same_classes(data, targets):
+        found += _coupled(data, dictionaries, targets, n_rows, task_features)
+    if data.n_tasks > 1 and n_rows <= MAX_POOLED_ROWS and not coupled_only:
         name, source = next(iter(dictionaries.items()))
         found.append(_candidate(f"MTFL on {name}", f"{name}, MTFL", COUPLED_COSTS, _mtfl, targets, source, 0.0))
     if not found:
         raise ValueError(
-            "unknown_tasks='common' needs several tasks with rows of their own, and no more than "
-            f"{MAX_COUPLED_ROWS} rows in all where kernels have no low rank"
+            "unknown_tasks='common' and task_features of tasks without rows need several tasks with the same classes "
+            f"and rows of their own, and no more than {MAX_COUPLED_ROWS} rows in all where kernels have no low rank"
         )
     return found
 
@@ -118,31 +120,45 @@ def _uncoupled(name: str, source: Any, targets: Targets) -> list[Candidate]:
     return found
 
 
-def _coupled(data: TaskData, dictionaries: dict[str, Any], targets: Targets, n_rows: int) -> list[Candidate]:
+def _have_same_classes(data: TaskData, targets: Targets) -> bool:
+    """Whether tasks can share parts: their classes are the same, but for tasks that have one class only."""
+    if not isinstance(targets, Classification):
+        return True
+    classes = {tuple(np.unique(y).tolist()) for y in data.y}
+    several = {each for each in classes if len(each) > 1}
+    return len(several) == 1 and all(set(each) <= set(next(iter(several))) for each in classes)
+
+
+def _coupled(
+    data: TaskData, dictionaries: dict[str, Any], targets: Targets, n_rows: int, task_features: Any
+) -> list[Candidate]:
     """Return candidates with parts that tasks share; where rows are many, only on kernels of low rank."""
     if n_rows > MAX_COUPLED_ROWS:
         sources = {"each column": AutoKernels(whole=False)}
         sources |= {name: source for name, source in dictionaries.items() if name == LINEAR}
         return [
-            _shared(name, source, targets, "common")
+            _shared(name, source, targets, "common", task_features)
             for name, source in sources.items()
             if _mkmtrl(targets, source, 0.5, 1.0, SEARCH_TOL, "common").plan(data).gram_plan().low_rank is not None
         ]
+    finds_more = len(read_couplings("auto", data)) > 1
     return [
-        _shared(name, source, targets, couplings)
+        _shared(name, source, targets, couplings, task_features)
         for name, source in dictionaries.items()
         if name != SMOOTH
-        for couplings in (("common", "auto") if name in (ALL, "the given kernels") else ("common",))
+        for couplings in (("common", "auto") if name in (ALL, "the given kernels") and finds_more else ("common",))
     ]
 
 
-def _shared(name: str, source: Any, targets: Targets, couplings: str) -> Candidate:
-    words = {"common": "a common part", "auto": "a common part and parts by likeness of inputs"}[couplings]
+def _shared(name: str, source: Any, targets: Targets, couplings: str, task_features: Any) -> Candidate:
+    words = {"common": "a common part", "auto": "a common part and parts by likeness of tasks"}[couplings]
+    if task_features is not None:
+        words += ", and parts by task features"
     return _candidate(
         f"MK-MTRL on {name} with {words}",
         f"{name}, {couplings}",
         COUPLED_COSTS,
-        partial(_mkmtrl, couplings=couplings, sharing=SHARING),
+        partial(_mkmtrl, couplings=couplings, sharing=SHARING, task_features=task_features),
         targets,
         source,
         0.5,
@@ -174,6 +190,7 @@ def _mkmtrl(
     tol: float,
     couplings: str | None = None,
     sharing: float = 1.0,
+    task_features: Any = None,
 ) -> Fit:
     return Fit(
         targets=targets,
@@ -184,6 +201,7 @@ def _mkmtrl(
         parsimony=parsimony,
         couplings=couplings,
         sharing=sharing,
+        task_features=task_features,
         solver="joint",
         tol=tol,
     )

@@ -10,7 +10,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import Queries, Table, TaskData, read_queries, read_training
+from ..data import Table, TaskData, read_training
 from ..fitting import Classification, Regression
 from ..kernels.encoded import refuse_positions
 from ..models.base import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
@@ -94,11 +94,6 @@ class TableEstimator(MultiTaskEstimator):
         classification = is_classifier(self)
         return read_training(self, X, y, tasks, sample_weight, classification=classification, encode=self._fit_encoder)
 
-    def _read_queries(self, X: Any, tasks: Any) -> Queries:
-        check_is_fitted(self)
-        encode = None if self.encoder_ is None else self.encoder_.encode
-        return read_queries(self, X, tasks, vars(self)["unknown_tasks"] == "common", encode)
-
     def _fit_encoder(self, table: Table) -> Table:
         """Encode the training rows of a table, unless they are encoded."""
         if table.origins is not None:
@@ -135,8 +130,10 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
         kernels=None,
         *,
         encoder=None,
+        task_features=None,
         cv=5,
         unknown_tasks="error",
+        min_rows=None,
         time_limit=None,
         cache=None,
         task_column=None,
@@ -147,8 +144,10 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
     ):
         self.kernels = kernels
         self.encoder = encoder
+        self.task_features = task_features
         self.cv = cv
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.time_limit = time_limit
         self.cache = cache
         self.task_column = task_column
@@ -159,6 +158,9 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
 
     def specification(self) -> KinFit:
         return _specification(self, Regression())
+
+    def borrowing_tasks(self, data: TaskData) -> set[int]:
+        return set(range(data.n_tasks)) if data.n_tasks > 1 else set()
 
     def explain(self) -> str:
         """Return what was tried, what came out best and what is averaged, in a few sentences.
@@ -196,8 +198,10 @@ class KinClassifier(TableEstimator, MultiTaskClassifier):
         *,
         encoder=None,
         class_weight="balanced",
+        task_features=None,
         cv=5,
         unknown_tasks="error",
+        min_rows=None,
         time_limit=None,
         cache=None,
         task_column=None,
@@ -209,8 +213,10 @@ class KinClassifier(TableEstimator, MultiTaskClassifier):
         self.kernels = kernels
         self.encoder = encoder
         self.class_weight = class_weight
+        self.task_features = task_features
         self.cv = cv
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.time_limit = time_limit
         self.cache = cache
         self.task_column = task_column
@@ -221,6 +227,9 @@ class KinClassifier(TableEstimator, MultiTaskClassifier):
 
     def specification(self) -> KinFit:
         return _specification(self, Classification("hinge", self.class_weight))
+
+    def borrowing_tasks(self, data: TaskData) -> set[int]:
+        return set(range(data.n_tasks)) if data.n_tasks > 1 else set()
 
     def explain(self) -> str:
         """Return what was tried, what came out best and what is averaged, in a few sentences.
@@ -237,6 +246,7 @@ def _specification(model: Any, targets: Classification | Regression) -> KinFit:
     return KinFit(
         targets=targets,
         kernels=model.kernels,
+        task_features=model.task_features,
         cv=model.cv,
         unknown_tasks=model.unknown_tasks,
         time_limit=model.time_limit,

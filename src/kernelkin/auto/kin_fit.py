@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..data import TaskData
+from ..data import TaskData, tiny_tasks
 from ..fitting import Classification, Fit, Fitted, RunOptions, Targets
-from ..functions import CombinedFunctions
+from ..functions import CombinedFunctions, InputIndex
 from ..kernels import fit_kernels, gaussian_kernels, is_precomputed
 from ..memory import Need, fit_need
 from ..model_selection import Fold, make_folds
@@ -66,8 +66,9 @@ class KinFit:
     ----------
     targets : Classification or Regression
     kernels : None for all dictionaries, or the only kernels to use
+    task_features : features of tasks, or kernels between tasks
     cv : folds of each task, or pairs of training and test rows
-    unknown_tasks : {"error", "common"}
+    unknown_tasks : {"error", "common", "nearest"}
     time_limit : seconds after which no further candidates are tried
     tol : the relative duality gap of the members of the average
     random_state : seed of the folds
@@ -76,6 +77,7 @@ class KinFit:
 
     targets: Targets
     kernels: Any = None
+    task_features: Any = None
     cv: Any = 5
     unknown_tasks: str = "error"
     time_limit: float | None = None
@@ -90,7 +92,7 @@ class KinFit:
         classification = isinstance(self.targets, Classification)
         standard = Standard.fit(data, classification=classification)
         scaled = standard.apply(data)
-        candidates = make_candidates(scaled, self.targets, self.kernels, self.unknown_tasks == "common")
+        candidates = make_candidates(scaled, self.targets, self.kernels, self.task_features, self.unknown_tasks)
         folds = make_folds(scaled, self.cv, classification=classification, random_state=self.random_state)
         return KinPlan(self, scaled, standard, tuple(candidates), tuple(folds))
 
@@ -146,6 +148,9 @@ class KinPlan:
         if search.stopped:
             left = f"{search.n_untried()} groups of candidates were not tried; the fit uses those that were"
             warnings.insert(0, (f"{search.stopped}: {left}", UserWarning))
+        if self.fit.unknown_tasks == "nearest" and self.data.form == "long":
+            index = InputIndex.of(self.data).in_units(self.standard.center, self.standard.scale)
+            attributes["input_index_"] = index
         return Fitted(attributes | self.fit.targets.attributes(self.data), tuple(warnings))
 
     def _search(self, options: RunOptions) -> Search:
@@ -217,7 +222,9 @@ class KinPlan:
             scale=self.standard.scale,
             location=self.standard.location,
             spread=self.standard.spread,
-        )
+            borrowing=np.array([bool(member.fitted.attributes.get("couplings_", ())) for member in members]),
+            tiny=np.isin(np.arange(self.data.n_tasks), list(tiny_tasks(self.data, classification=self.classification))),
+        ).with_new_locations(self.data.labels)
 
     def _uncertainty(self, functions: CombinedFunctions, members: Sequence[Member]) -> Uncertainty:
         """Return what follows from the out-of-fold values of the members."""

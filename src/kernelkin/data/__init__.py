@@ -6,6 +6,7 @@ from .forms import Form, Queries, TaskData, read_piece, read_queries, read_train
 from .labels import check_labels, encode_tasks
 from .tables import Table, as_table, no_numbers
 from .targets import LARGEST, check_targets, check_weights, task_fault
+from .tiny import tiny_tasks
 
 __all__ = [
     "LARGEST",
@@ -31,4 +32,5 @@ __all__ = [
     "read_queries",
     "read_training",
     "task_fault",
+    "tiny_tasks",
 ]

@@ -125,5 +125,5 @@ def _check(folds: list[Fold], data: TaskData, classification: bool) -> None:
         for label, y, kept in zip(data.labels.tolist(), data.y, fold.kept, strict=True):
             if not len(kept):
                 raise ValueError(f"fold {i} leaves task {label!r} no training rows")
-            if classification and (y[kept] == y[kept][0]).all():
+            if classification and (y[kept] == y[kept][0]).all() and not (y == y[0]).all():
                 raise ValueError(f"fold {i} leaves task {label!r} one class only in training ({y[kept][0].item()!r})")

@@ -17,7 +17,7 @@ from .arrays import check_lengths, listing, missing, plain
 from .labels import check_labels, check_task_names, encode_tasks
 from .rows import check_precomputed_queries, check_rows, read_rows, split_task_column
 from .tables import Table, as_table
-from .targets import check_targets, check_weights, task_fault
+from .targets import check_targets, check_weights
 
 Form = Literal["long", "wide", "single"]
 
@@ -85,14 +85,18 @@ class Queries:
     Attributes
     ----------
     X : (q, d) rows, or (q, n, K) precomputed Gram matrices.
-    codes : (q,) the position of each row's task, -1 for tasks that were not in training; None where every task
-        predicts every row.
+    codes : (q,) the position of each row's task among `tasks_`, then among the new tasks that a model has features of;
+        -1 for other tasks that were not in training. None where every task predicts every row.
     labels : (q,) the user's names of the rows' tasks, where they were given.
     """
 
     X: np.ndarray
     codes: np.ndarray | None
     labels: np.ndarray | None = None
+
+    def trained_codes(self, n_tasks: int) -> np.ndarray | None:
+        """Return the codes with -1 for every task that was not in training, whether it has features or not."""
+        return None if self.codes is None else np.where(self.codes < n_tasks, self.codes, -1)
 
 
 def read_training(
@@ -109,8 +113,11 @@ def read_training(
 
     `encode` turns the columns of a table, without the tasks, into numbers.
     """
+    from .tiny import settle_tiny_tasks
+
     data = read_piece(estimator, X, y, tasks, sample_weight, classification=classification, encode=encode)
-    _check_tasks(data, classification=classification)
+    data = settle_tiny_tasks(estimator, data, classification=classification)
+    _check_class_types(data)
     return data
 
 
@@ -147,9 +154,14 @@ def read_queries(
     X: Any,
     tasks: Any,
     allow_unknown: bool = False,
+    new_tasks: np.ndarray | None = None,
     encode: Callable[[Table], Table] | None = None,
 ) -> Queries:
-    """Validate what `predict` was given against what `fit` has seen; unknown tasks, where allowed, have code -1."""
+    """Validate what `predict` was given against what `fit` has seen; unknown tasks, where allowed, have code -1.
+
+    `new_tasks` (E,) were not in training, and are known by their features. `encode` turns the columns of a table into
+    numbers.
+    """
     if estimator.__sklearn_tags__().input_tags.pairwise:
         check_precomputed_queries(estimator, X)
     rows, tasks = _split_tasks(estimator, X, tasks, reset=False)
@@ -168,7 +180,7 @@ def read_queries(
     check_lengths(X, tasks=tasks)
     if estimator.data_form_ == "single":
         raise ValueError("this model was fitted on one task, without tasks: leave them out here too")
-    return Queries(X, encode_tasks(tasks, known, allow_unknown), tasks)
+    return Queries(X, encode_tasks(tasks, known, allow_unknown, new_tasks), tasks)
 
 
 def _split_tasks(estimator: Any, X: Any, tasks: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:
@@ -233,12 +245,7 @@ def _long(X: np.ndarray, y: np.ndarray, weights: np.ndarray, tasks: np.ndarray |
     )
 
 
-def _check_tasks(data: TaskData, *, classification: bool) -> None:
-    for label, y in zip(data.labels.tolist(), data.y, strict=True):
-        name = "the data" if data.form == "single" else f"task {label!r}"
-        fault = task_fault(name, y, classification=classification)
-        if fault is not None:
-            raise ValueError(fault)
+def _check_class_types(data: TaskData) -> None:
     labels = data.labels.tolist()
     kinds = {"text" if y.dtype.kind in "US" else "numbers": label for label, y in zip(labels, data.y, strict=True)}
     if len(kinds) > 1:

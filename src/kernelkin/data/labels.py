@@ -50,14 +50,18 @@ def _check_objects(labels: np.ndarray) -> np.ndarray:
     return labels
 
 
-def encode_tasks(tasks: np.ndarray, known: np.ndarray, allow_unknown: bool = False) -> np.ndarray:
-    """Task labels -> their indices in `known`; an unknown label is -1 if allowed, else an error that names it."""
-    index = {label: code for code, label in enumerate(known.tolist())}
+def encode_tasks(
+    tasks: np.ndarray, known: np.ndarray, allow_unknown: bool = False, new: np.ndarray | None = None
+) -> np.ndarray:
+    """Task labels -> their indices in `known` and then `new`; an unknown one is -1 if allowed, else it is named."""
+    every = [*known.tolist(), *([] if new is None else new.tolist())]
+    index = {label: code for code, label in enumerate(every)}
     codes = np.array([index.get(label, -1) for label in tasks.tolist()], dtype=np.intp)
     if not allow_unknown and (codes < 0).any():
         unknown = list(dict.fromkeys(tasks[codes < 0].tolist()))
         raise ValueError(
-            f"unknown task{'s' if len(unknown) > 1 else ''} {listing(unknown)}; this model knows {listing(known)}. A "
-            "model fitted with couplings='common' can predict tasks it has never seen: unknown_tasks='common'"
+            f"unknown task{'s' if len(unknown) > 1 else ''} {listing(unknown)}; this model knows {listing(known)}. "
+            "Tasks that were not in training need unknown_tasks='common' (with couplings='common') or 'nearest', or "
+            "task_features"
         )
     return codes

@@ -13,7 +13,7 @@ from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..data import TaskData
 from ..engines import Each, Workers, serially
 from ..exceptions import CollapseWarning
-from ..functions import task_functions
+from ..functions import InputIndex, task_functions
 from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, on_device, plan_grams, raw_grams, scale_grams
 from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine, Ridge
@@ -64,7 +64,9 @@ class Fit:
     couplings : what `read_couplings` reads
     sharing : float in [0, 1]
         How cheap a shared part is: 1 charges it as one task, 0 as all tasks that share it.
-    unknown_tasks : {"error", "common"}
+    task_features : what `read_task_features` reads
+        Features of tasks, or kernels between tasks: each makes couplings.
+    unknown_tasks : {"error", "common", "nearest"}
         "common" needs a coupling of all tasks.
     normalize : {"trace", "cosine", "center"} or None
     choose_kernel : callable, optional
@@ -91,6 +93,7 @@ class Fit:
     parsimony: float = 0.0
     couplings: Any = None
     sharing: float = 1.0
+    task_features: Any = None
     unknown_tasks: str = "error"
     normalize: str | None = "trace"
     choose_kernel: Callable[[list[str]], int] | None = None
@@ -107,8 +110,8 @@ class Fit:
 
         `kernels` are fitted already where Gram matrices are reused.
         """
-        couplings = read_couplings(self.couplings, data, self.sharing)
-        check_unknown_tasks(self.unknown_tasks, couplings)
+        couplings = self.fit_couplings(data)
+        check_unknown_tasks(self.unknown_tasks, couplings, data)
         if kernels is None:
             kernels = self.fit_kernels(data)
         n_kernels = data.X.shape[2] if kernels is None else len(kernels)
@@ -146,9 +149,12 @@ class Fit:
             panel = self.targets.panel(data, self.C)
             if not couplings:
                 return panel
-            if len(panel.component) == data.n_tasks:
+            # A task of one class has no intercept of its own, and a panel one for each task.
+            one_class = isinstance(self.targets, Classification) and any((y == y[0]).all() for y in data.y)
+            if len(panel.component) == data.n_tasks and not one_class:
                 return replace(panel, linked=connected_tasks(couplings, data.n_tasks))
-        machines = self.targets.machines(data, self.C)
+        linked = connected_tasks(couplings, data.n_tasks) if couplings else ()
+        machines = self.targets.machines(data, self.C, linked)
         return link_machines(machines, couplings, data.labels) if couplings else machines
 
     def fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
@@ -159,6 +165,10 @@ class Fit:
         if self.choose_kernel is None:
             return kernels
         return [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
+
+    def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
+        """Return the couplings of the tasks of these data."""
+        return read_couplings(self.couplings, data, self.sharing, self.task_features)
 
     @property
     def kernels_use_targets(self) -> bool:
@@ -255,7 +265,7 @@ class FitPlan:
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
-        a, intercepts = split_by_task(solution.duals, data, self.couplings)
+        a, intercepts = split_by_task(solution.duals, self.machines, data, self.couplings)
         attributes = {
             "tasks_": data.labels,
             "data_form_": data.form,
@@ -275,7 +285,8 @@ class FitPlan:
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
             "uncertainty_": machines_uncertainty(self, solution.B),
         }
-        return attributes | self.fit.targets.attributes(data)
+        linked = connected_tasks(self.couplings, n_tasks) if self.couplings else ()
+        return attributes | self.fit.targets.attributes(data, linked) | input_index(self.fit.unknown_tasks, data)
 
     def _collapsed(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
         """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must."""
@@ -298,10 +309,21 @@ def machines_uncertainty(plan: FitPlan, B: np.ndarray) -> Uncertainty:
     return Uncertainty(MachinesHeldOut(plan, B, classification), plan.data, classification=classification)
 
 
-def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling]) -> None:
-    """Refuse to predict unknown tasks by a common part that there is not."""
+def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling], data: TaskData) -> None:
+    """Refuse to predict unknown tasks by a common part that there is not, or by inputs that do not differ."""
     if unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
         raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
+    by_features = any(coupling.kernel is not None for coupling in couplings)
+    if unknown_tasks == "nearest" and data.form != "long" and not by_features:
+        raise ValueError(
+            "unknown_tasks='nearest' needs task_features here: these tasks have no rows of their own by which others "
+            "could be like them"
+        )
+
+
+def input_index(unknown_tasks: str, data: TaskData) -> dict[str, Any]:
+    """Return what finds the most similar task, as a fitted attribute, where unknown tasks are predicted so."""
+    return {"input_index_": InputIndex.of(data)} if unknown_tasks == "nearest" and data.form == "long" else {}
 
 
 def convergence_warnings(solution: Solution, tol: float) -> list[tuple[str, type[Warning]]]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..couplings import read_couplings, width
-from ..data import TaskData, task_fault
+from ..couplings import Coupling, read_couplings, width
+from ..data import TaskData, tiny_tasks
 from ..engines import Workers
 from ..functions import task_functions
 from ..grams import BLOCK_BYTES, GramStack, KernelBank, RowKernels, TaskGrams, plan_grams
@@ -22,7 +22,7 @@ from ..problems import Problem
 from ..solvers import solve
 from ..uncertainty import Uncertainty
 from .base import Fitted, RunOptions
-from .fit import Fit, Shape, check_unknown_tasks, machines_uncertainty
+from .fit import Fit, Shape, check_unknown_tasks, input_index, machines_uncertainty
 from .held_out import Refits
 from .nystroem import N_LANDMARKS, fit_nystroem
 from .targets import Classification, Targets, stack_intercepts
@@ -37,6 +37,7 @@ _OF_COUPLED_MACHINES = (
     "couplings_",
     "coupling_weights_",
     "part_shares_",
+    "input_index_",
     "uncertainty_",
 )
 
@@ -61,7 +62,7 @@ class SecondStage:
 
     Parameters
     ----------
-    targets, C, couplings, unknown_tasks, normalize : as in `Fit`
+    targets, C, couplings, task_features, unknown_tasks, normalize : as in `Fit`
     max_exact : int
         Tasks of more rows use Nystroem features and one of scikit-learn's linear machines.
     tol : float
@@ -71,6 +72,7 @@ class SecondStage:
     targets: Targets
     C: float = 1.0
     couplings: Any = None
+    task_features: Any = None
     unknown_tasks: str = "error"
     normalize: str | None = "trace"
     max_exact: int = 2000
@@ -78,7 +80,7 @@ class SecondStage:
 
     def memory(self, data: TaskData, values: RowKernels, n_jobs: int) -> Need:
         """Return an upper bound on the memory that `run` takes."""
-        linked = width(read_couplings(self.couplings, data))
+        linked = width(self.fit_couplings(data))
         plan = plan_grams(data, values.kernels, self.normalize, linked)
         if linked:
             return fit_need(plan, self.targets.learner().name, n_jobs)
@@ -87,12 +89,10 @@ class SecondStage:
 
     def run(self, data: TaskData, values: RowKernels, weights: np.ndarray, seed: int, options: RunOptions) -> Fitted:
         """Fit the machines at weights (T, K); `seed` places the landmarks of Nystroem features."""
-        faults = self._faults(data)
-        couplings = read_couplings(self.couplings, data)
-        check_unknown_tasks(self.unknown_tasks, couplings)
+        faults = tiny_tasks(data, classification=isinstance(self.targets, Classification))
+        couplings = self.fit_couplings(data)
+        check_unknown_tasks(self.unknown_tasks, couplings, data)
         if couplings:
-            for fault in faults.values():
-                raise ValueError(fault)
             return self._run_coupled(data, values, weights, options)
         if len(faults) == data.n_tasks:
             raise ValueError(next(iter(faults.values())))
@@ -120,21 +120,15 @@ class SecondStage:
             kernels=None if values.kernels is not None else "precomputed",
             C=self.C,
             couplings=self.couplings,
+            task_features=self.task_features,
             unknown_tasks=self.unknown_tasks,
             normalize=self.normalize,
             tol=self.tol,
         )
 
-    def _faults(self, data: TaskData) -> dict[int, str]:
-        """Return why tasks cannot have a machine, by position; in a stream some may have a single row or class."""
-        classification = isinstance(self.targets, Classification)
-        faults = {}
-        for t, (label, y) in enumerate(zip(data.labels.tolist(), data.y, strict=True)):
-            name = "the data" if data.form == "single" else f"task {label!r}"
-            fault = task_fault(name, y, classification=classification)
-            if fault is not None:
-                faults[t] = fault
-        return faults
+    def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
+        """Return the couplings of the tasks of these data."""
+        return read_couplings(self.couplings, data, task_features=self.task_features)
 
     def _solve_tasks(
         self,
@@ -215,7 +209,7 @@ class SecondStage:
             "nystroem_tasks_": data.labels[[len(rows) > self.max_exact for rows in data.rows]],
             "unfitted_tasks_": {data.labels[t].item(): fault for t, fault in faults.items()},
         }
-        return attributes | self._classes(data, faults)
+        return attributes | self._classes(data, faults) | input_index(self.unknown_tasks, data)
 
     def _classes(self, data: TaskData, faults: dict[int, str]) -> dict[str, Any]:
         """Return what is known about the targets; a task without a machine has all classes."""
@@ -226,9 +220,9 @@ class SecondStage:
         return known
 
     def _run_coupled(self, data: TaskData, values: RowKernels, weights: np.ndarray, options: RunOptions) -> Fitted:
-        fit = self._exact_fit(lambda shape: _mean_weights(weights, data, self.couplings, shape), values)
+        fit = self._exact_fit(lambda shape: _mean_weights(weights, self.fit_couplings(data)), values)
         fitted = fit.plan(data, values.kernels).run(replace(options, verbose=0, callback=None))
-        kept = {name: fitted.attributes[name] for name in _OF_COUPLED_MACHINES}
+        kept = {name: fitted.attributes[name] for name in _OF_COUPLED_MACHINES if name in fitted.attributes}
         kept |= {"nystroem_tasks_": data.labels[:0], "unfitted_tasks_": {}} | self.targets.attributes(data)
         return Fitted(kept, fitted.warnings)
 
@@ -261,9 +255,9 @@ class _AtWeightsPlan:
         return RowKernels.of(self.data.X, self.at.kernels, self.at.stage.normalize)
 
 
-def _mean_weights(weights: np.ndarray, data: TaskData, couplings: Any, shape: Shape) -> FixedWeights:
+def _mean_weights(weights: np.ndarray, couplings: Sequence[Coupling]) -> FixedWeights:
     """Return the weights (K, J) of tasks and couplings, from those (T, K) of the tasks."""
     own = weights.T
-    touched = [np.square(coupling.factor).sum(axis=1) for coupling in read_couplings(couplings, data)]
+    touched = [np.square(coupling.factor).sum(axis=1) for coupling in couplings]
     shared = [own @ weight / weight.sum() for weight in touched]
-    return FixedWeights(np.column_stack([own, *shared]) / (1 + shape.n_couplings))
+    return FixedWeights(np.column_stack([own, *shared]) / (1 + len(couplings)))

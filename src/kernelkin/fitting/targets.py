@@ -14,6 +14,9 @@ from ..data import TaskData, listing
 from ..learners import SVM, SVR, DualSolution, Learner, Machine, Ridge
 from ..problems import MachinePanel
 
+# Sets of tasks, by position, that share parts of their functions.
+Linked = Sequence[np.ndarray]
+
 
 class Targets(Protocol):
     """What the targets of all tasks are, and the loss they are learned with."""
@@ -22,8 +25,8 @@ class Targets(Protocol):
         """Return the kernel machine of each task."""
         ...
 
-    def machines(self, data: TaskData, C: float) -> list[Machine]:
-        """Return the coded targets and costs of each task."""
+    def machines(self, data: TaskData, C: float, linked: Linked = ()) -> list[Machine]:
+        """Return the coded targets and costs of each task; sets of linked tasks have the same classes."""
         ...
 
     def panel(self, data: TaskData, C: float) -> MachinePanel:
@@ -34,7 +37,7 @@ class Targets(Protocol):
         """Return the variance of the coded targets within tasks, the unit of the penalty's strength."""
         ...
 
-    def attributes(self, data: TaskData) -> dict[str, Any]:
+    def attributes(self, data: TaskData, linked: Linked = ()) -> dict[str, Any]:
         """Return what a fitted model stores about its targets."""
         ...
 
@@ -56,10 +59,10 @@ class Classification:
     def learner(self) -> Learner:
         return SVM() if self.loss == "hinge" else Ridge()
 
-    def machines(self, data: TaskData, C: float) -> list[Machine]:
+    def machines(self, data: TaskData, C: float, linked: Linked = ()) -> list[Machine]:
         machines, known = [], set()
-        for rows, y in zip(data.rows, data.y, strict=True):
-            classes, codes = np.unique(y, return_inverse=True)
+        for rows, y, classes in zip(data.rows, data.y, task_classes(data, linked), strict=True):
+            codes = np.searchsorted(classes, y)
             known.update(classes.tolist())
             positive = codes[:, np.newaxis] == (np.arange(len(classes)) if len(classes) > 2 else [1])
             weight = data.sample_weight[rows]
@@ -75,9 +78,9 @@ class Classification:
     def spread(self, data: TaskData) -> float:
         return 1.0
 
-    def attributes(self, data: TaskData) -> dict[str, Any]:
-        task_classes = [np.unique(y) for y in data.y]
-        return {"task_classes_": task_classes, "classes_": np.unique(np.concatenate(task_classes))}
+    def attributes(self, data: TaskData, linked: Linked = ()) -> dict[str, Any]:
+        found = task_classes(data, linked)
+        return {"task_classes_": found, "classes_": np.unique(np.concatenate(found))}
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ class Regression:
     def learner(self) -> Learner:
         return Ridge() if self.loss == "squared" else SVR(self.epsilon)
 
-    def machines(self, data: TaskData, C: float) -> list[Machine]:
+    def machines(self, data: TaskData, C: float, linked: Linked = ()) -> list[Machine]:
         return [
             _machine(y[:, np.newaxis], C * data.sample_weight[rows], self.fit_intercept)
             for rows, y in zip(data.rows, data.y, strict=True)
@@ -123,7 +126,7 @@ class Regression:
             weight += float(w.sum())
         return total / weight if total > 0 else 1.0
 
-    def attributes(self, data: TaskData) -> dict[str, Any]:
+    def attributes(self, data: TaskData, linked: Linked = ()) -> dict[str, Any]:
         return {}
 
 
@@ -143,8 +146,9 @@ def _class_weights(
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str):
-        totals = np.bincount(codes, weights=weight)
-        return totals.sum() / (len(classes) * totals)
+        totals = np.bincount(codes, weights=weight, minlength=len(classes))
+        present = totals > 0
+        return np.divide(totals.sum() / present.sum(), totals, out=np.ones(len(classes)), where=present)
     weights = [class_weight.get(label, 1.0) for label in classes.tolist()]
     for label, value in zip(classes.tolist(), weights, strict=True):
         if not isinstance(value, Real) or not 0 < float(value) < np.inf:
@@ -161,37 +165,99 @@ def _check_labels(class_weight: Mapping, classes: set) -> None:
 
 
 def link_machines(machines: Sequence[Machine], couplings: Sequence[Coupling], tasks: np.ndarray) -> list[Machine]:
-    """Return one machine for each set of linked tasks, over the rows of all of them, with an intercept a task."""
+    """Return one machine for each set of linked tasks, over the rows of all of them.
+
+    Every task has an intercept; but one of a single class, whose rows would say nothing beyond it, has that of the task
+    that couplings make most like it.
+    """
     joined = []
     for members in connected_tasks(couplings, len(machines)):
         parts = [machines[t] for t in members]
         if len({part.y.shape[1] for part in parts}) > 1:
             raise ValueError(f"coupled tasks must have the same classes; {listing(tasks[members])} do not")
+        owners = _intercept_owners(parts, [coupling.factor[members] for coupling in couplings])
+        kept, groups = np.unique(owners, return_inverse=True)
         joined.append(
             Machine(
                 y=np.vstack([part.y for part in parts]),
                 C=np.vstack([part.C for part in parts]),
-                groups=np.repeat(np.arange(len(parts)), [len(part.y) for part in parts]),
-                n_groups=sum(part.n_groups for part in parts),
+                groups=np.repeat(groups, [len(part.y) for part in parts]),
+                n_groups=len(kept) if any(part.n_groups for part in parts) else 0,
             )
         )
     return joined
 
 
+def _intercept_owners(parts: Sequence[Machine], factors: Sequence[np.ndarray]) -> np.ndarray:
+    """Return which of linked tasks has the intercept of each: itself or, for a task of one class, another."""
+    owners = np.arange(len(parts))
+    alone = np.array([_has_one_class(part) for part in parts])
+    if not alone.any() or alone.all():
+        return owners
+    similarity = sum(factor @ factor.T for factor in factors)
+    sizes = np.array([len(part.y) for part in parts])
+    others = np.flatnonzero(~alone)
+    for t in np.flatnonzero(alone):
+        # Among tasks that are equally like it, the one with most rows.
+        owners[t] = others[np.lexsort((sizes[others], np.round(similarity[t, others], 9)))[-1]]
+    return owners
+
+
+def _has_one_class(machine: Machine) -> bool:
+    return bool((np.abs(machine.y) == 1).all() and len(machine.y) > 0 and (machine.y == machine.y[0]).all())
+
+
 def split_by_task(
-    duals: Sequence[DualSolution], data: TaskData, couplings: Sequence[Coupling]
+    duals: Sequence[DualSolution], machines: Sequence[Machine], data: TaskData, couplings: Sequence[Coupling]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the dual variables (n_t, m) and the intercepts (m,) of each task, from those of the machines."""
     a: list[np.ndarray] = [np.empty(0)] * data.n_tasks
     intercepts: list[np.ndarray] = [np.empty(0)] * data.n_tasks
-    for members, dual in zip(connected_tasks(couplings, data.n_tasks), duals, strict=True):
+    # Every task of a panel has an intercept; its machines would be copies.
+    groups = None if isinstance(machines, MachinePanel) else [machine.groups for machine in machines]
+    for m, (members, dual) in enumerate(zip(connected_tasks(couplings, data.n_tasks), duals, strict=True)):
         start = 0
-        for g, task in enumerate(members):
+        for position, task in enumerate(members):
             end = start + len(data.rows[task])
             a[task] = dual.a[start:end]
-            intercepts[task] = dual.intercept[g] if len(dual.intercept) else np.zeros(dual.a.shape[1])
+            group = position if groups is None else groups[m][start]
+            intercepts[task] = dual.intercept[group] if len(dual.intercept) else np.zeros(dual.a.shape[1])
             start = end
     return a, intercepts
+
+
+def task_classes(data: TaskData, linked: Linked = ()) -> list[np.ndarray]:
+    """Return the classes of each task.
+
+    Linked tasks have the same classes, those of the task that has most. Other tasks of one class have the classes that
+    most tasks with this class have.
+    """
+    own = [np.unique(y) for y in data.y]
+    found = list(own)
+    for members in linked:
+        most = max((own[t] for t in members), key=len)
+        for t in members if len(most) > 1 else ():
+            if not np.isin(own[t], most).all():
+                names = f"{data.labels[t].item()!r} has {listing(own[t])}, another task {listing(most)}"
+                raise ValueError(f"coupled tasks must have the same classes; {names}")
+            found[t] = most
+    for t, classes in enumerate(found):
+        wider = [tuple(each.tolist()) for each in own if len(each) > 1 and np.isin(classes, each).all()]
+        if len(classes) == 1 and wider:
+            found[t] = np.array(max(wider, key=wider.count))
+    return found
+
+
+def classes_of_outputs(y: np.ndarray, every: Sequence[np.ndarray], n_outputs: int) -> np.ndarray:
+    """Return the classes that a task's function of so many outputs is about: those of y, or wider ones of other tasks.
+
+    `every` are the classes of all tasks.
+    """
+    own, n_classes = np.unique(y), max(n_outputs, 2)
+    if len(own) == n_classes:
+        return own
+    wider = [tuple(each.tolist()) for each in every if len(each) == n_classes and np.isin(own, each).all()]
+    return np.array(max(wider, key=wider.count)) if wider else own
 
 
 def stack_intercepts(intercepts: Sequence[np.ndarray]) -> np.ndarray | list[np.ndarray]:

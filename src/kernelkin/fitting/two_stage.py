@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..couplings import read_couplings
 from ..data import Form, TaskData
 from ..engines import Workers
 from ..grams import BLOCK_BYTES, RowKernels, plan_grams
@@ -34,7 +33,7 @@ class TwoStageFit:
 
     Parameters
     ----------
-    targets, kernels, C, couplings, unknown_tasks, normalize : as in `Fit`
+    targets, kernels, C, couplings, task_features, unknown_tasks, normalize : as in `Fit`
         The first stage does not depend on the couplings.
     parsimony : as in `Fit`
         The first stage sees charged kernels; its weights are those of the kernels as they are.
@@ -55,6 +54,7 @@ class TwoStageFit:
     kernels: Any = None
     C: float = 1.0
     couplings: Any = None
+    task_features: Any = None
     unknown_tasks: str = "error"
     parsimony: float = 0.0
     mu: float = 1.0
@@ -75,7 +75,7 @@ class TwoStageFit:
         """Apply to data."""
         if self.min_rank > data.n_tasks:
             raise ValueError(f"min_rank={self.min_rank:g} is above the number of tasks, which is {data.n_tasks}")
-        check_unknown_tasks(self.unknown_tasks, read_couplings(self.couplings, data))
+        check_unknown_tasks(self.unknown_tasks, self.second_stage.fit_couplings(data), data)
         machines = self.targets.machines(data, self.C)
         kernels = None
         if not is_precomputed(self.kernels):
@@ -96,6 +96,7 @@ class TwoStageFit:
             targets=self.targets,
             C=self.C,
             couplings=self.couplings,
+            task_features=self.task_features,
             unknown_tasks=self.unknown_tasks,
             normalize=self.normalize,
             max_exact=self.max_exact,

@@ -3,11 +3,13 @@
 from .combined import CombinedFunctions
 from .expansion import Expansion, make_expansion
 from .linear import LinearFunctions
+from .nearest import InputIndex
 from .tasks import Share, TaskFunctions, task_functions
 
 __all__ = [
     "CombinedFunctions",
     "Expansion",
+    "InputIndex",
     "LinearFunctions",
     "Share",
     "TaskFunctions",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+
+from ..couplings import TaskTable
+from .tasks import TaskFunctions
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,9 @@ class CombinedFunctions:
     weights, slopes, offsets : (M,) how their values are averaged.
     center, scale : (d,) z = (x - center) / scale.
     location, spread : (T,) from standardised targets to those of each task; unknown tasks have the means of both.
+    borrowing : (M,) whether tasks share parts of their functions in a member.
+    tiny : (T,) tasks of one row or one class, which members that do share are averaged for, where there are any.
+    new_location : (E,) that of new tasks that all members know by their features.
     """
 
     members: tuple[Any, ...]
@@ -28,6 +34,35 @@ class CombinedFunctions:
     scale: np.ndarray
     location: np.ndarray
     spread: np.ndarray
+    borrowing: np.ndarray
+    tiny: np.ndarray
+    new_location: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def new_tasks(self) -> np.ndarray:
+        """(E,) labels of new tasks that are known by their features."""
+        return self.members[0].new_tasks if len(self.new_location) else np.empty(0)
+
+    @property
+    def new_similarities(self) -> np.ndarray:
+        """(E, T) how like the tasks of training they are."""
+        return self.members[0].new_similarities
+
+    def with_tasks(self, tables: dict[str, TaskTable], tasks: np.ndarray) -> CombinedFunctions:
+        """Return the functions with those of tasks that have features in these tables; `tasks` (T,) had rows."""
+        members = tuple(member.with_tasks(tables, tasks) for member in self.members)
+        return replace(self, members=members).with_new_locations(tasks)
+
+    def with_new_locations(self, tasks: np.ndarray) -> CombinedFunctions:
+        """Return the functions with the locations of the new tasks that all members know, by their features."""
+        if not all(isinstance(member, TaskFunctions) and len(member.new_tasks) for member in self.members):
+            return self
+        return replace(self, new_location=self.members[0].new_levels(tasks, self.location[:, np.newaxis])[:, 0])
+
+    def rows(self) -> np.ndarray | None:
+        """The rows (s, d) that the fits keep, in the units of X; None where they keep none."""
+        kept = [rows for rows in (member.rows() for member in self.members) if rows is not None]
+        return np.unique(np.concatenate(kept), axis=0) * self.scale + self.center if kept else None
 
     def spreads(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
         """Return the standard deviation of the first value over the members (q,), or (q, T), in standard units."""
@@ -39,9 +74,19 @@ class CombinedFunctions:
     def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
         """X (q, d), the task of each row (q,) -> (q, M); without codes, every task on every row -> (q, T, M)."""
         Z = (X - self.center) / self.scale
-        total = 0.0
-        for member, weight, slope, offset in zip(self.members, self.weights, self.slopes, self.offsets, strict=True):
-            total = total + weight * (slope * member.values(Z, codes) + offset)
-        location, spread = (np.append(values, values.mean()) for values in (self.location, self.spread))
         rows = np.arange(len(self.location)) if codes is None else codes
+        total = 0.0
+        for m, member in enumerate(self.members):
+            values = self.slopes[m] * member.values(Z, codes) + self.offsets[m]
+            total = total + self._weight(m)[rows][..., np.newaxis] * values
+        new = np.full(len(self.new_location), self.spread.mean())
+        location = np.concatenate([self.location, self.new_location, [self.location.mean()]])
+        spread = np.concatenate([self.spread, new, [self.spread.mean()]])
         return location[rows][..., np.newaxis] + spread[rows][..., np.newaxis] * np.asarray(total)
+
+    def _weight(self, m: int) -> np.ndarray:
+        """(T + E + 1,) the weight of a member for each task, for new tasks, and for unknown ones."""
+        shared = self.weights * self.borrowing
+        tiny = shared / shared.sum() if shared.any() else self.weights
+        others = np.full(len(self.new_location) + 1, self.weights[m])
+        return np.concatenate([np.where(self.tiny, tiny[m], self.weights[m]), others])

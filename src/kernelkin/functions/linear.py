@@ -14,6 +14,9 @@ class LinearFunctions:
     coef: np.ndarray
     intercept: np.ndarray
 
+    def rows(self) -> None:
+        """None: no training row is kept."""
+
     def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
         """X (q, d), the task of each row (q,) -> (q, 1); without codes, every task on every row -> (q, T, 1)."""
         if codes is None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..couplings import Coupling
+from ..couplings import Coupling, TaskKernel, TaskTable, new_kernels, predict_levels
 from ..data import TaskData
 from ..grams import KernelBank
 from .expansion import Expansion, make_expansion
@@ -45,12 +45,20 @@ class TaskFunctions:
     n_kernels : K.
     unknown : the shares of a task that was never seen (code -1): what all tasks have in common, and the mean of their
         intercepts. Empty where tasks have nothing in common.
+    couplings : the couplings.
+    new_tasks : (E,) labels of tasks without training rows that have features (codes T to T + E - 1).
+    new_shares : their shares: an intercept in place of their own part, and then that of each coupling.
+    new_similarities : (E, T) how like the tasks of training they are: the mean of the kernels between tasks.
     """
 
     expansions: tuple[Expansion, ...]
     shares: tuple[tuple[Share, ...], ...]
     n_kernels: int
     unknown: tuple[Share, ...] = ()
+    couplings: tuple[Coupling, ...] = ()
+    new_tasks: np.ndarray = field(default_factory=lambda: np.empty(0))
+    new_shares: tuple[tuple[Share, ...], ...] = ()
+    new_similarities: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     def values(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
         """X (q, d), the task of each row (q,) -> (q, M); without codes, every task on every row -> (q, T, M).
@@ -59,6 +67,11 @@ class TaskFunctions:
         0 the tasks' own, j the j-th coupling's.
         """
         return self._gather(X, codes, (), lambda expansion, rows: expansion.values(rows), only)
+
+    def rows(self) -> np.ndarray | None:
+        """The rows (s, d) that the expansions are over; None where Gram matrices are precomputed, or there are none."""
+        kept = [b.rows for expansion in self.expansions for b in expansion.bundles if b.rows is not None]
+        return np.unique(np.concatenate(kept), axis=0) if kept else None
 
     def parts(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
         """What each kernel adds, (q, K, M) or (q, T, K, M); with the intercepts they sum to `values`."""
@@ -78,7 +91,7 @@ class TaskFunctions:
         only: int | None,
     ) -> np.ndarray:
         """Add up the tasks' shares; an expansion is evaluated once on all rows of the tasks that have a share in it."""
-        shares = [*self.shares, self.unknown]
+        shares = [*self.shares, *self.new_shares, self.unknown]
         rows_of = self._rows(len(X), codes)
         width = max(share.n_outputs for task_shares in shares for share in task_shares[:1])
         lead = (len(X), len(self.shares)) if codes is None else (len(X),)
@@ -101,10 +114,10 @@ class TaskFunctions:
         return out
 
     def _rows(self, n: int, codes: np.ndarray | None) -> dict[int, np.ndarray]:
-        """The rows that each task predicts, where there are any; one past the last task stands for unseen ones."""
-        T = len(self.shares)
+        """The rows that each task predicts, where there are any; one past the last task stands for unknown ones."""
+        T = len(self.shares) + len(self.new_shares)
         if codes is None:
-            return dict.fromkeys(range(T), np.arange(n)) if n else {}
+            return dict.fromkeys(range(len(self.shares)), np.arange(n)) if n else {}
         if not self.unknown and (codes < 0).any():
             raise ValueError(
                 "tasks that were not in training are predicted by the part that all tasks share: fit with "
@@ -114,6 +127,74 @@ class TaskFunctions:
         order = np.argsort(codes, kind="stable")
         present, starts = np.unique(codes[order], return_index=True)
         return dict(zip(present.tolist(), np.split(order, starts[1:]), strict=True)) if n else {}
+
+    def task_intercepts(self) -> np.ndarray:
+        """(T, m) the intercepts of tasks that all have m outputs."""
+        own = [shares[0] for shares in self.shares]
+        return np.array([self.expansions[share.expansion].intercept[share.outputs] for share in own])
+
+    def with_kept(self, old: TaskFunctions, kept: np.ndarray) -> TaskFunctions:
+        """Return these functions with those of some tasks, by position in both, as they were in `old`."""
+        shares, shift = list(self.shares), len(self.expansions)
+        for t in kept.tolist():
+            shares[t] = tuple(replace(share, expansion=shift + share.expansion) for share in old.shares[t])
+        return replace(self, expansions=(*self.expansions, *old.expansions), shares=tuple(shares))
+
+    def new_levels(self, tasks: np.ndarray, levels: np.ndarray) -> np.ndarray:
+        """Levels (T, m) of the tasks of training -> those (E, m) of the new tasks, predicted by their features."""
+        return predict_levels(self._task_similarities(tasks), self.new_similarities, levels)
+
+    def _task_similarities(self, tasks: np.ndarray) -> np.ndarray:
+        """(T, T) the mean of the kernels between tasks."""
+        kernels = [coupling.kernel for coupling in self.couplings if coupling.kernel is not None]
+        return np.mean([kernel.matrix(tasks) for kernel in kernels], axis=0)
+
+    def with_tasks(self, tables: dict[str, TaskTable], tasks: np.ndarray) -> TaskFunctions:
+        """Return the functions with those of tasks that have features in these tables; `tasks` (T,) had rows."""
+        labels, kernels = new_kernels(self.couplings, tables, np.concatenate([tasks, self.new_tasks]))
+        return self.with_new(labels, kernels, tasks)
+
+    def with_new(self, labels: np.ndarray, kernels: Sequence[TaskKernel | None], tasks: np.ndarray) -> TaskFunctions:
+        """Return the functions with those of new tasks, from a kernel between tasks for each coupling that has one."""
+        if not len(labels):
+            return self
+        similarities = np.mean([kernel.values for kernel in kernels if kernel is not None], axis=0)
+        levels = predict_levels(self._task_similarities(tasks), similarities, self.task_intercepts())
+        expansions = (*self.expansions, _constant(self.n_kernels, levels.ravel()))
+        m = levels.shape[1]
+        factors = [
+            None if kernel is None else coupling.factor_of_new(kernel.values)
+            for coupling, kernel in zip(self.couplings, kernels, strict=True)
+        ]
+        found = []
+        for i in range(len(labels)):
+            intercept = Share(len(expansions) - 1, slice(i * m, (i + 1) * m), np.ones(1))
+            rows = [None if factor is None else factor[i] for factor in factors]
+            found.append((intercept, *_shares_of_new(self.shares[0], self.couplings, rows)))
+        if len(self.new_tasks):
+            labels = np.concatenate([self.new_tasks, labels])
+            similarities = np.vstack([self.new_similarities, similarities])
+        return replace(
+            self,
+            expansions=expansions,
+            new_tasks=labels,
+            new_shares=(*self.new_shares, *found),
+            new_similarities=similarities,
+        )
+
+
+def _shares_of_new(
+    first: Sequence[Share], couplings: Sequence[Coupling], rows: Sequence[np.ndarray | None]
+) -> list[Share]:
+    """Return the shares of a task without rows in each coupling: by its factor's row (r,), or what is common to all.
+
+    `first` are the shares of any task.
+    """
+    found = []
+    for share, coupling, row in zip(first[1:], couplings, rows, strict=True):
+        weights = row if row is not None else share.weights * coupling.is_common
+        found.append(replace(share, weights=weights))
+    return found
 
 
 def task_functions(
@@ -133,13 +214,15 @@ def task_functions(
         for task, task_shares in enumerate(shares):
             task_shares.append(Share(len(expansions) - 1, whole, coupling.factor[task]))
     unknown: tuple[Share, ...] = ()
-    common = [j for j, coupling in enumerate(couplings) if coupling.is_common]
-    if common:
+    if any(coupling.is_common for coupling in couplings):
         mean = np.mean(intercepts, axis=0)
-        expansions.append(_constant(bank, mean))
-        shared = [shares[0][1 + j] for j in common]
-        unknown = (Share(len(expansions) - 1, slice(0, len(mean)), np.ones(1)), *shared)
-    return TaskFunctions(tuple(expansions), tuple(map(tuple, shares)), len(B), unknown)
+        expansions.append(_constant(len(B), mean))
+        intercept = Share(len(expansions) - 1, slice(0, len(mean)), np.ones(1))
+        unknown = (intercept, *_shares_of_new(shares[0], couplings, [None] * len(couplings)))
+    functions = TaskFunctions(tuple(expansions), tuple(map(tuple, shares)), len(B), unknown, tuple(couplings))
+    if len({len(own) for own in intercepts}) > 1:
+        return functions
+    return functions.with_new(*new_kernels(couplings, None, data.labels), data.labels)
 
 
 def _union(rows: Iterable[np.ndarray]) -> np.ndarray:
@@ -147,9 +230,9 @@ def _union(rows: Iterable[np.ndarray]) -> np.ndarray:
     return np.unique(np.concatenate(list(distinct.values())))
 
 
-def _constant(bank: KernelBank, value: np.ndarray) -> Expansion:
+def _constant(n_kernels: int, value: np.ndarray) -> Expansion:
     """The function that is `value` (O,) everywhere."""
-    return Expansion((), np.zeros((len(bank.names), len(value))), value)
+    return Expansion((), np.zeros((n_kernels, len(value))), value)
 
 
 def _long_expansions(data, bank, B, a, intercepts) -> tuple[list[Expansion], list[list[Share]]]:

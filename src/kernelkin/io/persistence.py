@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import zipfile
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ..couplings import plain_task_features
 from ..data import listing
 from ..exceptions import ModelFileError
 from ..tables import TableSchema
@@ -163,7 +167,20 @@ def save_model(
         "schema": None if schema is None else schema.to_json(),
         "about": about or {},
     }
-    write_whole(path, pack(_dump(model), metadata))
+    write_whole(path, pack(_dump(_without_frames(model)), metadata))
+
+
+def _without_frames(model: Any) -> Any:
+    """Return an estimator, and those it holds, with task features as the tables that they were read as."""
+    if "task_features" not in inspect.signature(type(model)).parameters and not hasattr(model, "estimator"):
+        return model
+    found = copy(model)
+    for name, value in vars(model).items():
+        if name == "task_features":
+            setattr(found, name, plain_task_features(value))
+        elif isinstance(value, BaseEstimator):
+            setattr(found, name, _without_frames(value))
+    return found
 
 
 def load_model(path: str | os.PathLike[str]) -> SavedModel:

@@ -89,7 +89,7 @@ class SharedFoldFits:
         return specification.plan(self.train, self.kernels)
 
     def _values(self, plan: FitPlan, solution: Solution) -> list[np.ndarray]:
-        a, intercepts = split_by_task(solution.duals, self.train, plan.couplings)
+        a, intercepts = split_by_task(solution.duals, plan.machines, self.train, plan.couplings)
         return self.held.values(solution.B, a, intercepts, plan.couplings)
 
 

@@ -50,6 +50,7 @@ class MKMTRLClassifierCV(BaseSearch):
         parsimony=0.0,
         couplings=None,
         sharing=1.0,
+        task_features=None,
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -63,6 +64,7 @@ class MKMTRLClassifierCV(BaseSearch):
         cache=None,
         normalize="trace",
         unknown_tasks="error",
+        min_rows=None,
         task_column=None,
         solver="joint",
         tol=1e-3,
@@ -78,6 +80,7 @@ class MKMTRLClassifierCV(BaseSearch):
         self.parsimony = parsimony
         self.couplings = couplings
         self.sharing = sharing
+        self.task_features = task_features
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -91,6 +94,7 @@ class MKMTRLClassifierCV(BaseSearch):
         self.cache = cache
         self.normalize = normalize
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.task_column = task_column
         self.solver = solver
         self.tol = tol
@@ -132,6 +136,7 @@ class MKMTRLRegressorCV(BaseSearch):
         parsimony=0.0,
         couplings=None,
         sharing=1.0,
+        task_features=None,
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -146,6 +151,7 @@ class MKMTRLRegressorCV(BaseSearch):
         cache=None,
         normalize="trace",
         unknown_tasks="error",
+        min_rows=None,
         task_column=None,
         solver="joint",
         tol=1e-3,
@@ -161,6 +167,7 @@ class MKMTRLRegressorCV(BaseSearch):
         self.parsimony = parsimony
         self.couplings = couplings
         self.sharing = sharing
+        self.task_features = task_features
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -175,6 +182,7 @@ class MKMTRLRegressorCV(BaseSearch):
         self.cache = cache
         self.normalize = normalize
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.task_column = task_column
         self.solver = solver
         self.tol = tol

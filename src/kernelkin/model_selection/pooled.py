@@ -14,6 +14,7 @@ import numpy as np
 
 from ..data import Fold, TaskData
 from ..decompositions import solve_stack
+from ..fitting.targets import classes_of_outputs
 from .scoring import jackknife_error
 
 # The least slope of a logistic link, for values of mean square one.
@@ -56,6 +57,7 @@ class ErrorPool:
         costs: Sequence[np.ndarray] | None = None,
     ) -> None:
         self.data, self.folds, self.classification = data, folds, classification
+        self.classes = [np.unique(y) for y in data.y] if classification else []
         self.weights = [data.sample_weight[rows] for rows in data.rows]
         self.costs = self.weights if costs is None else costs
 
@@ -114,7 +116,7 @@ class ErrorPool:
     def _coded(self, y: np.ndarray, kept: np.ndarray, held: np.ndarray, width: int) -> np.ndarray:
         if not self.classification:
             return y[held, np.newaxis]
-        classes = np.unique(y[kept])
+        classes = classes_of_outputs(y[kept], self.classes, width)
         positive = y[held, np.newaxis] == (classes if width > 1 else classes[1:])
         return np.where(positive, 1.0, -1.0)
 

@@ -14,6 +14,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
 from ..data import Fold, TaskData
+from ..fitting.targets import classes_of_outputs
 from ..uncertainty import fit_link
 
 # Labels, predictions or decision values, and weights of held-out rows.
@@ -134,8 +135,9 @@ class Scorer:
         # Folds that are scored together: all, each alone, all but each.
         self._together = np.vstack([np.ones(k), np.eye(k), 1.0 - np.eye(k)]).astype(bool)
         weights = [data.sample_weight[rows] for rows in data.rows]
+        known = tuple(np.unique(y) for y in data.y) if classification else None
         self._held = [
-            [_HeldRows.of(y, weight, fold.kept[t], fold.held[t], classification) for fold in folds]
+            [_HeldRows(y[fold.held[t]], weight[fold.held[t]], y[fold.kept[t]], known) for fold in folds]
             for t, (y, weight) in enumerate(zip(data.y, weights, strict=True))
         ]
 
@@ -171,7 +173,10 @@ class Scorer:
 
         A single fold has its own link, which is the best one for it.
         """
-        codes = [[held.codes for held in task] for task in self._held]
+        codes = [
+            [held.codes(fold[t].shape[1]) for held, fold in zip(task, outputs, strict=True)]
+            for t, task in enumerate(self._held)
+        ]
         found = []
         for f in range(self.n_folds):
             others = [g for g in range(self.n_folds) if g != f] or [f]
@@ -209,34 +214,35 @@ class Scorer:
 
 @dataclass(frozen=True)
 class _HeldRows:
-    """Held-out rows of one task in one fold: labels, weights, and the classes that training knew."""
+    """Held-out rows of one task in one fold: labels, weights, training labels, and the classes of all tasks."""
 
     y: np.ndarray
     weight: np.ndarray
-    classes: np.ndarray | None
+    y_train: np.ndarray
+    every: tuple[np.ndarray, ...] | None
 
-    @classmethod
-    def of(
-        cls, y: np.ndarray, weight: np.ndarray, kept: np.ndarray, held: np.ndarray, classification: bool
-    ) -> _HeldRows:
-        return cls(y[held], weight[held], np.unique(y[kept]) if classification else None)
-
-    @property
-    def codes(self) -> np.ndarray:
+    def codes(self, n_outputs: int) -> np.ndarray:
         """Positions (q,) of the labels among the classes; one past the last for a class that training did not have."""
-        assert self.classes is not None
-        place = np.searchsorted(self.classes, self.y)
-        known = self.classes[np.minimum(place, len(self.classes) - 1)] == self.y
-        return np.where(known, place, len(self.classes))
+        classes = self.classes(n_outputs)
+        place = np.searchsorted(classes, self.y)
+        known = classes[np.minimum(place, len(classes) - 1)] == self.y
+        return np.where(known, place, len(classes))
+
+    def classes(self, n_outputs: int) -> np.ndarray:
+        """The classes that a function of so many outputs is about."""
+        assert self.every is not None
+        return classes_of_outputs(self.y_train, self.every, n_outputs)
 
     def predict(self, values: np.ndarray, metric: Metric) -> Prediction:
         """values (q, m) -> labels, what the metric scores (predictions, decision values or probabilities), weights."""
-        if self.classes is None:
+        if self.every is None:
             return self.y, values[:, 0], self.weight
         if metric.probabilities:
-            return self.codes, values, self.weight
-        binary = len(self.classes) == 2
+            # Two classes have one output and two probabilities.
+            return self.codes(values.shape[1]), values, self.weight
+        classes = self.classes(values.shape[1])
+        binary = len(classes) == 2
         if metric.ranks:
-            return (self.y == self.classes[1], values[:, 0], self.weight) if binary else (self.y, values, self.weight)
+            return (self.y == classes[1], values[:, 0], self.weight) if binary else (self.y, values, self.weight)
         best = (values[:, 0] > 0).astype(np.intp) if binary else values.argmax(axis=1)
-        return self.y, self.classes[best], self.weight
+        return self.y, classes[best], self.weight

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..couplings import read_couplings, width
+from ..couplings import width
 from ..data import Fold, TaskData
 from ..engines import Workers, count_workers
 from ..fitting import Fit, Fitted, RunOptions
@@ -47,8 +47,7 @@ class SharedGrams:
         self._widths: dict[tuple, int] = {}
         for line in lines:
             key = _gram_key(line.params)
-            couplings = read_couplings(line.specification.couplings, data)
-            self._widths[key] = max(self._widths.get(key, 0), width(couplings))
+            self._widths[key] = max(self._widths.get(key, 0), width(line.specification.fit_couplings(data)))
         self._key: tuple | None = None
         self._held: tuple[RawGrams, Sequence[FittedKernel] | None] | None = None
 
@@ -235,7 +234,7 @@ def _gram_key(params: Params) -> tuple:
 
 
 def _fold_key(job: Job) -> tuple:
-    return job.fold, identity(job.line.params, ["couplings", "parsimony", "sharing"])
+    return job.fold, identity(job.line.params, ["couplings", "task_features", "parsimony", "sharing"])
 
 
 def _same_grams(lines: Sequence[Line]) -> list[list[Line]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from ..couplings import connected_tasks, read_couplings
 from ..data import Queries, TaskData, read_queries, read_training
 from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
@@ -22,6 +24,7 @@ from ..memory import check_memory, check_square
 from ..penalties import Relation
 from ..uncertainty import Uncertainty, class_probabilities, prediction_intervals
 from .classes import decision_values, predicted_classes
+from .new_tasks import as_nearest, functions_with_tasks
 from .scoring import score_each_task
 
 # Set while the data are read, before a fit.
@@ -150,13 +153,14 @@ class MultiTaskEstimator(BaseEstimator):
             return self._split(queries) if split else self._predict(queries)
         if split or is_classifier(self):
             raise ValueError("return_std=True is for regressors, without split; classifiers have predict_proba")
-        return self._predict(queries), self.uncertainty_.intervals.deviations(queries.X, queries.codes)
+        codes = queries.trained_codes(len(self.tasks_))
+        return self._predict(queries), self.uncertainty_.intervals.deviations(queries.X, codes)
 
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
         """Return the score of each task: accuracy for a classifier, R^2 for a regressor.
 
-        Tasks without rows in X are left out; R^2 of a single row is NaN. With ``unknown_tasks="common"``, tasks that
-        were not in training are scored too.
+        Tasks without rows in X are left out; R^2 of a single row is NaN. Tasks that were not in training are scored
+        too, where the model predicts them (`unknown_tasks`, `task_features`).
 
         Parameters
         ----------
@@ -183,20 +187,62 @@ class MultiTaskEstimator(BaseEstimator):
         scores = list(self.score_tasks(X, y, tasks, sample_weight).values())
         return float(np.nanmean(scores)) if np.isfinite(scores).any() else float("nan")
 
+    def with_tasks(self, task_features: Any) -> Self:
+        """Return a copy of this fitted model that also predicts new tasks, from features that the fit did not have.
+
+        Tasks whose features were part of the estimator's `task_features` need no such copy. Nothing is fitted anew.
+
+        Parameters
+        ----------
+        task_features : DataFrame or dict
+            The features of the new tasks, in the same form as the estimator's `task_features`.
+
+        Returns
+        -------
+        model : object
+        """
+        check_is_fitted(self)
+        model = copy(self)
+        model.functions_ = functions_with_tasks(self, task_features)
+        return model
+
     @property
     def task_relationship_(self) -> np.ndarray:
-        """Omega (T, T), of trace one; computed on access."""
+        """Omega (T, T), of trace one; computed on access.
+
+        It ties the kernel weights of tasks, and depends on how much weight a task has in all, hence on its number of
+        rows: it is a parameter of the model, not a measure of likeness.
+        """
         relation = self._relation()
         check_square(len(self.tasks_), "task_relationship_", "use `relation_`, which has its factors")
         return relation.matrix() / relation.trace()
 
-    @property
-    def task_correlation_(self) -> np.ndarray:
-        """Omega (T, T) scaled to unit diagonal; computed on access."""
-        Omega = self.task_relationship_
-        root = np.sqrt(np.maximum(np.diag(Omega), np.finfo(float).tiny))
-        np.divide(Omega, root, out=Omega)
-        return np.divide(Omega, root[:, np.newaxis], out=Omega)
+    def related_tasks(self, task: Any, by: str = "functions", n: int = 10, X: Any = None) -> dict[Any, float]:
+        """Return the tasks whose fitted functions, or kernels, are most like those of one task.
+
+        These numbers describe the fit and are not tested: `task_relations` says whether there is structure at all. The
+        functions of tasks with few rows are noisy, which lowers their correlations; `task_relations` corrects for it.
+
+        Parameters
+        ----------
+        task : label
+            A task of `tasks_`.
+        by : {"functions", "kernels"}, default "functions"
+            Correlation of the functions over the rows of all tasks, or alignment of the combined kernels there.
+        n : int, default 10
+            Number of tasks to return, at most.
+        X : array of shape (q, d), optional
+            Rows to compare at. None: those that the model keeps; models without kernels keep none.
+
+        Returns
+        -------
+        likeness : dict from task to float
+            The largest first.
+        """
+        # Relations are compared by models too, so that they cannot be imported first.
+        from ..relations.likeness import related_tasks
+
+        return related_tasks(self, task, by, n, X)
 
     def _relation(self) -> Relation:
         if "relation_" not in vars(self):
@@ -205,7 +251,11 @@ class MultiTaskEstimator(BaseEstimator):
 
     def _read_queries(self, X: Any, tasks: Any) -> Queries:
         check_is_fitted(self)
-        return read_queries(self, X, tasks, getattr(self, "unknown_tasks", "error") == "common")
+        new = getattr(self.functions_, "new_tasks", None)
+        mode = getattr(self, "unknown_tasks", "error")
+        encoder = getattr(self, "encoder_", None)
+        queries = read_queries(self, X, tasks, mode != "error", new, None if encoder is None else encoder.encode)
+        return as_nearest(self, queries) if mode == "nearest" else queries
 
     def _predict(self, queries: Queries) -> np.ndarray:
         """Return predictions (q,) for rows with a task, (q, T) for wide data."""
@@ -230,6 +280,13 @@ class MultiTaskEstimator(BaseEstimator):
             bunch.own = parts[0]
             bunch.shared = {coupling.name: part for coupling, part in zip(couplings, parts[1:], strict=True)}
         return bunch
+
+    def borrowing_tasks(self, data: TaskData) -> set[int]:
+        """Return the tasks, by position, that share parts of their functions with other tasks."""
+        given = (getattr(self, name, None) for name in ("couplings", "task_features"))
+        couplings = read_couplings(next(given), data, task_features=next(given))
+        linked = connected_tasks(couplings, data.n_tasks)
+        return {t for members in linked if len(members) > 1 for t in members.tolist()}
 
     def run_options(self) -> RunOptions:
         """Return how this estimator runs a fit."""

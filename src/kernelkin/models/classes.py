@@ -18,7 +18,9 @@ def decision_values(model: Any, queries: Queries) -> np.ndarray:
     spread = np.full((*values.shape[:-1], len(model.classes_)), -np.inf)
     for t, classes in enumerate(model.task_classes_):
         columns = np.searchsorted(model.classes_, classes)
-        rows = np.index_exp[:, t] if queries.codes is None else np.nonzero(_rows_of(t, queries.codes))
+        rows = (
+            np.index_exp[:, t] if queries.codes is None else np.nonzero(_rows_of(t, len(model.tasks_), queries.codes))
+        )
         own = values[rows]
         own = np.stack([-own[..., 0], own[..., 0]], axis=-1) if len(classes) == 2 else own[..., : len(classes)]
         block = spread[rows]
@@ -27,9 +29,9 @@ def decision_values(model: Any, queries: Queries) -> np.ndarray:
     return spread
 
 
-def _rows_of(task: int, codes: np.ndarray) -> np.ndarray:
-    """Return the rows with the classes of a task: its own, and for the first task those of unknown tasks (-1)."""
-    return (codes == task) | ((codes < 0) & (task == 0))
+def _rows_of(task: int, n_tasks: int, codes: np.ndarray) -> np.ndarray:
+    """Return the rows with the classes of a task: its own, and for the first task those of tasks not in training."""
+    return (codes == task) | (((codes < 0) | (codes >= n_tasks)) & (task == 0))
 
 
 def predicted_classes(model: Any, queries: Queries) -> np.ndarray:

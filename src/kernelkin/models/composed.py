@@ -110,8 +110,10 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         parsimony=0.0,
         couplings=None,
         sharing=1.0,
+        task_features=None,
         normalize="trace",
         unknown_tasks="error",
+        min_rows=None,
         task_column=None,
         init=None,
         tol=1e-3,
@@ -130,8 +132,10 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         self.parsimony = parsimony
         self.couplings = couplings
         self.sharing = sharing
+        self.task_features = task_features
         self.normalize = normalize
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.task_column = task_column
         self.init = init
         self.tol = tol
@@ -151,6 +155,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
             mu=self.mu,
             couplings=self.couplings,
             sharing=self.sharing,
+            task_features=self.task_features,
             parsimony=self.parsimony,
             normalize=self.normalize,
             unknown_tasks=self.unknown_tasks,

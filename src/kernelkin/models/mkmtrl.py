@@ -64,6 +64,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         parsimony=0.0,
         couplings=None,
         sharing=1.0,
+        task_features=None,
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -72,6 +73,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         class_weight=None,
         normalize="trace",
         unknown_tasks="error",
+        min_rows=None,
         task_column=None,
         solver="joint",
         init=None,
@@ -88,6 +90,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         self.parsimony = parsimony
         self.couplings = couplings
         self.sharing = sharing
+        self.task_features = task_features
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -96,6 +99,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         self.class_weight = class_weight
         self.normalize = normalize
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.task_column = task_column
         self.solver = solver
         self.init = init
@@ -139,6 +143,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         parsimony=0.0,
         couplings=None,
         sharing=1.0,
+        task_features=None,
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -148,6 +153,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         fit_intercept=True,
         normalize="trace",
         unknown_tasks="error",
+        min_rows=None,
         task_column=None,
         solver="joint",
         init=None,
@@ -164,6 +170,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         self.parsimony = parsimony
         self.couplings = couplings
         self.sharing = sharing
+        self.task_features = task_features
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -173,6 +180,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         self.fit_intercept = fit_intercept
         self.normalize = normalize
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.task_column = task_column
         self.solver = solver
         self.init = init
@@ -204,6 +212,7 @@ def _specification(model: MKMTRLClassifier | MKMTRLRegressor, targets: Classific
         mu=model.mu,
         couplings=model.couplings,
         sharing=model.sharing,
+        task_features=model.task_features,
         parsimony=model.parsimony,
         normalize=model.normalize,
         unknown_tasks=model.unknown_tasks,

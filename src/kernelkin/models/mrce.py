@@ -31,7 +31,7 @@ _NOISE = 1e-6
 
 
 @describe(
-    (*LINEAR, "relation_", "task_relationship_", "task_correlation_"),
+    (*LINEAR, "relation_", "task_relationship_"),
     {
         "precision_": ("array of shape (T, T)", "The inverse covariance of the errors."),
         "objective_": ("float", "The objective."),

@@ -34,7 +34,7 @@ class MTRLClassifier(MultiTaskClassifier):
     >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
     >>> y = X[:, 0] > 0
     >>> model = MTRLClassifier().fit(X, y, tasks=tasks)
-    >>> bool((model.task_correlation_ > 0.5).all())
+    >>> min(model.related_tasks("a").values()) > 0.5
     True
     """
 
@@ -89,7 +89,7 @@ class MTRLRegressor(MultiTaskRegressor):
     >>> X = rng.normal(size=(40, 3))
     >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
     >>> model = MTRLRegressor(C=10).fit(X, Y)
-    >>> bool(model.task_correlation_[0, 1] > 0.9)
+    >>> model.related_tasks(0)[1] > 0.9
     True
     """
 

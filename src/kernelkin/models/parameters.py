@@ -64,9 +64,26 @@ PARAMETERS: dict[str, Parameter] = {
     "couplings": Parameter(
         'None, "common", "inputs", "auto" or dict',
         'Parts of the functions that tasks share, each with kernel weights of its own: "common", one part for all '
-        'tasks; "inputs", a part that tasks share as far as their inputs are alike; "auto", both; a dict from names to '
-        "these words, to group labels (one for each task, in order, or a dict from task to label), or to T x T "
+        'tasks; "inputs", a part that tasks share as far as their inputs are alike; "auto", a part for all tasks, '
+        "likeness of inputs at two widths, and groups of tasks by their inputs and by their functions at up to three "
+        "levels, as far as halves of the training rows confirm them; a dict from names to "
+        '"common", "inputs", group labels (one for each task, in order, or a dict from task to label), or T x T '
         "positive semi-definite matrices with unit diagonal.",
+    ),
+    "task_features": Parameter(
+        "DataFrame, dict, array or pair, optional",
+        "What is known about the tasks: a DataFrame with task labels as index, a dict from task to features, or an "
+        "array with a row for each task in order (numbers are standardised, text makes categories); a kernel between "
+        "tasks, as a pair (labels, matrix) or a DataFrame whose columns are its index; or a dict from names to several "
+        "of these. Each makes parts that tasks share as far as their features are alike: for a table, Gaussian "
+        "kernels of two widths. Tasks that have features and no training rows are predicted from their features; see "
+        "also `with_tasks`.",
+    ),
+    "min_rows": Parameter(
+        "int, optional",
+        "Set tasks with fewer rows aside with a warning, and tasks that cannot be fitted (one row or one class, and "
+        "nothing shared with other tasks), instead of ending the fit. `unknown_tasks` decides how they are predicted.",
+        [*COUNT, None],
     ),
     "prior": Parameter(
         "array of shape (T, T), optional",
@@ -116,10 +133,12 @@ PARAMETERS: dict[str, Parameter] = {
         [StrOptions({"trace", "cosine", "center"}), None],
     ),
     "unknown_tasks": Parameter(
-        '{"error", "common"}',
-        'What `predict` does with tasks that were not in training: refuse them, or (``"common"``, for models with the '
-        'coupling "common") predict them by the common part and the mean of the tasks\' intercepts.',
-        [StrOptions({"error", "common"})],
+        '{"error", "common", "nearest"}',
+        "What `predict` does with tasks that were not in training and have no `task_features`: refuse them; "
+        '``"common"`` (for models with the coupling "common"), predict them by the common part and the mean of the '
+        'tasks\' intercepts; ``"nearest"``, predict them as the task that is most like them, by features where there '
+        "are any (also of tasks that could be predicted from these), otherwise by the inputs of the rows to predict.",
+        [StrOptions({"error", "common", "nearest"})],
     ),
     "task_column": Parameter(
         "int or str, optional",
@@ -183,9 +202,9 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "relation_": ("Relation", "The task relationship Omega in factors; nothing of size T x T."),
     "task_relationship_": (
         "array of shape (T, T)",
-        "Omega, computed on access; refused where it does not fit into memory.",
+        "Omega, which ties the kernel weights: a parameter of the model, not a measure of likeness (see "
+        "`related_tasks`). Computed on access; refused where it does not fit into memory.",
     ),
-    "task_correlation_": ("array of shape (T, T)", "Omega scaled to unit diagonal."),
     "dual_coef_": ("list of arrays of shape (n_t, n_outputs)", "Signed dual variables of each task."),
     "intercept_": ("array of shape (T,)", "Intercepts; a list of arrays where a task has several outputs."),
     "objective_": ("float", "The objective."),
@@ -206,7 +225,6 @@ KERNEL_MACHINE = (
     "kernel_weights_",
     "relation_",
     "task_relationship_",
-    "task_correlation_",
     "dual_coef_",
     "intercept_",
     "objective_",

@@ -108,7 +108,7 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
 
 
 @_fit_context(prefer_skip_nested_validation=True)
-def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None):
+def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None, freeze_others: bool = False):
     """Continue with the next rows of a stream; the machines are fitted when they are first needed.
 
     Every row makes one round, with a partner drawn from the rows of its task in a reservoir of `reservoir` rows, which
@@ -125,6 +125,9 @@ def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None):
         As for `fit`; `y` of the same form in every call.
     classes : array, optional
         All classes there will be; a classifier then refuses others.
+    freeze_others : bool, default False
+        Whether tasks that these rows do not belong to keep their kernel weights and predict exactly as before. (The
+        online solver learns from the rows all the same, and a later call without this goes on from there.)
 
     Returns
     -------
@@ -140,9 +143,23 @@ def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None):
     stream = start_stream(specification, self.verbose) if first else self.stream_
     if stream is None:
         raise ValueError("this model was fitted with parameters that allow no stream: fit it again")
+    if freeze_others and not first:
+        _fit_missing_machines(self)
+        before = self.tasks_, self.kernel_weights_, self.functions_
     with Workers(1):
         stream.feed(piece)
-        return self.store(stream_fitted(specification, stream, piece.form))
+        self.store(stream_fitted(specification, stream, piece.form))
+    if freeze_others and not first:
+        _keep_others(self, piece.labels, *before)
+    return self
+
+
+def _keep_others(model: Any, learned: np.ndarray, tasks: np.ndarray, weights: np.ndarray, functions: Any) -> None:
+    """Give tasks other than those that were `learned` the kernel weights and functions that they had before."""
+    kept = np.flatnonzero(~np.isin(tasks, learned))
+    model.kernel_weights_[kept] = weights[kept]
+    _fit_missing_machines(model)
+    model.functions_ = model.functions_.with_kept(functions, kept)
 
 
 def _check_classes(y: np.ndarray, classes: Any) -> None:
@@ -164,8 +181,9 @@ def _fit_missing_machines(model: Any) -> None:
 
 def _check_fitted_tasks(model: Any, queries: Queries) -> Queries:
     """Refuse to predict tasks that have no machine."""
-    codes = range(len(model.tasks_)) if queries.codes is None else np.unique(queries.codes[queries.codes >= 0])
-    for task in model.tasks_[np.asarray(codes, dtype=np.intp)].tolist() if model.unfitted_tasks_ else ():
+    every = np.arange(len(model.tasks_))
+    needed = every if queries.codes is None else np.intersect1d(queries.codes, every)
+    for task in model.tasks_[needed].tolist() if model.unfitted_tasks_ else ():
         if task in model.unfitted_tasks_:
             raise ValueError(model.unfitted_tasks_[task])
     return queries
@@ -190,8 +208,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
     >>> model = TwoStageMKMTRLClassifier(n_rounds=2000, random_state=0).fit(X, y, tasks=tasks)
     >>> model.kernel_weights_.shape
     (3, 6)
-    >>> others, correlations = model.relation_.nearest(0, n=2)
-    >>> sorted(model.tasks_[others].tolist())
+    >>> sorted(model.related_tasks("a", by="kernels"))
     ['b', 'c']
     """
 
@@ -201,6 +218,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         *,
         C=1.0,
         couplings=None,
+        task_features=None,
         mu=1.0,
         parsimony=0.0,
         shrinkage=0.1,
@@ -216,6 +234,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         max_exact=2000,
         normalize="trace",
         unknown_tasks="error",
+        min_rows=None,
         task_column=None,
         tol=1e-3,
         n_jobs=None,
@@ -225,6 +244,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         self.kernels = kernels
         self.C = C
         self.couplings = couplings
+        self.task_features = task_features
         self.mu = mu
         self.parsimony = parsimony
         self.shrinkage = shrinkage
@@ -240,6 +260,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         self.max_exact = max_exact
         self.normalize = normalize
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
@@ -282,6 +303,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         *,
         C=1.0,
         couplings=None,
+        task_features=None,
         mu=1.0,
         parsimony=0.0,
         shrinkage=0.1,
@@ -298,6 +320,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         max_exact=2000,
         normalize="trace",
         unknown_tasks="error",
+        min_rows=None,
         task_column=None,
         tol=1e-3,
         n_jobs=None,
@@ -307,6 +330,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         self.kernels = kernels
         self.C = C
         self.couplings = couplings
+        self.task_features = task_features
         self.mu = mu
         self.parsimony = parsimony
         self.shrinkage = shrinkage
@@ -323,6 +347,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         self.max_exact = max_exact
         self.normalize = normalize
         self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
@@ -347,6 +372,7 @@ def _specification(
         kernels=model.kernels,
         C=model.C,
         couplings=model.couplings,
+        task_features=model.task_features,
         unknown_tasks=model.unknown_tasks,
         mu=model.mu,
         parsimony=model.parsimony,

@@ -68,14 +68,6 @@ class Relation:
             return row
         return row + self.rest * (self.root @ self.root[j])
 
-    def nearest(self, j: int, n: int) -> tuple[NDArray[np.intp], Array]:
-        """The n components most strongly correlated with component j, strongest first, and their correlations."""
-        diagonal = np.maximum(self.diagonal(), np.finfo(np.float64).tiny)
-        correlation = self.row(j) / np.sqrt(diagonal * diagonal[j])
-        order = np.argsort(-correlation, kind="stable")
-        order = order[order != j][:n]
-        return order, correlation[order]
-
     def trace(self) -> float:
         """Sum of the diagonal."""
         return float(self.diagonal().sum())

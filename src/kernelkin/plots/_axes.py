@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Lightness falls all the way from white to dark blue, so the order of values is seen without colour too.
 COLORMAP = "YlGnBu"
+# White at zero; blue above and red below differ in lightness from it to the same degree.
+DIVERGING = "RdBu"
 # Okabe and Ito's colours, those first that differ in lightness; the markers differ too.
 COLORS = ("#0072B2", "#E69F00", "#000000", "#56B4E9", "#D55E00", "#009E73")
 MARKERS = ("o", "D", "s", "^", "v", "P")

@@ -12,12 +12,6 @@ def weight_linkage(weights: np.ndarray) -> np.ndarray | None:
     return _linkage(pdist(weights))
 
 
-def correlation_linkage(correlation: np.ndarray) -> np.ndarray | None:
-    """Average linkage of tasks by the distance 1 - correlation (T, T); None for a single task."""
-    upper = np.triu_indices(len(correlation), k=1)
-    return _linkage(np.maximum(1.0 - correlation[upper], 0.0))
-
-
 def leaf_order(linkage: np.ndarray | None) -> np.ndarray:
     """A permutation of the tasks."""
     from scipy.cluster.hierarchy import leaves_list

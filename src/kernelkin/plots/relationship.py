@@ -1,15 +1,16 @@
-"""How the tasks are related."""
+"""How the tasks are related, as far as it was tested."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from ..relations import TaskRelations, task_relations
 from ._axes import (
     COLORS,
+    DIVERGING,
     LONGEST,
     color_scale,
     extent,
@@ -17,162 +18,164 @@ from ._axes import (
     label_ticks,
     labels_extent,
     new_axes,
-    shorten,
-    text_width,
     write_numbers,
 )
-from ._graph import layout, strongest_links
-from ._order import correlation_linkage, leaf_order
+from ._order import leaf_order
 
-# Above this many tasks the points, links and names of the graph are drawn small.
-MANY_TASKS = 40
+KINDS = ("heatmap", "dendrogram")
 
 
 class TaskRelationshipDisplay:
-    """The correlation of tasks, as a heatmap in the order of a dendrogram, or as a graph.
+    """Tested likeness of tasks: a heatmap with the groups outlined, or the tree of the tasks with the groups coloured.
+
+    Tasks are in the order of the tree. Without structure all pairs have one value and there is one group: nothing is
+    drawn that did not pass the test.
 
     Parameters
     ----------
-    correlation : array (T, T)
-        With unit diagonal, in the order of `tasks`.
-    tasks : sequence of T labels
+    relations : TaskRelations
 
     Attributes
     ----------
     order_ : array (T,), the task drawn in each row.
     image_ : the heatmap.
-    positions_ : array (T, 2), where the graph has each task: the less alike, the further apart.
-    edges_ : array (E, 2), the pairs of tasks that the graph links: each task to the three most correlated with it.
+    outlines_ : the outlines of the groups, on the heatmap.
+    tree_ax_ : where the tree over the heatmap is drawn.
     ax_, figure_ : where it is drawn.
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLRegressor, task_relations
     >>> from kernelkin.plots import TaskRelationshipDisplay
-    >>> display = TaskRelationshipDisplay([[1.0, 0.1, 0.9], [0.1, 1.0, 0.2], [0.9, 0.2, 1.0]], ["a", "b", "c"])
-    >>> display.order.tolist()
-    [1, 2, 0]
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 2)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] * np.where(tasks == "b", -1, 1) + 0.1 * rng.normal(size=90)
+    >>> model = MKMTRLRegressor().fit(X, y, tasks=tasks)
+    >>> display = TaskRelationshipDisplay(task_relations(model, X, y, tasks, random_state=0))
+    >>> display.title
+    '2 groups (p = 0.01)'
     """
 
-    def __init__(self, correlation: Any, tasks: Sequence[Any]) -> None:
-        self.correlation, self.tasks = np.asarray(correlation, dtype=np.float64), np.asarray(tasks)
-        if self.correlation.shape != (len(self.tasks),) * 2:
-            raise ValueError(f"the correlation of {len(self.tasks)} tasks is square, not {self.correlation.shape}")
+    def __init__(self, relations: TaskRelations) -> None:
+        self.relations = relations
+        self.tasks = np.asarray(relations.tasks)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, ax: Any = None, kind: Literal["heatmap", "graph"] = "heatmap"
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        tasks: Any = None,
+        by: str = "functions",
+        ax: Any = None,
+        kind: Literal["heatmap", "dendrogram"] = "heatmap",
+        random_state: Any = None,
     ) -> TaskRelationshipDisplay:
-        """Draw the `task_correlation_` of a fitted estimator.
+        """Test the relations of the tasks, and draw what was found.
 
         Parameters
         ----------
-        estimator : fitted estimator with `task_correlation_`
+        estimator : fitted estimator
+        X, y, tasks, by : as for `task_relations`
         ax : matplotlib axes, optional
             None: those of a new figure.
-        kind : {"heatmap", "graph"}
-            A heatmap in the order of a dendrogram, or a graph of the strongest links.
+        kind : {"heatmap", "dendrogram"}
+            A heatmap of the likeness with the tree above it, or the tree alone, larger.
+        random_state : int, RandomState or None
+            Seed of the test.
         """
-        check_is_fitted(estimator, "task_correlation_")
-        return cls(estimator.task_correlation_, estimator.tasks_).plot(ax, kind=kind)
+        return cls(task_relations(estimator, X, y, tasks, by=by, random_state=random_state)).plot(ax, kind=kind)
 
     @property
     def order(self) -> np.ndarray:
-        """The tasks in the order of the dendrogram, (T,)."""
-        return leaf_order(correlation_linkage(self.correlation))
+        """The tasks in the order of the tree, (T,); tasks of one group are next to each other."""
+        return leaf_order(self.relations.linkage)
 
     @property
-    def limits(self) -> tuple[float, float]:
-        """The ends of the colour scale: 0, or the quarter below the most negative correlation; and 1."""
-        lowest = float(self.correlation.min())
-        return (0.0 if lowest > -0.01 else np.floor(4 * lowest) / 4), 1.0
+    def title(self) -> str:
+        """What the figure says above."""
+        found = self.relations
+        p = f"(p = {found.p_value:.3g})"
+        if not found.structured:
+            return f"no structure found {p}"
+        if found.n_groups == 1:
+            return f"tasks differ, no groups told apart {p}"
+        return f"{found.n_groups} groups {p}" if found.n_groups < len(self.tasks) else f"all tasks differ {p}"
 
-    def plot(self, ax: Any = None, *, kind: Literal["heatmap", "graph"] = "heatmap") -> TaskRelationshipDisplay:
+    def plot(self, ax: Any = None, *, kind: Literal["heatmap", "dendrogram"] = "heatmap") -> TaskRelationshipDisplay:
         """Draw on `ax`, or on a new figure.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
             None: those of a new figure.
-        kind : {"heatmap", "graph"}
-            A heatmap in the order of a dendrogram, or a graph of the strongest links.
+        kind : {"heatmap", "dendrogram"}
+            A heatmap of the likeness with the tree above it, or the tree alone, larger.
         """
-        if kind not in ("heatmap", "graph"):
-            raise ValueError(f"kind is 'heatmap' or 'graph', not {kind!r}")
+        if kind not in KINDS:
+            raise ValueError(f"kind is 'heatmap' or 'dendrogram', not {kind!r}")
         self.order_ = self.order
-        side = extent(len(self.tasks), 0.36, 3.0, LONGEST)
-        return self._plot_heatmap(ax, side) if kind == "heatmap" else self._plot_graph(ax, side)
+        return self._plot_heatmap(ax) if kind == "heatmap" else self._plot_tree(ax)
 
-    def _plot_heatmap(self, ax: Any, side: float) -> TaskRelationshipDisplay:
+    def _plot_heatmap(self, ax: Any) -> TaskRelationshipDisplay:
+        side = extent(len(self.tasks), 0.36, 3.0, LONGEST)
         names = labels_extent(self.tasks, side)
-        self.ax_ = new_axes(ax, side, side, (1.2 + names, 1.2 + names))
+        self.ax_ = new_axes(ax, side, side, (1.2 + names, 1.4 + names))
         self.figure_ = self.ax_.figure
-        drawn = self.correlation[np.ix_(self.order_, self.order_)]
-        self.image_ = heatmap(self.ax_, drawn, *self.limits)
+        drawn = self.relations.likeness[np.ix_(self.order_, self.order_)]
+        # Signed values: zero is white, whatever the values are.
+        self.image_ = heatmap(self.ax_, drawn, -1.0, 1.0, cmap=DIVERGING)
         self.texts_ = write_numbers(self.image_, drawn)
         label_ticks(self.ax_.yaxis, self.tasks[self.order_])
         label_ticks(self.ax_.xaxis, self.tasks[self.order_])
-        self.ax_.set(xlabel="task", ylabel="task")
-        self.colorbar_ = color_scale(self.image_, "correlation", 0.04)
-        self._draw_dendrogram()
+        self.ax_.set(xlabel="task, in the order of the tree", ylabel="task")
+        self.colorbar_ = color_scale(self.image_, f"likeness of {self.relations.by}", 0.04)
+        self._outline_groups()
+        self.tree_ax_ = self.ax_.inset_axes((0.0, 1.01, 1.0, 0.14))
+        self._draw_tree(self.tree_ax_, upright=True)
+        self.tree_ax_.axis("off")
+        self.tree_ax_.set_title(self.title)
         return self
 
-    def _draw_dendrogram(self) -> None:
-        """The tree over the columns of the heatmap; scipy puts leaf i at 10 i + 5."""
+    def _outline_groups(self) -> None:
+        """A frame around the tasks of each group, where there are groups."""
+        from matplotlib.patches import Rectangle
+
+        labels = self.relations.groups[self.order_]
+        self.outlines_ = []
+        if self.relations.n_groups < 2:
+            return
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1, [len(labels)]])
+        for start, end in pairwise(starts.tolist()):
+            frame = Rectangle((start - 0.5, start - 0.5), end - start, end - start, fill=False, linewidth=1.2)
+            self.outlines_.append(self.ax_.add_patch(frame))
+
+    def _plot_tree(self, ax: Any) -> TaskRelationshipDisplay:
+        height = extent(len(self.tasks), 0.2, 2.0, LONGEST)
+        self.ax_ = new_axes(ax, 4.5, height, (0.6 + labels_extent(self.tasks, height), 1.0))
+        self.figure_ = self.ax_.figure
+        self._draw_tree(self.ax_, upright=False)
+        label_ticks(self.ax_.yaxis, self.tasks[self.order_])
+        self.ax_.set(xlabel="log evidence against joining", ylabel="task", title=self.title)
+        self.ax_.spines[["top", "right", "left"]].set_visible(False)
+        return self
+
+    def _draw_tree(self, ax: Any, *, upright: bool) -> None:
+        """The tree: links within a group in its colour, links between groups grey. scipy puts leaf i at 10 i + 5."""
         from scipy.cluster.hierarchy import dendrogram
 
-        linkage = correlation_linkage(self.correlation)
-        if linkage is None:
-            return
-        tree = dendrogram(linkage, no_plot=True)
-        self.tree_ax_ = self.ax_.inset_axes((0.0, 1.01, 1.0, 0.14))
-        for x, height in zip(tree["icoord"], tree["dcoord"], strict=True):
-            self.tree_ax_.plot((np.array(x) - 5) / 10, height, color="0.3", linewidth=0.8)
-        self.tree_ax_.set(xlim=(-0.5, len(self.tasks) - 0.5), ylim=(0, None))
-        self.tree_ax_.axis("off")
-
-    def _plot_graph(self, ax: Any, side: float) -> TaskRelationshipDisplay:
-        from matplotlib.collections import LineCollection
-
-        # Names stand beside the points, on the outer side.
-        names = text_width(self.tasks, self._graph_font)
-        self.ax_ = new_axes(ax, side + 2 * names, side, (1.0, 0.2))
-        self.figure_ = self.ax_.figure
-        self.positions_, self.edges_ = layout(self.correlation), strongest_links(self.correlation)
-        strength = self.correlation[tuple(self.edges_.T)]
-        self.lines_ = LineCollection(
-            list(self.positions_[self.edges_]), array=strength, cmap="Greys", clim=(0.0, 1.0), zorder=1
-        )
-        self.lines_.set_linewidth((3.0 if len(self.tasks) <= MANY_TASKS else 0.8) * strength)
-        self.ax_.add_collection(self.lines_)
-        self._draw_tasks()
-        self.ax_.set_aspect("equal")
-        self.ax_.margins(0.1 + 1.2 * names / side, 0.1)
-        self.ax_.axis("off")
-        self.colorbar_ = self.figure_.colorbar(self.lines_, ax=self.ax_, label="correlation", shrink=0.6)
-        return self
-
-    @property
-    def _graph_font(self) -> float:
-        return 10.0 if len(self.tasks) <= MANY_TASKS else 6.0
-
-    def _draw_tasks(self) -> None:
-        from matplotlib.patheffects import withStroke
-
-        few = len(self.tasks) <= MANY_TASKS
-        self.points_ = self.ax_.scatter(
-            self.positions_[:, 0], self.positions_[:, 1], s=70 if few else 14, color=COLORS[0], zorder=2
-        )
-        outward, shift = self.positions_ >= self.positions_.mean(axis=0), 6 if few else 3
-        self.texts_ = [
-            self.ax_.annotate(
-                shorten(task),
-                position,
-                (shift if right else -shift, shift if above else -shift),
-                textcoords="offset points",
-                ha="left" if right else "right",
-                va="bottom" if above else "top",
-                size=self._graph_font,
-                path_effects=[withStroke(linewidth=2, foreground="white")],
-            )
-            for task, position, (right, above) in zip(self.tasks, self.positions_, outward, strict=True)
-        ]
+        tree = dendrogram(self.relations.linkage, no_plot=True)
+        labels = self.relations.groups[self.order_]
+        tallest = max(float(self.relations.linkage[:, 2].max()), 1e-9)
+        for x, heights in zip(tree["icoord"], tree["dcoord"], strict=True):
+            places = (np.array(x) - 5) / 10
+            under = set(labels[int(np.ceil(places.min() - 1e-9)) : int(places.max() + 1e-9) + 1].tolist())
+            color = COLORS[min(under) % len(COLORS)] if len(under) == 1 else "0.6"
+            # Links of height zero stay visible above the leaves.
+            drawn = np.maximum(heights, np.array([0.0, 0.02, 0.02, 0.0]) * tallest)
+            ax.plot(*((places, drawn) if upright else (drawn, places)), color=color, linewidth=1.0)
+        ends = (-0.5, len(self.tasks) - 0.5)
+        ax.set(**({"xlim": ends, "ylim": (0, None)} if upright else {"ylim": ends, "xlim": (0, None)}))

@@ -112,6 +112,12 @@ class TaskScoresDisplay:
         first, *others = self.scores.values()
         return np.argsort(first - others[0] if others else first, kind="stable")
 
+    @property
+    def order_name(self) -> str:
+        """What the tasks are ordered by, from the bottom."""
+        first, *others = self.scores
+        return f"gain of {first} on {others[0]}" if others else self.score_name
+
     def plot(self, ax: Any = None) -> TaskScoresDisplay:
         """Draw on `ax`, or on a new figure.
 
@@ -129,7 +135,7 @@ class TaskScoresDisplay:
         for i, model in enumerate(self.scores):
             self._draw_model(model, i)
         label_ticks(self.ax_.yaxis, self.tasks[self.order_])
-        self.ax_.set(xlabel=self.score_name, ylabel="task", ylim=(-0.7, T - 0.3))
+        self.ax_.set(xlabel=self.score_name, ylabel=f"task, by {self.order_name}", ylim=(-0.7, T - 0.3))
         self.ax_.spines[["top", "right"]].set_visible(False)
         self.ax_.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
         return self

@@ -4,7 +4,8 @@ from .base import AnyProblem
 from .evaluation import Evaluation, relative_gap
 from .machines import solve_batch, solve_machines
 from .mixed_norm import MixedNormProblem
-from .panel import MachinePanel, panel_pays
+from .panel import MachinePanel, PanelDuals, panel_pays
+from .panel_solver import panel_values
 from .penalised import Problem
 from .spectral import SpectralProblem
 from .spectral_forms import FeatureForm, GramForm, SpectralForm, spectral_form
@@ -23,12 +24,14 @@ __all__ = [
     "GramForm",
     "MachinePanel",
     "MixedNormProblem",
+    "PanelDuals",
     "Problem",
     "SpectralForm",
     "SpectralProblem",
     "Units",
     "WorstTaskProblem",
     "panel_pays",
+    "panel_values",
     "relative_gap",
     "solve_batch",
     "solve_machines",

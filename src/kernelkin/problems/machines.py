@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..engines import Each, serially
-from ..grams import CoupledGrams, Grams, SeparateGrams, SharedGrams
+from ..grams import Grams, SeparateGrams
 from ..learners import DualSolution, Learner, Machine
 from .panel import MachinePanel, PanelDuals
-from .panel_solver import solve_panel
+from .panel_solver import own_and_factors, solve_panel
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,7 @@ def _solve_panel(
     curved: bool,
 ) -> SolvedMachines:
     """Solve the machines of a panel, without combined Gram matrices."""
-    own, factors = (grams.own, grams.factors) if isinstance(grams, CoupledGrams) else (grams, [])
-    assert isinstance(own, SharedGrams)
+    own, factors = own_and_factors(grams)
     curved = curved and not factors
     duals, Q, curvature = solve_panel(own.operator, machines, B, warm, tol, each, curved, factors)
     return SolvedMachines.of(B, duals, Q, None if curvature is None else lambda: curvature)

@@ -101,9 +101,14 @@ class MachinePanel(Sequence[Machine]):
         rows = self.rows[task]
         return len(self.y) if rows is None else len(rows)
 
+    def task(self, values: np.ndarray, task: int) -> np.ndarray:
+        """values (n, O) -> (n_t, outputs): those of one task."""
+        columns, rows = self.place(task)
+        return values[:, columns][rows]
+
     def part(self, values: np.ndarray, m: int) -> np.ndarray:
         """values (n, O) -> (n_m, outputs): those of one machine, its tasks one below the other."""
-        parts = [values[:, columns][rows] for columns, rows in map(self.place, self.members(m))]
+        parts = [self.task(values, task) for task in self.members(m)]
         return parts[0] if len(parts) == 1 else np.vstack(parts)
 
     def spread(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -125,6 +130,16 @@ class MachinePanel(Sequence[Machine]):
             return tuple(np.zeros((0, widths[self.members(m)[0]])) for m in range(len(self)))
         by_task = np.split(values, self.starts[1:-1])
         return tuple(np.array([by_task[task] for task in self.members(m)]) for m in range(len(self)))
+
+    def without(self, held: np.ndarray) -> MachinePanel:
+        """Without the labels that `held` (n, O) marks."""
+        cost = np.where(held, 0.0, np.broadcast_to(self.cost, self.y.shape))
+        return replace(self, y=np.where(held, 0.0, self.y), cost=cost)
+
+    def means(self) -> np.ndarray:
+        """(O,) the mean target of each column, by costs."""
+        cost = np.broadcast_to(self.cost, self.y.shape)
+        return (cost * self.y).sum(axis=0) / np.maximum(cost.sum(axis=0), np.finfo(float).tiny)
 
     def offsets(self) -> np.ndarray:
         """(O,) the mean target of each column over rows that have a cost; zero without intercepts."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..engines import Each, serially
+from ..grams import CoupledGrams, Grams, SharedGrams
 from ..grams.operator import SharedOperator
 from .columns import Block, BlockSolution, solve_block
 from .coupled_columns import CoupledBlock
@@ -91,3 +92,23 @@ def _block(
         return Block(*parts)
     shared = arrays.array(B[:, len(machines.rows) :])
     return CoupledBlock(*parts, factors=tuple(map(arrays.array, factors)), shared=shared)
+
+
+def own_and_factors(grams: Grams) -> tuple[SharedGrams, Sequence[np.ndarray]]:
+    """The Gram matrices of wide data, and the factors of its couplings."""
+    own, factors = (grams.own, grams.factors) if isinstance(grams, CoupledGrams) else (grams, [])
+    assert isinstance(own, SharedGrams)
+    return own, factors
+
+
+def panel_values(grams: Grams, B: np.ndarray, duals: PanelDuals) -> np.ndarray:
+    """(n, O): the functions of a panel's columns at all rows, with their intercepts, at kernel weights B (K, J)."""
+    own, factors = own_and_factors(grams)
+    operator, machines = own.operator, duals.machines
+    arrays, width = operator.arrays, machines.y.shape[1]
+    size = width if factors else arrays.columns(operator.n_rows, operator.n_kernels)
+    parts = []
+    for first in range(0, width, size):
+        where = slice(first, min(first + size, width))
+        parts.append(arrays.numpy(_block(operator, machines, B, where, factors).apply(duals.columns(where))))
+    return np.concatenate(parts, axis=1) + duals.intercept

@@ -15,14 +15,15 @@ def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
     """Return probabilities (q, n_classes), or (q, T, n_classes) on wide data; zero for classes a task does not have."""
     link: TaskLink = model.uncertainty_.link
     values = model.functions_.values(queries.X, queries.codes)
+    codes = queries.trained_codes(len(model.tasks_))
     out = np.zeros((*values.shape[:-1], len(model.classes_)))
     for t, classes in enumerate(model.task_classes_):
-        if queries.codes is None:
+        if codes is None:
             out[:, t] = _of_task(model, link, values[:, t], t, classes)
             continue
-        rows = np.flatnonzero(queries.codes == t)
+        rows = np.flatnonzero(codes == t)
         out[rows] = _of_task(model, link, values[rows], t, classes)
-    if queries.codes is not None and (unknown := np.flatnonzero(queries.codes < 0)).size:
+    if codes is not None and (unknown := np.flatnonzero(codes < 0)).size:
         out[unknown] = _of_task(model, link, values[unknown], -1, model.task_classes_[0])
     return out
 
@@ -32,7 +33,9 @@ def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.nd
     if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
     values = model.functions_.values(queries.X, queries.codes)[..., 0]
-    half = model.uncertainty_.intervals.half_widths(queries.X, queries.codes, float(coverage))
+    half = model.uncertainty_.intervals.half_widths(
+        queries.X, queries.trained_codes(len(model.tasks_)), float(coverage)
+    )
     return np.stack([values - half, values + half], axis=-1)
 
 

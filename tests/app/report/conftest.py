@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from kernelkin import MKMTRLRegressor
+from kernelkin import MKMTRLRegressor, TaskRelations
 from kernelkin.app.report.content import MOST_PAIRS
 from kernelkin.io import SavedModel
 from kernelkin.tables.schema import TableSchema
@@ -56,3 +58,42 @@ def many():
 def crowd():
     """More tasks than pairs of them can be drawn."""
     return saved_model(MOST_PAIRS + 1, n_rows=4)
+
+
+def tested_relations(groups, tasks):
+    """Relations of these groups that passed; their likeness falls with the distance of their labels."""
+    groups = np.asarray(groups)
+    likeness = 1.0 - 0.7 * np.abs(groups[:, np.newaxis] - groups)
+    steps = np.arange(len(groups) - 1)
+    # A chain: each task joins those before it.
+    first = np.where(steps == 0, 0, len(groups) + steps - 1)
+    return TaskRelations(
+        tasks=np.asarray(tasks),
+        by="functions",
+        structured=True,
+        p_value=0.005,
+        likeness=likeness,
+        intervals=np.stack([likeness - 0.1, likeness], axis=2),
+        groups=groups,
+        shares_more=True,
+        shared_p_value=0.01,
+        linkage=np.column_stack([first, steps + 1, steps, steps + 2]).astype(float),
+        null="permutation",
+        reason="the tasks have like inputs, levels and noise",
+        alpha=0.05,
+        n_permutations=199,
+        sizes=np.full(len(groups), 12),
+    )
+
+
+@pytest.fixture(scope="package")
+def related(few):
+    """Three schools, of which the first and the third cannot be told apart."""
+    found = tested_relations([0, 1, 0], few.model.tasks_)
+    return replace(few, about={**few.about, "relations": found.to_dict()})
+
+
+@pytest.fixture(scope="package")
+def crowd_relations(crowd):
+    T = len(crowd.model.tasks_)
+    return tested_relations(np.arange(T) % 2, crowd.model.tasks_)

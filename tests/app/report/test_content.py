@@ -9,9 +9,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
 import kernelkin
-from kernelkin import AverageRegressor, LassoRegressor, MKMTRLRegressor, MKMTRLRegressorCV, MultiTaskCV, SavedModel
+from kernelkin import (
+    AverageRegressor,
+    LassoRegressor,
+    MKMTRLRegressor,
+    MKMTRLRegressorCV,
+    MultiTaskCV,
+    SavedModel,
+    TaskRelations,
+)
 from kernelkin.app.report import render_report, write_report
-from kernelkin.app.report.content import MOST_PAIRS, report_content
+from kernelkin.app.report.content import report_content
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(40, 2)), np.repeat(["a", "b"], 20)
@@ -24,7 +32,7 @@ def test_says_what_the_model_says(few):
     assert content["tasks"] == ["school 1", "school 2", "school 3"]
     shares = model.kernel_weights_ / model.kernel_weights_.sum(axis=1, keepdims=True)
     assert_allclose(content["kernels"]["shares"], shares, atol=5e-4)
-    assert_allclose(content["relation"]["matrix"], model.task_correlation_, atol=5e-4)
+    assert content["relation"] == {"tested": False}
     assert content["parts"]["names"] == ["common", "own"]
     assert_allclose(content["parts"]["shares"], model.part_shares_[:, ::-1], atol=5e-4)
     assert_allclose(content["certificate"]["relative"], model.duality_gap_ / model.objective_, rtol=1e-5)
@@ -33,23 +41,18 @@ def test_says_what_the_model_says(few):
     assert content["data"]["columns"][1]["values"] == ["boy", "girl"]
 
 
-def test_the_closest_tasks_are_those_of_the_largest_correlation(many):
-    content, R = report_content(many), many.model.task_correlation_
-    assert len(content["relation"]["nearest"]) == 139
-    for t, nearest in enumerate(content["relation"]["nearest"]):
-        values = np.delete(R[t], t)
-        assert_allclose([value for _, value in nearest], np.sort(values)[::-1][:10], atol=5e-6)
-        assert t not in [s for s, _ in nearest]
+def test_relations_are_those_that_were_tested(related):
+    found, tested = report_content(related)["relation"], related.about["relations"]
+    assert found["structured"] and found["groups"] == tested["groups"] == [0, 1, 0]
+    assert_allclose(found["matrix"], TaskRelations.from_dict(tested).likeness, atol=5e-4)
+    assert found["text"].startswith("Structure found (p = ")
+    assert sorted(found["order"]) == [0, 1, 2]
 
 
-def test_pairs_of_very_many_tasks_are_left_out_but_not_the_closest(crowd):
-    R, relation = crowd.model.task_correlation_, report_content(crowd)["relation"]
-    assert relation["matrix"] is relation["order"] is None
-    assert len(relation["nearest"]) == len(R) == MOST_PAIRS + 1
-    nearest = [row[0] for row in relation["nearest"]]
-    best = (R - 2 * np.eye(len(R))).max(axis=1)
-    assert_allclose([R[i, j] for i, (j, _) in enumerate(nearest)], best)
-    assert_allclose([value for _, value in nearest], best, atol=5e-6)
+def test_pairs_of_very_many_tasks_are_left_out(crowd, crowd_relations):
+    found = report_content(replace(crowd, about={"relations": crowd_relations.to_dict()}))["relation"]
+    assert found["matrix"] is found["order"] is None
+    assert found["groups"] == crowd_relations.groups.tolist()
     assert len(render_report(crowd)) < 1_000_000
 
 
@@ -63,19 +66,19 @@ def test_scores_are_those_of_the_model_s_tasks_in_its_order(many):
     assert single["values"][content["tasks"].index("school 1")] is None
 
 
-def test_a_model_that_is_behind_says_so(few):
-    evaluation = {**few.about["evaluation"], "scores": {"MK-MTRL": [0.1, 0.2, 0.3], "AVG": [0.5, 0.5, 0.6]}}
-    behind = report_content(replace(few, about={"evaluation": evaluation}))["scores"]["verdict"]
-    assert behind.startswith("MK-MTRL is behind the average kernel. Its parameters were not tuned")
+def test_the_recommendation_is_shown(few):
+    evaluation = {**few.about["evaluation"], "verdict": "Recommendation: use the pooled model."}
+    found = report_content(replace(few, about={"evaluation": evaluation}))["scores"]["verdict"]
+    assert found == "Recommendation: use the pooled model."
     assert report_content(few)["scores"]["verdict"] == ""
 
 
 def test_what_a_model_has_not_is_left_out():
     average = report_content(SavedModel(AverageRegressor().fit(X, Y, tasks=TASKS)))
     assert average["scores"] is average["parts"] is average["data"] is average["rows"] is None
-    assert average["relation"]["trivial"] and not average["certificate"]["weights"]
+    assert average["relation"] == {"tested": False} and not average["certificate"]["weights"]
     linear = report_content(SavedModel(LassoRegressor().fit(X, Y, tasks=TASKS)))
-    assert linear["kernels"] is linear["relation"] is linear["certificate"] is None
+    assert linear["kernels"] is linear["certificate"] is None
     one = report_content(SavedModel(MKMTRLRegressor().fit(X, Y)))
     assert one["relation"] is None
     assert one["tasks"] == ["0"]

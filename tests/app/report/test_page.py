@@ -1,8 +1,10 @@
 """The page in a real browser. Nothing is installed here: without Chromium these tests are skipped."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from app.report.browser import CHROMIUM, DRIVER, WHY_NOT, Browser
@@ -12,7 +14,7 @@ from kernelkin.io import SavedModel
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WHY_NOT)
 DESKTOP, PHONE = 1200, 390
 COLOURS = """
-const canvas = document.querySelector("#relation-map");
+const canvas = document.querySelector("#kernel-map");
 return new Set(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data).size;
 """
 # The lowest contrast of any text with what it stands on, by the formula of WCAG.
@@ -31,6 +33,8 @@ return Math.min(...[...document.querySelectorAll("main *")].filter(hasText).map(
   return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
 }));
 """
+# Of the schools of the fixture `related`: the first and the third are one group.
+LIKENESS = np.array([[1.0, 0.3, 1.0], [0.3, 1.0, 0.3], [1.0, 0.3, 1.0]])
 # Where screenshots go that somebody wants to look at.
 SHOTS = os.environ.get("KERNELKIN_SCREENSHOTS")
 
@@ -43,9 +47,10 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory, few, many, crowd):
+def pages(tmp_path_factory, few, related, many, crowd, crowd_relations):
     folder = tmp_path_factory.mktemp("pages")
-    for name, saved in {"few": few, "many": many, "crowd": crowd, "bare": SavedModel(few.model)}.items():
+    crowded = replace(crowd, about={**crowd.about, "relations": crowd_relations.to_dict()})
+    for name, saved in {"few": related, "many": many, "crowd": crowded, "bare": SavedModel(few.model)}.items():
         write_report(saved, folder / f"{name}.html")
     return folder
 
@@ -110,9 +115,10 @@ def test_a_task_shows_its_kernels_and_relatives(browser, pages, few):
     browser.open(pages / "few.html", PHONE)
     assert browser.texts(".detail h3") == []
     browser.click("#tasks tr", 1)
-    kernels, closest, parts = browser.texts(".detail h3")
+    kernels, group, parts = browser.texts(".detail h3")
     assert kernels == "Kernels of school 2"
-    assert closest == "Tasks closest to school 2"
+    assert group == "Group of school 2"
+    assert "Differs from all other tasks." in browser.texts(".detail p")
     assert parts == "Parts of school 2"
     own = few.model.part_shares_[1, 0]
     assert browser.texts(".detail b")[-1] == f"{int(100 * round(own, 3) + 0.5)}%"
@@ -128,12 +134,8 @@ def test_very_many_tasks_are_shown_one_at_a_time(browser, pages, crowd, width):
     browser.type("#search", "school 401")
     assert names(browser) == ["school 401"]
     browser.click("#tasks tr")
-    tasks, R = crowd.model.tasks_.tolist(), crowd.model.task_correlation_
-    mine = tasks.index("school 401")
-    best = max((t for t in range(len(R)) if t != mine), key=R[mine].__getitem__)
-    shown = browser.texts(".detail > div:nth-child(2) .row")
-    assert len(shown) == 10
-    assert shown[0] == f"{tasks[best]}{R[mine, best]:.2f}"
+    assert browser.texts(".detail h3")[1] == "Group of school 401"
+    assert " more." in browser.texts(".detail p")[0]
     if SHOTS:
         browser.screenshot(Path(SHOTS) / f"crowd-{width}.png")
 
@@ -157,7 +159,7 @@ def test_everything_can_be_done_by_keyboard(browser, pages, few):
     browser.press("ArrowRight")
     place = [few.model.tasks_.tolist().index(name) for name in browser.texts("#tip div")[0].split(" and ")]
     assert place[0] != place[1]
-    assert browser.texts("#tip div")[1] == f"correlation {few.model.task_correlation_[*place]:.2f}"
+    assert browser.texts("#tip div")[1] == f"likeness {LIKENESS[*place]:.2f}"
     browser.press("Tab")
     assert browser.run("return document.querySelector('#tip').hidden")
 
@@ -180,7 +182,7 @@ def test_hovering_over_a_cell_shows_its_value(browser, pages, few):
     assert i != j
     word, value = tip[1].split()
     # The page has rounded once already.
-    assert word == "correlation" and float(value) == pytest.approx(few.model.task_correlation_[i, j], abs=0.006)
+    assert word == "likeness" and float(value) == pytest.approx(LIKENESS[i, j], abs=0.006)
     browser.hover("#relation-map", -20, 5)
     assert browser.run("return document.querySelector('#tip').hidden")
 

@@ -16,6 +16,7 @@ from ...io.cache import ResultCache
 from ...io.fingerprint import fingerprint
 from ...model_selection import Scorer, make_folds
 from ...progress import Progress
+from ...relations import SharingReport
 from ...tables import TableSchema
 from ...tables.text import STDIN
 from ..terminal import Terminal
@@ -23,6 +24,7 @@ from .holdout import held_values, read_metric, score_name, split_by_task
 from .kernel_spec import HELP as KERNELS
 from .problem import Problem, add_data_arguments, load_problem
 from .search_folder import search_folder
+from .sharing import held_out_report
 from .training import Recipe, add_model_arguments, check_cache, check_parameters
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     terminal.say(*problem.notes)
     with search_folder(arguments.cache, _kept_as(arguments)) as folder:
         recipes = {name: recipe.with_cache(folder) for name, recipe in recipes.items()}
-        found = _cross_validate(problem, recipes, arguments, terminal, ResultCache(folder))
+        found, report = _cross_validate(problem, recipes, arguments, terminal, ResultCache(folder))
     score = score_name(problem.scoring)
     how = (
         "chosen by --cv inside each training part" if arguments.cv else "at their defaults or as given; --cv tunes them"
@@ -67,6 +69,8 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         f"(parameters {how}; * best; tasks: number of tasks in which no model is better)",
     )
     terminal.table(["model", score, "", "tasks", "seconds"], _rows(found))
+    if report is not None:
+        terminal.say("", *str(report).split("\n"))
 
 
 def _kept_as(arguments: Namespace) -> str:
@@ -106,8 +110,8 @@ def _rows(found: dict[str, Scores]) -> list[list[str]]:
 
 def _cross_validate(
     problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, terminal: Terminal, cache: ResultCache
-) -> dict[str, Scores]:
-    classification, data = not problem.regression, problem.task_data()
+) -> tuple[dict[str, Scores], SharingReport | None]:
+    classification, data, whole = not problem.regression, problem.task_data(), problem.schema()
     metric = read_metric(problem.scoring, data, classification=classification)
     folds = make_folds(data, arguments.folds, classification=classification, random_state=arguments.seed)
     outputs: dict[str, list[list[np.ndarray]]] = {name: [] for name in recipes}
@@ -124,10 +128,12 @@ def _cross_validate(
                 outputs[name].append(split_by_task(values, data, fold, classification=classification))
                 seconds[name] += took
     scorer = Scorer(data, folds, metric, classification=classification)
-    return {
+    report = held_out_report(outputs, data, whole.encode(problem.frame), folds, problem.scoring, arguments.seed)
+    found = {
         name: Scores(*scorer.score(values)[:2], scorer.score_tasks(values), seconds[name])
         for name, values in outputs.items()
     }
+    return found, report
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from ...data import listing
 from ...io.storage import check_writable
 from ...model_selection import Scorer
 from ...progress import Progress
+from ...relations import TaskRelations
 from ...tables import TableSchema
 from ...tables.describe import describe_column
 from ...tables.text import STDIN
@@ -23,6 +24,7 @@ from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
 from .problem import Problem, add_data_arguments, load_problem
 from .search_folder import search_folder
+from .sharing import held_out_report, tested_relations
 from .training import Recipe, add_model_arguments, check_cache, check_parameters
 
 HELP = "learn a model of many tasks from a table, measure it on held-out rows, save it"
@@ -83,6 +85,8 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     with search_folder(arguments.cache, arguments.out if searches else None) as folder:
         recipe = recipe.with_cache(folder)
         model, about, schema = _fit_and_save(problem, recipe, arguments, terminal)
+    if "relations" in about:
+        terminal.say("", str(TaskRelations.from_dict(about["relations"])))
     _show_model(terminal, model)
     rows = "all rows" if _refits(arguments) else "the training rows; the test rows were kept out"
     out = shlex.quote(arguments.out)
@@ -154,6 +158,10 @@ def _fit_and_save(
             schema = problem.schema()
             model = recipe.fit(schema, problem.frame, progress)
     about["task_rows"] = _task_rows(schema, problem)
+    frame = problem.frame
+    found = tested_relations(model, schema.encode(frame), schema.targets(frame), schema.tasks(frame), arguments.seed)
+    if found is not None:
+        about["relations"] = found
     about["data"] = "standard input" if arguments.data == STDIN else arguments.data
     about["command"] = command_line(arguments)
     save_model(model, arguments.out, schema=schema, about=about)
@@ -176,13 +184,14 @@ def _evaluate(
         raise ValueError("the tasks have too few rows to hold any out: use --test-size 0")
     scorer = Scorer(data, [fold], metric, classification=classification)
     schema = problem.schema(train)
-    scores, models = {}, []
+    scores, models, outputs = {}, [], {}
     for name, recipe in recipes.items():
         progress.begin(f"{name} on {len(train)} rows, tested on {len(test)}")
         models.append(recipe.fit(schema, problem.frame.iloc[train], progress))
         values = held_values(models[-1], schema, problem.frame.iloc[test])
-        scores[name] = scorer.score_tasks([split_by_task(values, data, fold, classification=classification)]).tolist()
-    evaluation = {
+        outputs[name] = [split_by_task(values, data, fold, classification=classification)]
+        scores[name] = scorer.score_tasks(outputs[name]).tolist()
+    evaluation: dict[str, Any] = {
         "score": score_name(problem.scoring),
         "tasks": data.labels.tolist(),
         "scores": scores,
@@ -191,6 +200,10 @@ def _evaluate(
         "tuned": bool(arguments.cv),
         "uncertainty": held_uncertainty(models[0], schema, problem.frame.iloc[test], data, fold),
     }
+    rows = problem.schema().encode(problem.frame)
+    report = held_out_report(outputs, data, rows, [fold], problem.scoring, arguments.seed)
+    if report is not None:
+        evaluation |= {"sharing": str(report), "verdict": report.verdict}
     return evaluation, schema, models[0]
 
 

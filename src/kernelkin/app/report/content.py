@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 
 from ...io import SavedModel
-from ...plots._order import correlation_linkage, leaf_order, weight_linkage
+from ...plots._order import leaf_order, weight_linkage
 from ...plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ...registry import all_models
+from ...relations import TaskRelations
 from ...tables.describe import describe_column
 from ..commands.baseline_scores import title as score_title
-from ..commands.baseline_scores import verdict
 from ..commands.inspect import changed_parameters, relative_gap
 
 # With more tasks, a heatmap of all pairs is neither readable nor small.
 MOST_PAIRS = 400
-RELATED = 10
 
 
 def report_content(saved: SavedModel, *, title: str | None = None, file: str = "model.skops") -> dict[str, Any]:
@@ -32,7 +31,7 @@ def report_content(saved: SavedModel, *, title: str | None = None, file: str = "
         "scores": _scores(saved),
         "uncertainty": _uncertainty(saved),
         "kernels": _kernels(model),
-        "relation": _relation(model),
+        "relation": _relation(saved),
         "parts": _parts(model),
         "certificate": _certificate(model),
         "load": {"file": file, "table": saved.schema is not None},
@@ -110,7 +109,7 @@ def _scores(saved: SavedModel) -> dict[str, Any] | None:
         "test_rows": evaluation["test_rows"],
         "train_rows": evaluation["train_rows"],
         "tuned": evaluation["tuned"],
-        "verdict": verdict(evaluation),
+        "verdict": evaluation.get("verdict", ""),
     }
 
 
@@ -149,23 +148,21 @@ def _kernels(model: Any) -> dict[str, Any] | None:
     }
 
 
-def _relation(model: Any) -> dict[str, Any] | None:
-    """Correlations of tasks: all pairs if they can be drawn, and the closest tasks of each."""
-    R = getattr(model, "task_correlation_", None)
-    if R is None or len(R) < 2:
+def _relation(saved: SavedModel) -> dict[str, Any] | None:
+    """What the test of the tasks' relations found when the model was fitted; without a test nothing is claimed."""
+    T = len(saved.model.tasks_)
+    if T < 2:
         return None
-    others = R - np.diag(np.full(len(R), np.inf))
-    nearest = np.argsort(-others, axis=1, kind="stable")[:, : min(RELATED, len(R) - 1)]
-    pairs = R[~np.eye(len(R), dtype=bool)]
+    if "relations" not in saved.about:
+        return {"tested": False}
+    found = TaskRelations.from_dict(saved.about["relations"])
     return {
-        "nearest": [[[int(j), _number(R[i, j])] for j in row] for i, row in enumerate(nearest)],
-        "matrix": _table(R) if len(R) <= MOST_PAIRS else None,
-        "order": leaf_order(correlation_linkage(R)).tolist() if len(R) <= MOST_PAIRS else None,
-        "lowest": _number(min(R.min(), 0.0)),
-        "lowest_pair": _number(pairs.min()),
-        # If all pairs are the same, the model learned no relationship, or it was given.
-        "trivial": bool(np.ptp(pairs) < 1e-6 and not 1e-6 < abs(pairs[0]) < 1 - 1e-6),
-        "rank": _number(getattr(model, "effective_rank_", np.nan)),
+        "tested": True,
+        "structured": bool(found.structured),
+        "text": str(found),
+        "groups": found.groups.tolist() if found.n_groups > 1 else None,
+        "matrix": _table(found.likeness) if T <= MOST_PAIRS else None,
+        "order": leaf_order(found.linkage).tolist() if T <= MOST_PAIRS else None,
     }
 
 

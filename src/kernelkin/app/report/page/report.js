@@ -33,11 +33,15 @@ function mixed(share) {
   const x = Math.min(Math.max(share, 0), 1) * (RAMP.length - 1), i = Math.min(Math.floor(x), RAMP.length - 2);
   return RAMP[i].map((c, k) => Math.round(c + (x - i) * (RAMP[i + 1][k] - c)));
 }
-const colour = share => "rgb(" + mixed(share).join(",") + ")";
+// Signed values: white at zero, blue above, red below.
+const ENDS = { above: [5, 48, 97], below: [103, 0, 31] };
+const diverging = value => (value < 0 ? ENDS.below : ENDS.above).map(c => Math.round(255 + Math.min(Math.abs(value), 1) * (c - 255)));
+const colour = share => css(mixed(share));
 // The relative luminance of WCAG; below this, white text has the higher contrast.
 const luminance = rgb => rgb.map(c => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4)).reduce((sum, c, k) => sum + [0.2126, 0.7152, 0.0722][k] * c, 0);
-const inkOn = share => (luminance(mixed(share)) < 0.2 ? "#fff" : "#0b1016");
-const gradient = () => "linear-gradient(90deg," + [0, .25, .5, .75, 1].map(colour).join(",") + ")";
+const inkOn = rgb => (luminance(rgb) < 0.2 ? "#fff" : "#0b1016");
+const css = rgb => "rgb(" + rgb.join(",") + ")";
+const gradient = paint => "linear-gradient(90deg," + (paint ? [-1, -.5, 0, .5, 1].map(v => css(paint(v))) : [0, .25, .5, .75, 1].map(colour)).join(",") + ")";
 
 function showTip(event, lines) {
   tip.replaceChildren(...lines.map(line => make("div", {}, line)));
@@ -98,7 +102,7 @@ function columns() {
     const top = R.kernels.shares.map(row => row.indexOf(Math.max(...row)));
     found.push({ title: "Largest " + (R.kernels.grouped ? "kernel group" : "kernel"), left: true, key: t => R.kernels.names[top[t]], cell: t => `${R.kernels.names[top[t]]} ${percent(R.kernels.shares[t][top[t]])}`, foot: "" });
   }
-  if (R.relation && !R.relation.trivial) found.push({ title: "Closest task", left: true, key: t => R.relation.nearest[t][0][1], cell: t => `${R.tasks[R.relation.nearest[t][0][0]]} (${number(R.relation.nearest[t][0][1], 2)})`, foot: "" });
+  if (R.relation && R.relation.groups) found.push({ title: "Group", key: t => R.relation.groups[t], cell: t => String(R.relation.groups[t] + 1), foot: "" });
   return found;
 }
 
@@ -137,21 +141,16 @@ function tasksSection() {
     R.parts ? make("p", {}, R.parts.names.map((name, i) => make("span", { class: "key" }, make("i", { style: "background:" + shades()[i] }), name))) : null,
     make("div", { class: "scroll" }, make("table", { "aria-label": "Tasks" }, make("thead", {}, make("tr", {}, headers)), body,
       make("tfoot", {}, make("tr", {}, shown.map(column => make("td", { class: column.left ? "left" : "" }, column.foot)))))),
-    make("p", { class: "soft" }, "Click a heading to sort, or a task to show its kernels and related tasks (keyboard: Tab and Enter)."), detail));
+    make("p", { class: "soft" }, "Click a heading to sort, or a task to show its kernels and its group (keyboard: Tab and Enter)."), detail));
 }
 
 function scoreText() {
   const s = R.scores;
   if (!s) return make("p", { class: "soft" }, "No test scores were saved with this model.");
-  const ours = s.columns[0];
-  const wins = s.columns.slice(1).map(other => {
-    const gains = listed(ours.values.map((value, t) => minus(value, other.values[t])));
-    return `than ${other.name === "single-task" ? "" : "the "}${other.name} in ${gains.filter(gain => gain > 0).length} of ${plural(gains.length, "task")}`;
-  });
   return make("p", {}, `${s.score[0].toUpperCase() + s.score.slice(1)} on ${plural(s.test_rows, "row")} held out of the tasks, by models trained on the other ${s.train_rows.toLocaleString("en")}`
     + ` (${s.tuned ? "parameters chosen by cross-validation on the training rows" : "parameters at their defaults or as given"}). `
-    + (wins.length ? `${ours.name} is better ${wins.join(", and ")}. ` : "") + (s.verdict ? s.verdict + " " : "")
-    + (s.columns.length > 1 ? "Average kernel: one kernel machine for each task, with the mean of all kernels. Single-task: with one kernel of all columns." : ""));
+    + (s.verdict ? s.verdict + " " : "")
+    + (s.columns.length > 1 ? "Average kernel: one kernel machine for each task, with the mean of all kernels. Single-task: with one kernel of all columns. Independent: with kernel weights learned in each task on its own." : ""));
 }
 
 function describe(t) {
@@ -159,7 +158,11 @@ function describe(t) {
     make("div", { class: "row" }, make("span", { title: name }, name), bar([[Math.max(share, 0), shade || "#0072b2"]]), make("b", {}, text))));
   const parts = [];
   if (R.kernels) parts.push(list(`Kernels of ${R.tasks[t]}`, R.kernels.shares[t].map((share, k) => [R.kernels.names[k], share, percent(share)]).sort((a, b) => b[1] - a[1]).slice(0, 10)));
-  if (R.relation) parts.push(list(`Tasks closest to ${R.tasks[t]}`, R.relation.nearest[t].map(([s, value]) => [R.tasks[s], value, number(value, 2)])));
+  if (R.relation && R.relation.groups) {
+    const same = every().filter(s => s !== t && R.relation.groups[s] === R.relation.groups[t]);
+    parts.push(make("div", {}, make("h3", {}, `Group of ${R.tasks[t]}`), make("p", {}, same.length
+      ? `Cannot be told apart from ${same.slice(0, 10).map(s => R.tasks[s]).join(", ")}${same.length > 10 ? ` and ${same.length - 10} more` : ""}.` : "Differs from all other tasks.")));
+  }
   if (R.parts) parts.push(list(`Parts of ${R.tasks[t]}`, R.parts.shares[t].map((share, i) => [R.parts.names[i], share, percent(share), shades()[i]])));
   return make("div", { class: "detail" }, parts);
 }
@@ -176,6 +179,7 @@ function orders(similar) {
 
 function heatmap(id, options) {
   const canvas = make("canvas", { id, role: "img", tabindex: 0, "aria-label": options.label + ". Arrow keys show the value of each cell; Enter selects its task." }), choices = orders(options.order);
+  const paint = options.paint || (value => mixed(options.shade(value)));
   let order = choices[0][1], geometry = null, cursor = [0, 0];
   const select = make("select", { "aria-label": "Order of the tasks", onchange: event => { order = choices[event.target.value][1]; draw(); } },
     choices.map(([text], i) => make("option", { value: i }, text)));
@@ -201,7 +205,7 @@ function heatmap(id, options) {
       column.forEach((k, j) => {
         const crossed = faded && !(options.square && matches(k));
         pen.globalAlpha = crossed ? 0.15 : 1;
-        pen.fillStyle = colour(options.shade(options.value(t, k)));
+        pen.fillStyle = css(paint(options.value(t, k)));
         pen.fillRect(left + j * cell, i * high, Math.ceil(cell * sharp) / sharp, Math.ceil(high * sharp) / sharp);
       });
       pen.globalAlpha = faded ? 0.3 : 1;
@@ -210,7 +214,7 @@ function heatmap(id, options) {
     pen.globalAlpha = 1;
     if (cell >= 30 && high >= 14) order.forEach((t, i) => column.forEach((k, j) => {
       const value = options.value(t, k);
-      pen.fillStyle = inkOn(options.shade(value)); pen.textAlign = "center";
+      pen.fillStyle = inkOn(paint(value)); pen.textAlign = "center";
       if (!state.query || matches(t)) pen.fillText(options.text(value), left + (j + .5) * cell, (i + .5) * high);
     }));
     pen.fillStyle = "#1c2733";
@@ -251,7 +255,7 @@ function heatmap(id, options) {
   canvas.addEventListener("click", event => { const found = at(event); if (found) choose(found[0]); });
   state.redraw.push(draw);
   addEventListener("resize", draw);
-  const scale = make("span", { class: "scale" }, options.scale[0], make("i", { style: "background:" + gradient() }), options.scale[1]);
+  const scale = make("span", { class: "scale" }, options.scale[0], make("i", { style: "background:" + gradient(options.paint) }), options.scale[1]);
   return [make("div", { class: "head" }, make("label", {}, "Order: ", select), scale), make("div", { class: "map" }, canvas)];
 }
 
@@ -269,19 +273,15 @@ function kernelsSection() {
 function relationSection() {
   const L = R.relation;
   if (!L) return;
-  const section = make("section", { id: "relation-section" }, make("h2", {}, "Relationship of the tasks"));
+  const section = make("section", { id: "relation-section" }, make("h2", {}, "Relations of the tasks"));
   page.append(section);
-  if (L.trivial) { section.append(make("p", {}, "This model learns no relationship between tasks: all pairs are equally related.")); return; }
-  const low = L.lowest, strongest = [];
-  L.nearest.forEach((row, i) => row.forEach(([j, value]) => { if (i < j || !L.nearest[j].some(([s]) => s === i)) strongest.push([i, j, value]); }));
-  strongest.sort((a, b) => b[2] - a[2]);
-  section.append(make("p", {}, "Correlation of the tasks' kernel weights as learned by the model: a darker pair uses more similar kernels. "
-    + `Closest: ${strongest.slice(0, 3).map(([i, j, value]) => `${R.tasks[i]} and ${R.tasks[j]} (${number(value, 2)})`).join(", ")}. `
-    + (L.lowest_pair === null ? "" : `All pairs lie between ${number(L.lowest_pair, 2)} and ${number(strongest[0][2], 2)}. `)
-    + (L.rank === null ? "" : `The effective rank of the kernel weights is ${number(L.rank, 1)}; at 1, all tasks use the same mix of kernels.`)));
-  if (!L.matrix) { section.append(make("p", { class: "soft" }, "There are too many tasks to draw all pairs: select a task in the table to see those closest to it.")); return; }
-  section.append(...heatmap("relation-map", { label: "Correlation of tasks", square: true, order: L.order, value: (t, s) => L.matrix[t][s], shade: v => (v - low) / (1 - low),
-    text: v => number(v, 2), scale: [number(low, 2), "1"], lines: (t, s) => [`${R.tasks[t]} and ${R.tasks[s]}`, `correlation ${number(L.matrix[t][s], 2)}`] }));
+  if (!L.tested) { section.append(make("p", {}, "Relations of the tasks were not tested when this model was saved, so none are shown.")); return; }
+  section.append(make("p", {}, L.text));
+  if (!L.structured) return;
+  if (!L.matrix) { section.append(make("p", { class: "soft" }, "There are too many tasks to draw all pairs: the table has the group of each.")); return; }
+  section.append(make("p", { class: "soft" }, "Likeness of the tasks' functions, corrected for noise: 1 for equal functions, 0 for functions that have nothing in common, −1 for opposite ones. Pairs of the same two groups have one value."));
+  section.append(...heatmap("relation-map", { label: "Likeness of tasks", square: true, order: L.order, value: (t, s) => L.matrix[t][s], paint: diverging,
+    text: v => number(v, 2), scale: ["−1", "1"], lines: (t, s) => [`${R.tasks[t]} and ${R.tasks[s]}`, `likeness ${number(L.matrix[t][s], 2)}`] }));
 }
 
 function partsSection() {

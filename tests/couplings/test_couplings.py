@@ -173,7 +173,7 @@ def test_couplings_of_weight_zero_change_nothing(learner):
     padded = np.column_stack([B, np.zeros((3, 2))])
     coupled = Problem(linked, joined, learner, LpPenalty(2), 1.0).evaluate(padded, tol=1e-10)
     assert coupled.primal == pytest.approx(expected.primal, rel=1e-9)
-    a, intercepts = split_by_task(coupled.duals, data, couplings)
+    a, intercepts = split_by_task(coupled.duals, joined, data, couplings)
     for t in range(4):
         np.testing.assert_allclose(a[t], expected.duals[t].a, atol=1e-4)
         np.testing.assert_allclose(intercepts[t], expected.duals[t].intercept[0], atol=1e-4)
@@ -221,7 +221,9 @@ def test_unseen_tasks_are_predicted_by_the_common_part():
     X, y, tasks = make_tasks(rng, sizes=(30, 30, 30, 30))
     known = tasks != "d"
     refusing = MKMTRLRegressor(KERNELS, couplings="common", C=10.0).fit(X[known], y[known], tasks=tasks[known])
-    with pytest.raises(ValueError, match=r"unknown task 'd'; this model knows .*: unknown_tasks='common'"):
+    with pytest.raises(
+        ValueError, match=r"unknown task 'd'; this model knows 'a', 'b', 'c'\. .* unknown_tasks='common'"
+    ):
         refusing.predict(X, tasks=tasks)
     model = MKMTRLRegressor(KERNELS, couplings="common", C=10.0, unknown_tasks="common")
     prediction = model.fit(X[known], y[known], tasks=tasks[known]).predict(X, tasks=tasks)
@@ -251,8 +253,10 @@ def test_multiclass_tasks_can_be_coupled():
     assert model.score(X, labels, tasks=tasks) > 0.8
     unseen = model.decision_function(X, tasks=np.full(90, "z"))
     assert unseen.shape == (90, 3) and np.isfinite(unseen).all()
-    binary = np.where(tasks == "a", labels > 0, labels)
-    with pytest.raises(ValueError, match="coupled tasks must have the same classes"):
+    binary = np.where(tasks == "a", 3 + (labels > 0), labels)
+    with pytest.raises(
+        ValueError, match="coupled tasks must have the same classes; 'a' has 3, 4, another task 0, 1, 2"
+    ):
         MKMTRLClassifier(KERNELS, couplings="common").fit(X, binary, tasks=tasks)
 
 

@@ -1,0 +1,27 @@
+"""Couplings: parts of the function that several tasks share, and what they cost.
+
+Coupling j has a T x T positive semi-definite matrix M_j with unit diagonal on the tasks it touches. Its part of the
+kernel is `sum_k b_kj M_j[t, t'] k_k(x, x')`: each coupling is one more column of the kernel weights B.
+"""
+
+from .base import Coupling, connected_tasks, width
+from .read import COMMON, INPUTS, has_new_tasks, new_kernels, read_couplings, uses_targets
+from .task_features import plain_task_features, read_task_features
+from .task_kernels import TaskKernel, TaskTable, predict_levels
+
+__all__ = [
+    "COMMON",
+    "INPUTS",
+    "Coupling",
+    "TaskKernel",
+    "TaskTable",
+    "connected_tasks",
+    "has_new_tasks",
+    "new_kernels",
+    "plain_task_features",
+    "predict_levels",
+    "read_couplings",
+    "read_task_features",
+    "uses_targets",
+    "width",
+]

@@ -1,0 +1,53 @@
+"""Tasks that were not in training: known by their features, or predicted as the most similar task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..couplings import TaskTable, read_task_features
+from ..data import Queries, listing
+
+
+def functions_with_tasks(model: Any, task_features: Any) -> Any:
+    """Return the functions of a fitted model and of new tasks that have features."""
+    if not any(coupling.kernel is not None for coupling in getattr(model, "couplings_", ())):
+        raise ValueError(f"this {type(model).__name__} was fitted without task_features: it cannot predict from them")
+    given = read_task_features(task_features, None)
+    for name, table in given.items():
+        if not isinstance(table, TaskTable):
+            raise ValueError(
+                f"task_features {name!r} is a kernel between tasks: give the kernel of all tasks, new ones included, "
+                "to the estimator before the fit"
+            )
+    return model.functions_.with_tasks(given, model.tasks_)
+
+
+def as_nearest(model: Any, queries: Queries) -> Queries:
+    """Return queries in which every new task has the position of the training task that is most like it.
+
+    By features where there are any; otherwise by the inputs of the rows to predict.
+    """
+    n_tasks = len(model.tasks_)
+    if queries.codes is None or queries.labels is None:
+        return queries
+    codes = queries.codes.copy()
+    for label in np.unique(queries.labels[(codes < 0) | (codes >= n_tasks)]).tolist():
+        rows = np.flatnonzero(queries.labels == label)
+        codes[rows] = _nearest(model, label, int(queries.codes[rows[0]]), queries.X[rows])
+    return replace(queries, codes=codes)
+
+
+def _nearest(model: Any, label: Any, code: int, X: np.ndarray) -> int:
+    n_tasks = len(model.tasks_)
+    if code >= n_tasks:
+        return int(np.argmax(model.functions_.new_similarities[code - n_tasks]))
+    index = getattr(model, "input_index_", None)
+    if index is None:
+        raise ValueError(
+            f"task {listing([label])} was not in training and has no features, and this model was not fitted with "
+            "unknown_tasks='nearest' on tasks that have rows of their own"
+        )
+    return index.nearest(X)

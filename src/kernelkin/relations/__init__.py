@@ -1,0 +1,19 @@
+"""How alike tasks are, whether that is more than chance, and whether sharing helps."""
+
+from .analysis import task_relations
+from .gains import Gain, Summary
+from .likeness import model_likeness
+from .result import TaskRelations
+from .sharing import LearningCurve, SharingReport, report_of_values, sharing_report
+
+__all__ = [
+    "Gain",
+    "LearningCurve",
+    "SharingReport",
+    "Summary",
+    "TaskRelations",
+    "model_likeness",
+    "report_of_values",
+    "sharing_report",
+    "task_relations",
+]

@@ -1,0 +1,136 @@
+"""`task_relations`: is there structure among tasks, and which groups are there?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..data import TaskData, read_training
+from .estimate import group_likeness
+from .groups import evidence_linkage, task_evidence, tested_groups
+from .kernel_structure import kernel_relations
+from .likeness import BY
+from .null import CommonFunctionTest, choose_null
+from .pooled import mix_features, pooled_kernels
+from .result import TaskRelations
+from .rows import pool
+from .structure import StructureTest, shared_p_value
+
+
+def task_relations(
+    model: Any,
+    X: Any,
+    y: Any,
+    tasks: Any = None,
+    *,
+    by: str = "functions",
+    n_permutations: int = 199,
+    alpha: float = 0.05,
+    random_state: Any = None,
+) -> TaskRelations:
+    """Test whether the tasks of a fitted model differ in their functions, and find the groups that do.
+
+    The test is about the rows: of the model it takes the kernels and the mean of the tasks' mixes of them. One function
+    for all tasks, with a level for each, is fitted to these rows; what it leaves of every task is compared between
+    tasks, products of a row with itself left out, so that noise and numbers of rows do not look like differences. The
+    spread is compared with that of draws without structure: rows dealt to tasks at random, where tasks have like
+    inputs, levels and noise; otherwise targets simulated from the common function, the levels, and residuals of random
+    signs.
+
+    Groups are the clusters of a tree of the tasks, which are split as long as they do not pass as one function; a
+    cluster of q tasks is tested at level ``alpha * q / T``.
+
+    Parameters
+    ----------
+    model : fitted model of this library
+    X, y, tasks : as for `fit`
+        Rows with targets; those that the model was fitted to will do.
+    by : {"functions", "kernels"}, default "functions"
+        What to compare: the tasks' functions, or which kernels they use, whatever their functions. With "kernels",
+        targets without structure are drawn from Gaussian processes of one mix of kernels, with the variance and the
+        noise of each task.
+    n_permutations : int, default 199
+        Draws without structure.
+    alpha : float, default 0.05
+        Level of the tests; intervals have level ``1 - alpha``.
+    random_state : int, RandomState or None
+        Seed of the draws.
+
+    Returns
+    -------
+    relations : TaskRelations
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLRegressor, task_relations
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(240, 2)), np.repeat(["a", "b", "c", "d"], 60)
+    >>> y = np.where(np.isin(tasks, ["a", "b"]), X[:, 0], -X[:, 0]) + 0.3 * rng.normal(size=240)
+    >>> model = MKMTRLRegressor().fit(X, y, tasks=tasks)
+    >>> relations = task_relations(model, X, y, tasks, random_state=0)
+    >>> relations.structured, relations.groups.tolist()
+    (True, [0, 0, 1, 1])
+    """
+    check_is_fitted(model)
+    if by not in BY:
+        raise ValueError(f"by must be 'functions' or 'kernels', got {by!r}")
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must be between 0 and 1, got {alpha!r}")
+    if n_permutations < 39:
+        raise ValueError(f"n_permutations must be 39 or more, got {n_permutations!r}")
+    data = _read(model, X, y, tasks)
+    rng = check_random_state(random_state)
+    find = _function_relations if by == "functions" else kernel_relations
+    return find(model, data, n_permutations, alpha, rng)
+
+
+def _read(model: Any, X: Any, y: Any, tasks: Any) -> TaskData:
+    data = read_training(clone(model), X, y, tasks, None, classification=is_classifier(model))
+    if data.n_tasks < 2:
+        raise ValueError("relations need two tasks or more")
+    if data.labels.tolist() != model.tasks_.tolist():
+        raise ValueError("the tasks of these rows are not those of the model")
+    return data
+
+
+def _function_relations(
+    model: Any, data: TaskData, n_permutations: int, alpha: float, rng: np.random.RandomState
+) -> TaskRelations:
+    kernels, mixes = pooled_kernels(model, data.X)
+    rows = pool(data, mix_features(kernels, mixes.mean(axis=0), data), classification=is_classifier(model))
+    wide = data.form == "wide"
+    null = choose_null(rows, wide=wide)
+    test = CommonFunctionTest(rows, null, wide)
+    p_value = StructureTest.of(test.observed(), test.draws(n_permutations, rng)).p_value
+    shared = shared_p_value(test.products.directions(test.fit.residuals), rows.sizes, n_permutations, rng)
+
+    def node_p_value(tasks: np.ndarray) -> float:
+        node = CommonFunctionTest(rows.select(tasks), null, wide)
+        return StructureTest.of(node.observed(), node.draws(n_permutations, rng)).tail_p_value
+
+    linkage = evidence_linkage(task_evidence(rows))
+    groups = tested_groups(linkage, node_p_value, p_value, alpha)
+    likeness = group_likeness(rows, groups, wide=wide, level=1 - alpha, rng=rng)
+    structured = p_value <= alpha
+    return TaskRelations(
+        tasks=data.labels,
+        by="functions",
+        structured=structured,
+        p_value=p_value,
+        likeness=likeness.values,
+        intervals=likeness.intervals,
+        groups=groups,
+        shares_more=structured and shared <= alpha,
+        shared_p_value=shared,
+        linkage=linkage,
+        null=null.kind,
+        reason=null.reason,
+        alpha=alpha,
+        n_permutations=n_permutations,
+        sizes=rows.sizes,
+    )

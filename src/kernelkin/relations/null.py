@@ -1,0 +1,103 @@
+"""What the products of the tasks' scores look like where all tasks follow one function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import stats
+
+from .common import CommonFit, ScoreProducts, even_features
+from .rows import PooledRows
+
+# Tasks are taken as exchangeable unless a test at this level says that they differ in inputs, levels or noise.
+ALIKE_LEVEL = 0.05
+# Directions of the features in which inputs are compared.
+COMPARED = 10
+
+
+@dataclass(frozen=True)
+class Null:
+    """How targets without structure are made, and why.
+
+    Attributes
+    ----------
+    kind : "permutation", rows are dealt to tasks at random; or "simulation", from the common function and offsets.
+    reason : in words.
+    """
+
+    kind: str
+    reason: str
+
+
+def choose_null(data: PooledRows, *, wide: bool) -> Null:
+    """Rows are dealt to tasks at random where tasks have like inputs, levels and noise."""
+    if wide:
+        return Null("simulation", "the tasks are columns of targets on the same rows")
+    fit = CommonFit(data, offsets=False)
+    differ = []
+    inputs = data.features[:, :COMPARED]
+    if min(_anova(inputs, data), _anova(np.abs(inputs - data.means(inputs)), data)) < ALIKE_LEVEL / 2:
+        differ.append("inputs")
+    if _anova(fit.residuals, data) < ALIKE_LEVEL:
+        differ.append("levels")
+    if _anova(np.abs(fit.residuals - data.means(fit.residuals)), data) < ALIKE_LEVEL:
+        differ.append("noise")
+    if not differ:
+        return Null("permutation", "the tasks have like inputs, levels and noise")
+    return Null("simulation", f"the tasks differ in their {' and '.join(differ)}")
+
+
+def _anova(values: np.ndarray, data: PooledRows) -> float:
+    """The p-value of equal means of tasks, the smallest of the columns (n, q) times their number."""
+    T, n = len(data.sizes), len(values)
+    if n <= T:
+        return 1.0
+    means = data.means(values)
+    within = np.square(values - means).sum(axis=0)
+    between = np.square(means - values.mean(axis=0)).sum(axis=0)
+    ratio = np.divide(between / (T - 1), within / (n - T), out=np.zeros_like(within), where=within > 0)
+    return float(min(1.0, values.shape[1] * stats.f.sf(ratio, T - 1, n - T).min()))
+
+
+@dataclass(frozen=True)
+class CommonFunctionTest:
+    """The products of the tasks' scores, as they are and as they would be without structure."""
+
+    data: PooledRows
+    null: Null
+    wide: bool
+
+    @cached_property
+    def fit(self) -> CommonFit:
+        return CommonFit(self.data, offsets=self.null.kind == "simulation")
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        return even_features(self.fit.design)
+
+    @cached_property
+    def products(self) -> ScoreProducts:
+        return ScoreProducts(self.features, self.data, wide=self.wide)
+
+    def observed(self) -> np.ndarray:
+        """Products (T, T)."""
+        return self.products.matrix(self.fit.residuals)
+
+    def draws(self, n: int, rng: np.random.RandomState) -> Iterator[np.ndarray]:
+        """The same without structure, n times."""
+        deal = self.null.kind == "permutation"
+        for _ in range(n):
+            yield self._permuted(rng) if deal else self._simulated(rng)
+
+    def _permuted(self, rng: np.random.RandomState) -> np.ndarray:
+        order = rng.permutation(len(self.data.codes))
+        dealt = ScoreProducts(self.features[order], self.data, wide=False)
+        return dealt.matrix(self.fit.residuals[order])
+
+    def _simulated(self, rng: np.random.RandomState) -> np.ndarray:
+        # One sign a row of X: errors of tasks on the same rows stay as correlated as they are.
+        signs = rng.choice([-1.0, 1.0], size=self.data.rows.max() + 1)
+        return self.products.matrix(self.fit.simulate(signs[self.data.rows]))

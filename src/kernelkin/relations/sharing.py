@@ -1,0 +1,288 @@
+"""`sharing_report`: does sharing help on these data, or would something simpler do?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils import check_random_state
+
+from ..data import TaskData, read_training
+from ..model_selection import Fold
+from .ablations import OURS, make_ablations, stacked_models
+from .gains import Gain, HeldOutScores, Summary
+from .splits import held_out_values, repeated_folds, tested_rows
+from .verdict import report_table, report_text
+
+# Where a class is rarer than this in some task, accuracy says little, and AUC is the score.
+RARE = 0.2
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """Gain of the model on independent kernel learning, by training rows of a task.
+
+    Attributes
+    ----------
+    sizes : (S,) the training rows that every task has at most.
+    gains : of each size, over tasks.
+    tasks : (S, T) the gain of each task; NaN where it is set aside.
+    """
+
+    sizes: np.ndarray
+    gains: tuple[Gain, ...]
+    tasks: np.ndarray
+
+    @property
+    def stops_at(self) -> int | None:
+        """The fewest rows from which on sharing is not clearly ahead; None: it is ahead at the last size."""
+        ahead = [gain.sign > 0 for gain in self.gains]
+        if ahead[-1]:
+            return None
+        last = max((i for i, clear in enumerate(ahead) if clear), default=-1)
+        return int(self.sizes[last + 1])
+
+
+@dataclass(frozen=True)
+class SharingReport:
+    """A model beside what it would be without sharing, on rows left out in turn.
+
+    Parameters
+    ----------
+    name : str
+        The model.
+    score : str
+        "r2", "accuracy" or "roc_auc".
+    tasks : array of shape (T,)
+        Task labels.
+    test_rows : array of shape (T,) of int
+        Rows of each task that were predicted while left out.
+    used : array of shape (T,) of bool
+        Tasks with enough test rows; the others are set aside.
+    scores : dict from names to arrays of shape (T,)
+        Score of each task by the model ("this model") and by each ablation.
+    summaries : dict from names to Summary
+        Mean over tasks, mean over rows and median of these scores.
+    gains : dict from names to Gain
+        What the model gains on each ablation, with intervals.
+    curve : LearningCurve or None
+        On request.
+    level : float
+        Level of the intervals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import AverageRegressor, sharing_report
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(60, 2)), np.repeat(list("abcdef"), 10)
+    >>> y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=60)
+    >>> report = sharing_report(AverageRegressor(C=10), X, y, tasks, ablations=["pooled"], n_repeats=1, random_state=0)
+    >>> report.verdict
+    'Recommendation: use the pooled model: one function of all rows, with the task as columns ...'
+    """
+
+    name: str
+    score: str
+    tasks: np.ndarray
+    test_rows: np.ndarray
+    used: np.ndarray
+    scores: dict[str, np.ndarray]
+    summaries: dict[str, Summary]
+    gains: dict[str, Gain]
+    curve: LearningCurve | None
+    level: float
+
+    def __str__(self) -> str:
+        return report_text(self)
+
+    def table(self) -> list[list[str]]:
+        """Rows of texts: model, mean over tasks, mean over rows, median, gain of this model and its interval."""
+        return report_table(self)
+
+    @property
+    def verdict(self) -> str:
+        """The recommendation."""
+        return report_text(self).split("\n")[-1]
+
+
+def sharing_report(
+    model: Any,
+    X: Any,
+    y: Any,
+    tasks: Any = None,
+    *,
+    ablations: Sequence[str] | None = None,
+    cv: int = 5,
+    n_repeats: int = 2,
+    scoring: str | None = None,
+    min_rows: int = 5,
+    curve_sizes: Sequence[int] | None = None,
+    level: float = 0.95,
+    random_state: Any = None,
+    progress: Callable[[str], None] | None = None,
+) -> SharingReport:
+    """Compare a model with simpler ones by repeated cross-validation, and say which to use.
+
+    Ablations: "independent" (kernels learned in each task on its own), "average" (one machine a task on the average
+    kernel), "single" (one machine a task on one kernel), "pooled" (one model of all rows, the task as columns of 0 and
+    1), "boosting" (scikit-learn's gradient boosting with the task as a category). Those of one machine a task have the
+    model's kernels, loss and C; where the model searches, they choose C by cross-validation too.
+
+    Parameters
+    ----------
+    model : model of this library, fitted or not
+        It is fitted anew in every fold. A `KinRegressor` or `KinClassifier` without `time_limit` is limited to 30
+        seconds a fit.
+    X, y, tasks : as for `fit`
+        Training rows: nothing else is used.
+    ablations : list of str, optional
+        Some of the names above; all by default.
+    cv : int, default 5
+        Folds, made inside every task.
+    n_repeats : int, default 2
+        Repetitions with other folds.
+    scoring : {"r2", "accuracy", "roc_auc"}, optional
+        R^2 for regression; for classification accuracy, or the area under the ROC curve where all tasks have two
+        classes and one of them is rare.
+    min_rows : int, default 5
+        Tasks with fewer test rows are set aside: their scores are noise.
+    curve_sizes : list of int, optional
+        Also compare the model with independent kernel learning at these numbers of training rows a task.
+    level : float, default 0.95
+        Level of the intervals, which come from resampling the rows of every task.
+    random_state : int, RandomState or None
+        Seed of folds and intervals.
+    progress : callable, optional
+        Called with a line of text before each fit.
+
+    Returns
+    -------
+    report : SharingReport
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLRegressor, sharing_report
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(80, 2)), np.repeat(list("abcdefgh"), 10)
+    >>> y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=80)
+    >>> model = MKMTRLRegressor(C=10, couplings="common")
+    >>> report = sharing_report(model, X, y, tasks, ablations=["independent"], n_repeats=1, random_state=0)
+    >>> report.gains["independent"].sign
+    1
+    """
+    classification = is_classifier(model)
+    data = read_training(clone(model), X, y, tasks, None, classification=classification)
+    score = _score(data, scoring, classification=classification)
+    rng = check_random_state(random_state)
+    seed = int(rng.randint(2**31 - 1))
+    fits = make_ablations(model, None if ablations is None else list(ablations), seed)
+    folds = repeated_folds(data, cv, n_repeats, classification=classification, rng=rng)
+
+    def compare(models: dict[str, Any], given: list[list[Fold]]) -> HeldOutScores:
+        values = held_out_values(data, models, folds=given, ranks=score == "roc_auc", progress=progress)
+        masks = zip(*(tested_rows(data, repetition) for repetition in given), strict=True)
+        tested = [np.logical_and.reduce(of_task) for of_task in masks]
+        return HeldOutScores(data, tested, values, score, min_rows, rng)
+
+    found = compare(fits, folds)
+    if not found.used.any():
+        raise ValueError(f"no task has {min_rows} test rows or more (both classes, for AUC): lower min_rows")
+    curve = None
+    if curve_sizes is not None:
+        pair = {OURS: fits[OURS], **make_ablations(model, ["independent"], seed)}
+        curve = _curve(compare, pair, folds, sorted(curve_sizes), level, rng)
+    return _report(type(model).__name__, data, found, score, level, curve)
+
+
+def report_of_values(
+    data: TaskData,
+    values: dict[str, list[list[np.ndarray]]],
+    folds: list[Fold],
+    score: str,
+    *,
+    min_rows: int = 5,
+    level: float = 0.95,
+    random_state: Any = None,
+) -> SharingReport | None:
+    """Report on values for held-out rows that are there already, beside a pooled model and gradient boosting.
+
+    Parameters
+    ----------
+    data : all rows
+    values : for each model, a list of one: values of each task in the order of its rows; the model itself comes first
+    folds : what was held out
+    score : {"r2", "accuracy", "roc_auc"}
+    min_rows, level, random_state : as for `sharing_report`
+
+    Returns
+    -------
+    report : SharingReport, or None where no task has enough test rows
+    """
+    rng = check_random_state(random_state)
+    name, *others = values
+    stacked = stacked_models(score != "r2", int(rng.randint(2**31 - 1)))
+    added = held_out_values(data, stacked, folds=[folds], ranks=score == "roc_auc")
+    found = HeldOutScores(
+        data,
+        tested_rows(data, folds),
+        {OURS: values[name], **{o: values[o] for o in others}, **added},
+        score,
+        min_rows,
+        rng,
+    )
+    return _report(name, data, found, score, level, None) if found.used.any() else None
+
+
+def _report(
+    name: str, data: TaskData, found: HeldOutScores, score: str, level: float, curve: LearningCurve | None
+) -> SharingReport:
+    return SharingReport(
+        name=name,
+        score=score,
+        tasks=data.labels,
+        test_rows=found.rows,
+        used=found.used,
+        scores=dict(zip(found.names, found.scores, strict=True)),
+        summaries={model: found.summary(values) for model, values in zip(found.names, found.scores, strict=True)},
+        gains={model: found.gain(OURS, model, level) for model in found.names if model != OURS},
+        curve=curve,
+        level=level,
+    )
+
+
+def _score(data: TaskData, scoring: str | None, *, classification: bool) -> str:
+    allowed = ("accuracy", "roc_auc") if classification else ("r2",)
+    binary = classification and all(len(np.unique(y)) == 2 for y in data.y)
+    if scoring is None:
+        rare = binary and min(np.unique(y, return_counts=True)[1].min() / len(y) for y in data.y) < RARE
+        return "roc_auc" if rare else allowed[0]
+    if scoring not in allowed:
+        raise ValueError(f"scoring must be one of {', '.join(allowed)} for this model, got {scoring!r}")
+    if scoring == "roc_auc" and not binary:
+        raise ValueError("scoring='roc_auc' is for two classes, and a task has more")
+    return scoring
+
+
+def _curve(
+    compare: Callable[[dict[str, Any], list[list[Fold]]], HeldOutScores],
+    pair: dict[str, Any],
+    folds: list[list[Fold]],
+    sizes: Sequence[int],
+    level: float,
+    rng: np.random.RandomState,
+) -> LearningCurve:
+    """The model and independent kernel learning with at most so many training rows a task."""
+    gains = []
+    for size in sizes:
+        fewer = [[Fold(_some(fold.kept, size, rng), fold.held) for fold in repetition] for repetition in folds]
+        gains.append(compare(pair, fewer).gain(OURS, "independent", level))
+    return LearningCurve(np.array(sizes), tuple(gains), np.stack([gain.tasks for gain in gains]))
+
+
+def _some(kept: tuple[np.ndarray, ...], size: int, rng: np.random.RandomState) -> tuple[np.ndarray, ...]:
+    return tuple(np.sort(rng.permutation(part)[:size]) for part in kept)

@@ -1,0 +1,35 @@
+"""Relations to draw."""
+
+import numpy as np
+from scipy.cluster.hierarchy import linkage
+
+from kernelkin import TaskRelations
+
+
+def relations(groups, tasks=None, p_value=0.005, alpha=0.05):
+    """Relations of these groups; likeness falls with the distance of their labels, below zero too."""
+    groups = np.asarray(groups)
+    T = len(groups)
+    likeness = 1.0 - 0.7 * np.abs(groups[:, np.newaxis] - groups)
+    return TaskRelations(
+        tasks=np.array([f"school {t + 1}" for t in range(T)]) if tasks is None else np.asarray(tasks),
+        by="functions",
+        structured=p_value <= alpha,
+        p_value=p_value,
+        likeness=likeness,
+        intervals=np.stack([likeness, likeness], axis=2),
+        groups=groups,
+        shares_more=False,
+        shared_p_value=0.5,
+        linkage=tree(groups),
+        null="permutation",
+        reason="the tasks have like inputs, levels and noise",
+        alpha=alpha,
+        n_permutations=199,
+        sizes=np.full(T, 20),
+    )
+
+
+def tree(groups):
+    """Tasks of one group are joined first, at height zero."""
+    return linkage(groups[:, np.newaxis].astype(float), method="average")

@@ -1,0 +1,207 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import spearmanr
+from sklearn.datasets import load_diabetes
+
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor, OLSRegressor, TaskRelations, task_relations
+from kernelkin.relations.common import CommonFit, ScoreProducts, even_features
+from kernelkin.relations.rows import PooledRows
+from relations.problems import average_model, draw_function, group_problem, null_problem
+
+NULLS = ("one function", "random labels", "different sizes", "noise only", "different levels")
+
+
+def find(X, y, tasks, **options):
+    options = {"n_permutations": 99, "random_state": 0, **options}
+    return task_relations(average_model(X, y, tasks), X, y, tasks, **options)
+
+
+def test_structure_is_claimed_in_at_most_5_percent_of_50_problems_without_it():
+    found = [find(*null_problem(kind, (seed, k))) for k, kind in enumerate(NULLS) for seed in range(10)]
+    assert sum(relations.structured for relations in found) <= 2
+    p = [relations.p_value for relations in found]
+    # P-values are spread out, not merely large: twice a uniform one, for two statistics that hardly differ.
+    assert 0.5 < np.mean(p) < 0.85 and min(p) < 0.2
+    for relations in found:
+        if not relations.structured:
+            assert relations.n_groups == 1 and not relations.shares_more
+            assert np.ptp(relations.likeness[~np.eye(6, dtype=bool)]) == 0
+
+
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_groups_are_found_in_9_of_10_problems_with_60_rows_a_task(n_groups):
+    right = []
+    for seed in range(10):
+        X, y, tasks, groups = group_problem(n_groups, 60, seed)
+        relations = find(X, y, tasks)
+        right.append(relations.structured and (relations.groups == groups).all())
+    assert sum(right) >= 9
+
+
+def test_random_wards_on_the_diabetes_data_have_no_structure():
+    X, y = load_diabetes(return_X_y=True)
+    wards = np.repeat([f"ward {w}" for w in range(6)], [150, 100, 80, 60, 32, 20])
+    wards = np.random.default_rng(0).permutation(wards)
+    model = MKMTRLRegressor(C=10.0).fit(20 * X, y, tasks=wards)
+    relations = task_relations(model, 20 * X, y, wards, random_state=0)
+    assert not relations.structured
+    assert str(relations).startswith("No structure found (p = ")
+    assert relations.null == "permutation"
+
+
+def test_one_function_with_different_numbers_of_rows_is_one_function():
+    rng = np.random.default_rng(0)
+    sizes = [10, 15, 25, 40, 70, 120, 200]
+    tasks = np.repeat(np.arange(7), sizes)
+    X = rng.normal(size=(len(tasks), 3))
+    y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] ** 2 + 0.3 * rng.normal(size=len(tasks))
+    model = MKMTRLRegressor(C=10.0).fit(X, y, tasks=tasks)
+    for by in ("functions", "kernels"):
+        relations = task_relations(model, X, y, tasks, by=by, random_state=0)
+        assert not relations.structured
+        assert (relations.groups == 0).all()
+        # One value for all pairs, so that it cannot follow the number of rows; and it is near one.
+        assert np.ptp(relations.likeness[~np.eye(7, dtype=bool)]) == 0
+        assert relations.likeness[0, 1] > 0.9 and relations.intervals[0, 1, 1] >= relations.likeness[0, 1]
+
+
+def test_estimated_correlation_does_not_follow_the_number_of_rows():
+    """Of many draws of tasks with 20 to 320 rows whose functions correlate at 0.5, each a group of its own."""
+    from kernelkin.relations.estimate import group_likeness
+
+    sizes, found = np.array([20, 40, 80, 160, 320]), []
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        common, own = draw_function(rng), [draw_function(rng) for _ in sizes]
+        tasks = np.repeat(np.arange(5), sizes)
+        X = rng.normal(size=(len(tasks), 2))
+        y = common(X) + np.choose(tasks, [f(X) for f in own]) + 0.5 * rng.normal(size=len(tasks))
+        model = average_model(X, y, tasks)
+        rows = _pooled(model, X, y, tasks)
+        likeness = group_likeness(rows, np.arange(5), wide=False, level=0.95, rng=np.random.RandomState(0))
+        found.append((likeness.values.sum(axis=1) - 1) / 4)
+    means = np.mean(found, axis=0)
+    assert np.ptp(means) < 0.2
+    assert abs(spearmanr(np.tile(sizes, 15), np.ravel(found)).statistic) < 0.2
+
+
+def _pooled(model, X, y, tasks):
+    from kernelkin.data import read_training
+    from kernelkin.relations.pooled import mix_features, pooled_kernels
+    from kernelkin.relations.rows import pool
+
+    data = read_training(OLSRegressor(), X, y, tasks, None, classification=False)
+    kernels, mixes = pooled_kernels(model, X)
+    return pool(data, mix_features(kernels, mixes.mean(axis=0), data), classification=False)
+
+
+def test_products_of_noise_are_zero_on_average_whatever_the_number_of_rows():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(4), [3, 6, 12, 48])
+    data = PooledRows(rng.normal(size=(69, 3)), np.zeros((69, 1)), codes, np.arange(69))
+    products = ScoreProducts(data.features, data, wide=False)
+    # Noise that differs between tasks as well.
+    scale = np.array([2.0, 1.0, 0.5, 1.5])[codes]
+    draws = np.stack([products.matrix((scale * rng.normal(size=69))[:, np.newaxis]) for _ in range(4000)])
+    error = draws.std(axis=0) / np.sqrt(4000)
+    # Task means take a share 1/n of each residual's variance, which leaves a term of that order.
+    assert (np.abs(draws.mean(axis=0)) < 4 * error + np.diag([0.5 * 4 * 3 * 2 / 3, 0.6, 0.1, 0.2])).all()
+
+
+def test_directions_add_up_to_the_products_on_long_and_on_wide_data():
+    rng = np.random.default_rng(0)
+    for wide in (False, True):
+        rows = np.tile(np.arange(10), 3) if wide else np.arange(30)
+        features = rng.normal(size=(10, 4))[rows] if wide else rng.normal(size=(30, 4))
+        data = PooledRows(features, rng.normal(size=(30, 2)), np.repeat(np.arange(3), 10), rows)
+        products = ScoreProducts(even_features(features), data, wide=wide)
+        assert_allclose(products.directions(data.targets).sum(axis=2), products.matrix(data.targets))
+
+
+def test_the_common_fit_is_ridge_regression_with_offsets():
+    from sklearn.linear_model import Ridge
+
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(3), 15)
+    data = PooledRows(rng.normal(size=(45, 4)), rng.normal(size=(45, 1)), codes, np.arange(45))
+    fit = CommonFit(data, offsets=True)
+    centred = data.features - data.means(data.features)
+    target = data.targets - data.means(data.targets)
+    reference = Ridge(fit.ridge, fit_intercept=False).fit(centred, target)
+    assert_allclose(fit.fitted[:, 0], reference.predict(centred).ravel())
+    # Simulated targets without errors of the other sign are the targets: their residuals are those of a second fit.
+    assert_allclose(fit.simulate(np.zeros(45)), fit.fitted - fit.smooth(fit.fitted))
+
+
+def test_the_null_follows_from_the_data_and_its_reason_is_given():
+    rng = np.random.default_rng(1)
+    X, y, tasks = null_problem("one function", 1)
+    assert find(X, y, tasks).reason == "the tasks have like inputs, levels and noise"
+    assert find(X, y + 3.0 * tasks, tasks).reason == "the tasks differ in their levels"
+    assert find(X + 2.0 * tasks[:, np.newaxis], y, tasks).reason == "the tasks differ in their inputs"
+    Y = np.column_stack([X[:, 0], X[:, 1]]) + 0.1 * rng.normal(size=(len(X), 2))
+    wide = task_relations(MKMTRLRegressor().fit(X, Y), X, Y, random_state=0)
+    assert wide.reason == "the tasks are columns of targets on the same rows" and wide.structured
+
+
+def test_correlated_errors_of_tasks_on_the_same_rows_are_no_structure():
+    rng = np.random.default_rng(0)
+    p = []
+    for _ in range(10):
+        X, noise = rng.normal(size=(60, 2)), rng.normal(size=(60, 1))
+        Y = np.sin(2 * X[:, [0]]) + 0.5 * noise + 0.2 * rng.normal(size=(60, 4))
+        model = MKMTRLRegressor(C=10.0).fit(X, Y)
+        p.append(task_relations(model, X, Y, n_permutations=99, random_state=0).p_value)
+    assert min(p) > 0.02 and np.mean(p) > 0.3
+
+
+def test_tasks_that_go_together_share_more_and_tasks_of_their_own_do_not():
+    X, y, tasks, _ = group_problem(2, 60, 3)
+    together = find(X, y, tasks)
+    assert together.shares_more and "share more than the function that all" in str(together)
+    X, y, tasks, _ = group_problem(6, 60, 0)
+    apart = find(X, y, tasks)
+    assert apart.structured and not apart.shares_more
+    assert apart.n_groups == 6 and "no two of them pass as one" in str(apart)
+
+
+def test_classes_are_compared_too():
+    X, y, tasks, groups = group_problem(2, 80, 0)
+    labels = np.where(y > np.median(y), "yes", "no")
+    model = MKMTRLClassifier().fit(X, labels, tasks=tasks)
+    relations = task_relations(model, X, labels, tasks, random_state=0)
+    assert relations.groups.tolist() == groups.tolist()
+
+
+def test_results_do_not_change_with_the_seed_given_nor_with_units():
+    X, y, tasks, _ = group_problem(2, 30, 1)
+    first, again = (find(X, y, tasks) for _ in range(2))
+    assert first.p_value == again.p_value and (first.likeness == again.likeness).all()
+    other = find(X, 1e6 * y - 5.0, tasks)
+    assert_allclose(other.likeness, first.likeness, atol=1e-6)
+    assert other.p_value == first.p_value
+
+
+def test_saved_and_read_again():
+    import json
+
+    X, y, tasks, _ = group_problem(2, 40, 2)
+    relations = find(X, y, tasks)
+    read = TaskRelations.from_dict(json.loads(json.dumps(relations.to_dict())))
+    assert str(read) == str(relations)
+    assert_allclose(read.likeness, relations.likeness)
+    assert_allclose(read.intervals, relations.intervals)
+
+
+def test_errors():
+    X, y, tasks = null_problem("one function", 0)
+    model = average_model(X, y, tasks)
+    with pytest.raises(ValueError, match="by must be 'functions' or 'kernels', got 'weights'"):
+        task_relations(model, X, y, tasks, by="weights")
+    with pytest.raises(ValueError, match="n_permutations must be 39 or more, got 5"):
+        task_relations(model, X, y, tasks, n_permutations=5)
+    with pytest.raises(ValueError, match="the tasks of these rows are not those of the model"):
+        task_relations(model, X, y, tasks + 1)
+    with pytest.raises(ValueError, match="relations need two tasks or more"):
+        task_relations(MKMTRLRegressor().fit(X, y), X, y)

@@ -52,7 +52,8 @@ def test_inspect_and_report_every_model(run, tmp_path, model):
 def test_compare_cross_validates_models_side_by_side(run, folder):
     argv = ["--task", "shop", "--target", "sales", "--drop", "busy", "--folds", "3"]
     out = run("compare", folder / "sales.csv", *argv, "--models", "mk-mtrl", "AVG", "OLS")
-    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.startswith(("MK", "AVG", "OLS"))}
+    lines = [line.split() for line in out.splitlines() if line.startswith(("MK", "AVG", "OLS")) and "±" in line]
+    rows = {name: cells for name, *cells in lines}
     assert set(rows) == {"MK-MTRL", "AVG", "OLS"}
     scores = {name: float(cells[0].lstrip("*")) for name, cells in rows.items()}
     assert max(scores, key=scores.get) == next(name for name, cells in rows.items() if cells[0].startswith("*"))

@@ -18,36 +18,27 @@ from kernelkin.couplings import connected_tasks
 from kernelkin.data import read_training
 from kernelkin.learners import Machine, Ridge
 from kernelkin.uncertainty import calibration_folds
-from kernelkin.uncertainty.machines import MachinesHeldOut, leave_out
+from kernelkin.uncertainty.machines import MachinesHeldOut, leave_one_out
 
 
-@pytest.mark.parametrize("size", [1, 4])
 @pytest.mark.parametrize("n_groups", [0, 2])
-def test_values_without_a_block_equal_refits_without_its_rows(n_groups, size):
+def test_leave_one_out_equals_refits_without_each_row(n_groups):
     rng = np.random.default_rng(1)
     A = rng.normal(size=(14, 5))
     gram, groups = A @ A.T, np.repeat([0, 1], 7)
     machine = Machine(rng.normal(size=(14, 2)), rng.uniform(0.5, 2.0, size=(14, 2)), groups, n_groups)
-    blocks = np.split(rng.permutation(14), range(size, 14, size))
-    values, deviations = leave_out(gram, machine, blocks)
-    for block in blocks:
-        kept = np.delete(np.arange(14), block)
+    values, deviations = leave_one_out(gram, machine)
+    for i in range(14):
+        kept = np.delete(np.arange(14), i)
         part = Machine(machine.y[kept], machine.C[kept], groups[kept], n_groups)
         dual = Ridge().solve(gram[np.ix_(kept, kept)], part)
-        expected = gram[np.ix_(block, kept)] @ dual.a + (dual.intercept[groups[block]] if n_groups else 0.0)
-        np.testing.assert_allclose(values[block], expected, atol=1e-9)
-    if not n_groups:
-        for i, o in np.ndindex(14, 2):
-            kept = np.delete(np.arange(14), i)
-            M = gram[np.ix_(kept, kept)] + np.diag(1 / machine.C[kept, o])
-            variance = gram[i, i] - gram[i, kept] @ np.linalg.solve(M, gram[kept, i]) + 1 / machine.C[i, o]
-            np.testing.assert_allclose(deviations[i, o], np.sqrt(variance))
-
-
-def test_a_row_that_alone_determines_its_intercept_has_no_value_without_it():
-    machine = Machine(np.ones((3, 1)), np.ones((3, 1)), np.array([0, 0, 1]), 2)
-    values, _ = leave_out(np.eye(3) + 0.5, machine, [np.array([0, 2]), np.array([1])])
-    np.testing.assert_array_equal(np.isnan(values[:, 0]), [False, False, True])
+        expected = gram[i, kept] @ dual.a + (dual.intercept[groups[i]] if n_groups else 0.0)
+        np.testing.assert_allclose(values[i], expected, atol=1e-9)
+        if not n_groups:
+            for o in range(2):
+                M = gram[np.ix_(kept, kept)] + np.diag(1 / machine.C[kept, o])
+                variance = gram[i, i] - gram[i, kept] @ np.linalg.solve(M, gram[kept, i]) + 1 / machine.C[i, o]
+                np.testing.assert_allclose(deviations[i, o], np.sqrt(variance))
 
 
 @pytest.mark.parametrize("couplings", [None, "common"])
@@ -61,20 +52,30 @@ def test_values_of_tasks_that_are_solved_together_are_those_of_single_machines(m
     else:
         model = MKMTRLRegressor(C=10.0, couplings=couplings, tol=1e-7)
         Y[:3, 1] = np.nan
-    found = []
-    for pays in (False, True):
-        monkeypatch.setattr("kernelkin.fitting.fit.panel_pays", lambda *sizes, pays=pays, **options: pays)
-        plan = model.specification().plan(
-            read_training(model, X, Y, None, None, classification=loss == "classification")
-        )
-        B = np.random.default_rng(3).uniform(0.1, 1.0, size=(6, 3 + (couplings is not None)))
-        found.append(MachinesHeldOut(plan, B, loss == "classification").held_out())
-    for alone, together in zip(found[0].values, found[1].values, strict=True):
-        np.testing.assert_allclose(together, alone, atol=1e-2)
-    if loss == "classification":
-        for name in ("centers", "final_centers"):
-            for alone, together in zip(getattr(found[0], name), getattr(found[1], name), strict=True):
-                np.testing.assert_allclose(together, alone, atol=1e-6)
+    classification = loss == "classification"
+    data = read_training(model, X, Y, None, None, classification=classification)
+    B = np.random.default_rng(3).uniform(0.1, 1.0, size=(6, 3 + (couplings is not None)))
+    monkeypatch.setattr("kernelkin.fitting.fit.panel_pays", lambda *sizes, **options: True)
+    plan = model.specification().plan(data)
+    together = MachinesHeldOut(plan, B, classification).held_out()
+    grams, _ = plan.scale(plan.raw_grams())
+    for fold in calibration_folds(data, classification=classification):
+        combined = grams.combine(B, range(grams.n_machines))
+        for members, gram in zip(connected_tasks(plan.couplings, 3), combined, strict=True):
+            rows = [data.rows[t][fold.kept[t]] for t in members]
+            sizes = np.cumsum([0, *(len(data.rows[t]) for t in members)])
+            kept = np.concatenate([sizes[i] + fold.kept[t] for i, t in enumerate(members)])
+            y = np.concatenate([data.y[t][fold.kept[t]] for t in members]).astype(float)
+            y = np.where(y > 0, 1.0, -1.0) if classification else y
+            groups = np.repeat(np.arange(len(members)), [len(each) for each in rows])
+            cost = np.full((len(y), 1), model.C)
+            gram = np.asarray(gram)
+            machine = Machine(y[:, np.newaxis], cost, groups, len(members))
+            dual = Ridge().solve(gram[np.ix_(kept, kept)], machine)
+            for i, t in enumerate(members):
+                held = sizes[i] + fold.held[t]
+                expected = gram[np.ix_(held, kept)] @ dual.a + dual.intercept[i]
+                np.testing.assert_allclose(together.values[t][fold.held[t]], expected, atol=1e-3)
 
 
 def test_deviations_are_those_of_a_gaussian_process():
@@ -118,7 +119,7 @@ def test_covariances_of_training_rows_are_their_gram_matrices(form, couplings, n
 
 
 @pytest.mark.parametrize("couplings", [None, "common"])
-def test_held_out_deviations_are_those_of_a_process_without_the_row(couplings):
+def test_leave_one_out_deviations_are_those_of_a_process_without_the_row(couplings):
     plan = make_plan("long", couplings=couplings)
     B = np.random.default_rng(3).uniform(size=(6, 3 + (couplings is not None)))
     held = MachinesHeldOut(plan, B, False).held_out()
@@ -169,17 +170,13 @@ def test_values_and_centers_of_folds_are_those_of_models_without_them():
     np.testing.assert_allclose(np.concatenate(held.final_centers), [whole[:30].mean(), whole[30:].mean()], atol=1e-4)
 
 
-def test_centers_of_ridge_machines_are_means_of_their_values_without_the_fold():
+def test_centers_of_ridge_machines_are_means_of_their_values_without_the_row():
     rng = np.random.default_rng(6)
     X, tasks = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
     y = X[:, 0] + 0.5 * rng.normal(size=24) > 0
     model = AverageClassifier("linear", loss="squared", normalize=None)
     held = clone(model).fit(X, y, tasks).uncertainty_.source.held_out()
-    data = read_training(clone(model), X, y, tasks, None, classification=True)
-    fold = calibration_folds(data, classification=True)[0]
-    kept, out = fold.rows(data)
+    kept = np.arange(1, 24)
     fitted = clone(model).fit(X[kept], y[kept], tasks[kept])
-    first, rest = out[tasks[out] == "a"], kept[tasks[kept] == "a"]
-    values, mean = held.values[0][fold.held[0], 0], held.centers[0][fold.held[0], 0]
-    np.testing.assert_allclose(values, fitted.decision_function(X[first], tasks[first]))
-    np.testing.assert_allclose(mean, fitted.decision_function(X[rest], tasks[rest]).mean())
+    np.testing.assert_allclose(held.values[0][0], fitted.decision_function(X[:1], tasks[:1]))
+    np.testing.assert_allclose(held.centers[0][0], fitted.decision_function(X[1:12], tasks[1:12]).mean())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -241,10 +242,12 @@ def task_classes(data: TaskData, linked: Linked = ()) -> list[np.ndarray]:
                 names = f"{data.labels[t].item()!r} has {listing(own[t])}, another task {listing(most)}"
                 raise ValueError(f"coupled tasks must have the same classes; {names}")
             found[t] = most
-    for t, classes in enumerate(found):
-        wider = [tuple(each.tolist()) for each in own if len(each) > 1 and np.isin(classes, each).all()]
-        if len(classes) == 1 and wider:
-            found[t] = np.array(max(wider, key=wider.count))
+    alone = [t for t, classes in enumerate(found) if len(classes) == 1]
+    counts = Counter(tuple(each.tolist()) for each in own if len(each) > 1) if alone else Counter()
+    for t in alone:
+        wider = [each for each in counts if found[t].item() in each]
+        if wider:
+            found[t] = np.array(max(wider, key=counts.__getitem__))
     return found
 
 

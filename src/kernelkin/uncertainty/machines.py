@@ -1,13 +1,11 @@
 """Held-out values of kernel machines at the kernel weights that all rows have taught.
 
 Only the machines are solved without the rows, not the problem of the weights: that costs about as much as one fit where
-fits take a while, and a few times as much where they are quick. Rows are left out in five folds inside every task.
-Leaving out single rows would be as easy, but weights that have seen them make such residuals too small and intervals
-too narrow; machines of four fifths of the rows make up for that.
+fits take a while, and a few times as much where they are quick.
 
-Ridge machines have a closed form. With P the matrix that maps targets to dual variables, `a = P y`, the residuals of a
-fold F without it are `inv(P_FF) a_F`. The predictive variance of row i without it is `1 / P_ii` times that of the
-process; residuals are compared with that one, which is nearly the variance of a new row.
+Ridge machines have a closed form for leaving out single rows. With P the matrix that maps targets to dual variables,
+`a = P y`, the residual of row i without it is `a_i / P_ii`, and its predictive variance is `1 / P_ii` times that of the
+process. Other machines, and ridge machines that are solved together, are solved anew in five folds inside every task.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import numpy as np
 
 from ..couplings import connected_tasks
 from ..data import Fold
-from ..decompositions import pseudo_inverse
 from ..grams import Grams, KernelBank
 from ..learners import DualSolution, Learner, Machine, Ridge
 from ..learners.bordered import Bordered, indicators
@@ -32,6 +29,8 @@ from .variance import ProcessVariance
 if TYPE_CHECKING:
     from ..fitting import FitPlan
 
+# Columns of P that are held at one time.
+_BLOCK = 512
 # Machines of more rows have deviations that do not depend on the row: their variance takes too long.
 MAX_ROWS = 3000
 
@@ -61,9 +60,8 @@ class MachinesHeldOut:
                 machine = plan.machines[m]
                 deviation = np.ones(machine.y.shape)
                 if is_ridge:
-                    blocks = [held for _, held in _positions(members[m], folds)]
-                    found, deviation = leave_out(gram, machine, blocks)
-                    center = _centers_without(machine, blocks)
+                    found, deviation = leave_one_out(gram, machine)
+                    center = _centers_without_rows(machine)
                     last = _group_means(machine.y, machine, machine.C)
                 else:
                     found, center, last = _without_folds(gram, machine, plan.learner, plan.fit.tol, members[m], folds)
@@ -151,35 +149,33 @@ class MachinesHeldOut:
         return tuple(costs)
 
 
-def leave_out(gram: Any, machine: Machine, blocks: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values (n, m) of a ridge machine at the rows of each block without these, and deviations.
-
-    The deviation of a row is that of a machine without this row alone, up to a factor. Rows that no block has, and rows
-    that alone determine their intercept, have NaN.
-    """
-    values, deviations = np.full(machine.y.shape, np.nan), np.full(machine.y.shape, np.nan)
+def leave_one_out(gram: Any, machine: Machine) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values (n, m) of a ridge machine at each row without it, and their deviations, up to a factor."""
+    values, deviations = np.empty(machine.y.shape), np.empty(machine.y.shape)
     groups = indicators(machine.groups, machine.n_groups)
-    systems: dict[bytes, tuple[Bordered, list[tuple[np.ndarray, np.ndarray]]]] = {}
+    systems: dict[bytes, tuple[Bordered, np.ndarray]] = {}
     for o, cost in enumerate(machine.C.T):
         key = cost.tobytes()
         if key not in systems:
             system = Bordered(gram, cost, groups)
-            systems[key] = system, [_block_of_inverse(system, cost, block) for block in blocks if len(block)]
-        system, left_out = systems[key]
-        a = system.solve(machine.y[:, o : o + 1])[:, 0]
-        for rows, part in left_out:
-            values[rows, o] = machine.y[rows, o] - pseudo_inverse(part) @ a[rows]
-            deviations[rows, o] = 1.0 / np.sqrt(np.diagonal(part))
+            systems[key] = system, _diagonal(system, len(cost))
+        system, diagonal = systems[key]
+        # A row that alone determines its intercept has no value without it.
+        safe = np.where(diagonal > 1e-10 * cost, diagonal, np.nan)
+        values[:, o] = machine.y[:, o] - system.solve(machine.y[:, o : o + 1])[:, 0] / safe
+        deviations[:, o] = np.sqrt(1.0 / safe)
     return values, deviations
 
 
-def _block_of_inverse(system: Bordered, cost: np.ndarray, block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return those rows F of a block that have a value without it, and P_FF."""
-    unit = np.zeros((len(cost), len(block)))
-    unit[block, np.arange(len(block))] = 1.0
-    part = system.solve(unit)[block]
-    kept = np.flatnonzero(np.diagonal(part) > 1e-10 * cost[block])
-    return block[kept], part[np.ix_(kept, kept)]
+def _diagonal(system: Bordered, n: int) -> np.ndarray:
+    """Return the diagonal of P (n, n)."""
+    diagonal = np.empty(n)
+    for start in range(0, n, _BLOCK):
+        stop = min(start + _BLOCK, n)
+        unit = np.zeros((n, stop - start))
+        unit[np.arange(start, stop), np.arange(stop - start)] = 1.0
+        diagonal[start:stop] = np.diagonal(system.solve(unit)[start:stop])
+    return diagonal
 
 
 def _group_means(values: np.ndarray, machine: Machine, weight: np.ndarray) -> np.ndarray:
@@ -195,17 +191,15 @@ def _group_sums(values: np.ndarray, machine: Machine) -> np.ndarray:
     return sums[groups]
 
 
-def _centers_without(machine: Machine, blocks: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the mean values (n, m) of ridge machines without the block of each row: those of the targets, by costs.
+def _centers_without_rows(machine: Machine) -> np.ndarray:
+    """Return the mean values (n, m) of ridge machines without each row, which are those of the targets, by their costs.
 
     (The sums of dual variables are zero, and these are the residuals times the costs.)
     """
-    centers = np.zeros(machine.y.shape)
-    for block in blocks:
-        weight = machine.C.copy()
-        weight[block] = 0.0
-        centers[block] = _group_means(machine.y, machine, weight)[block]
-    return centers
+    weighted = machine.C * machine.y
+    left = _group_sums(machine.C, machine) - machine.C
+    sums = _group_sums(weighted, machine) - weighted
+    return np.divide(sums, left, out=np.zeros(left.shape), where=left > 0)
 
 
 def _positions(members: np.ndarray, folds: Sequence[Fold]) -> list[tuple[np.ndarray, np.ndarray]]:

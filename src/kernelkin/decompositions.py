@@ -69,6 +69,22 @@ def inverse(A: Array) -> Array:
         return pseudo_inverse(A)
 
 
+def inverse_stack(A: np.ndarray) -> np.ndarray:
+    """The inverse of each of the matrices A (..., n, n), in their precision; as `inverse` where one is singular."""
+    try:
+        return np.linalg.inv(A)
+    except LinAlgError:
+        return np.array([inverse(one) for one in A.reshape(-1, *A.shape[-2:])], dtype=A.dtype).reshape(A.shape)
+
+
+def cholesky_stack(S: Array) -> Array:
+    """Lower triangular factors of the matrices S (..., n, n), positive semi-definite; as `cholesky` where one fails."""
+    try:
+        return np.asarray(np.linalg.cholesky(S), dtype=np.float64)
+    except LinAlgError:
+        return np.array([cholesky(one) for one in S.reshape(-1, *S.shape[-2:])]).reshape(S.shape)
+
+
 def least_squares(A: Array, Y: Array) -> Array:
     """B (n, T) of least norm that minimises |A B - Y| for A (m, n) and Y (m, T)."""
     try:

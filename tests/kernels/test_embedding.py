@@ -81,7 +81,7 @@ def test_a_search_learns_it_from_the_training_rows_of_each_fold():
     model = MKMTRLRegressor("linear", C=10.0, couplings="inputs", tol=1e-8, max_iter=500)
     even = np.arange(len(X)) % 2 == 0
     halves = [(np.flatnonzero(even), np.flatnonzero(~even)), (np.flatnonzero(~even), np.flatnonzero(even))]
-    search = MultiTaskCV(model, {"mu": [1.0]}, cv=halves, search_tol=1e-8).fit(X, y, tasks=TASKS)
+    search = MultiTaskCV(model, {"mu": [1.0]}, cv=halves, search_tol=1e-8, scoring="r2").fit(X, y, tasks=TASKS)
     for fold, (train, test) in enumerate(halves):
         model.set_params(mu=1.0).fit(X[train], y[train], tasks=TASKS[train])
         score = model.score(X[test], y[test], tasks=TASKS[test])

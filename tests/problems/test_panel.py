@@ -154,7 +154,7 @@ def test_a_panel_is_a_sequence_of_its_machines():
     for mine, given in zip(columns, machines, strict=True):
         np.testing.assert_array_equal(mine.y, given.y)
         np.testing.assert_array_equal(mine.C, given.C)
-    moved = replace(columns, y=columns.y + 1e9).offsets()
+    moved = replace(columns, y=columns.y + 1e9).offsets
     np.testing.assert_allclose(moved - 1e9, [machine.y.mean() for machine in machines], atol=1e-6)
 
 

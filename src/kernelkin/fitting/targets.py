@@ -114,8 +114,12 @@ class Regression:
         rows = [None if len(kept) == n else kept for kept in data.rows]
         even = not any(kept is not None for kept in rows) and bool((weight == weight[0]).all())
         panel = MachinePanel.empty(np.arange(len(rows) + 1), rows, n, even, self.fit_intercept)
+        if even:
+            panel.y[:] = np.array(data.y).T
+            panel.cost[:] = C * weight[0]
+            return panel
         for t, (kept, y) in enumerate(zip(data.rows, data.y, strict=True)):
-            panel.put(t, y[:, np.newaxis], C * weight[:1, np.newaxis] if even else C * weight[kept, np.newaxis])
+            panel.put(t, y[:, np.newaxis], C * weight[kept, np.newaxis])
         return panel
 
     def spread(self, data: TaskData) -> float:

@@ -248,9 +248,12 @@ def _wide_expansions(data, bank, B, a, intercepts) -> tuple[list[Expansion], lis
     """One expansion for all tasks, over the rows they share."""
     ends = np.cumsum([part.shape[1] for part in a]).tolist()
     outputs = [slice(end - part.shape[1], end) for end, part in zip(ends, a, strict=True)]
-    spread = np.zeros((len(data.X), ends[-1]))
-    for rows, where, part in zip(data.rows, outputs, a, strict=True):
-        spread[rows, where] = part
+    if all(len(part) == len(data.X) for part in a):
+        spread = np.hstack(a)
+    else:
+        spread = np.zeros((len(data.X), ends[-1]))
+        for rows, where, part in zip(data.rows, outputs, a, strict=True):
+            spread[rows, where] = part
     weights = np.hstack([_repeat(B[:, t], part.shape[1]) for t, part in enumerate(a)])
     every = np.arange(len(data.X))
     shared = make_expansion(data.X, every, bank.kernels, bank.scalings[0], spread, weights, np.concatenate(intercepts))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from ..decompositions import eigh
+from ..decompositions import eigh, inverse_stack
 
 
 class Arrays(Protocol):
@@ -145,7 +145,7 @@ class NumpyArrays:
         return V[:, :, np.newaxis] * np.eye(V.shape[1], dtype=V.dtype)
 
     def inverses(self, S: np.ndarray) -> np.ndarray:
-        return np.linalg.inv(S)
+        return inverse_stack(S)
 
     def where(self, condition: np.ndarray, a: Any, b: Any) -> np.ndarray:
         return np.where(condition, a, b)
@@ -228,7 +228,10 @@ class TorchArrays:
     def inverses(self, S: Any) -> Any:
         import torch
 
-        return torch.linalg.inv(S)
+        try:
+            return torch.linalg.inv(S)
+        except torch.linalg.LinAlgError:
+            return torch.linalg.pinv(S)
 
     def where(self, condition: Any, a: Any, b: Any) -> Any:
         import torch
@@ -248,7 +251,10 @@ class TorchArrays:
     def eigenvectors(self, S: Any) -> Any:
         import torch
 
-        return torch.linalg.eigh(S)[1]
+        try:
+            return torch.linalg.eigh(S)[1]
+        except torch.linalg.LinAlgError:
+            return self.array(eigh(self.numpy(S))[1])
 
     def energies(self, V: Any, spectrum: Any) -> Any:
         scaled = (V / spectrum.sqrt()).permute(2, 0, 1).contiguous()

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from ..grams.arrays import Arrays
+from ..grams.arrays import Arrays, NumpyArrays
 from ..learners import DualSolution, Machine
 
 # Where conjugate gradients pay: see `panel_pays`.
@@ -131,6 +131,14 @@ class MachinePanel(Sequence[Machine]):
         by_task = np.split(values, self.starts[1:-1])
         return tuple(np.array([by_task[task] for task in self.members(m)]) for m in range(len(self)))
 
+    def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """What `split` makes of values (O,), back to these; zeros without intercepts."""
+        values = np.zeros(self.y.shape[1])
+        for m, part in enumerate(parts if self.has_intercept else ()):
+            for row, task in zip(part, self.members(m), strict=True):
+                values[self.place(task)[0]] = row
+        return values
+
     def without(self, held: np.ndarray) -> MachinePanel:
         """Without the labels that `held` (n, O) marks."""
         cost = np.where(held, 0.0, np.broadcast_to(self.cost, self.y.shape))
@@ -141,6 +149,7 @@ class MachinePanel(Sequence[Machine]):
         cost = np.broadcast_to(self.cost, self.y.shape)
         return (cost * self.y).sum(axis=0) / np.maximum(cost.sum(axis=0), np.finfo(float).tiny)
 
+    @cached_property
     def offsets(self) -> np.ndarray:
         """(O,) the mean target of each column over rows that have a cost; zero without intercepts."""
         offsets = np.zeros(self.y.shape[1])
@@ -202,6 +211,14 @@ class PanelDuals(Sequence[DualSolution]):
     def __init__(self, machines: MachinePanel, arrays: Arrays, blocks: Sequence[Any], values: np.ndarray) -> None:
         self.machines, self.arrays, self.blocks = machines, arrays, blocks
         self.intercept, self.lin, self.quad, self.primal = values
+
+    def rescaled(self, dual: int, target: int, value: int, offsets: np.ndarray) -> PanelDuals:
+        """The solutions in other units: dual variables, targets and values times powers of two, and offsets (O,)."""
+        values = [np.ldexp(each, value) for each in (self.lin, self.quad, self.primal)]
+        found = PanelDuals.of_arrays(self.machines, NumpyArrays(), np.ldexp(self.a, dual))
+        found.intercept = np.ldexp(self.intercept, target) + offsets
+        found.lin, found.quad, found.primal = values
+        return found
 
     @classmethod
     def of_arrays(cls, machines: MachinePanel, arrays: Arrays, a: np.ndarray) -> PanelDuals:

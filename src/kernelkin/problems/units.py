@@ -23,7 +23,7 @@ import numpy as np
 
 from ..learners import SVM, DualSolution, Learner, Machine
 from .evaluation import Evaluation
-from .panel import MachinePanel
+from .panel import MachinePanel, PanelDuals
 
 if TYPE_CHECKING:
     from ..solvers import Iterate, Solution
@@ -85,7 +85,7 @@ class Units:
     def machines(self, machines: Sequence[Machine]) -> Sequence[Machine]:
         """The machines in standard units."""
         if isinstance(machines, MachinePanel):
-            return machines.rescaled(machines.offsets(), -self.target, -self.cost)
+            return machines.rescaled(machines.offsets, -self.target, -self.cost)
         return [
             replace(
                 machine,
@@ -138,9 +138,7 @@ class Units:
         curvature = evaluation.curvature
         return Evaluation(
             B=np.ldexp(evaluation.B, weight),
-            duals=[
-                self._restore_dual(dual, offset) for dual, offset in zip(evaluation.duals, self.offsets, strict=True)
-            ],
+            duals=self._restore_duals(evaluation.duals),
             Q=np.ldexp(evaluation.Q, value - weight),
             R=float(np.ldexp(evaluation.R, 2 * weight)),
             loss=math.ldexp(evaluation.loss, value),
@@ -157,6 +155,11 @@ class Units:
         }
         return replace(iterate, B=np.ldexp(iterate.B, self._weight), **values)
 
+    def _restore_duals(self, duals: Sequence[DualSolution]) -> Sequence[DualSolution]:
+        if isinstance(duals, PanelDuals):
+            return duals.rescaled(self.dual, self.target, self._value, duals.machines.join(self.offsets))
+        return [self._restore_dual(dual, offset) for dual, offset in zip(duals, self.offsets, strict=True)]
+
     def _restore_dual(self, dual: DualSolution, offset: np.ndarray) -> DualSolution:
         return DualSolution(
             a=np.ldexp(dual.a, self.dual),
@@ -171,7 +174,7 @@ def _all_offsets(machines: Sequence[Machine]) -> tuple[np.ndarray, ...]:
     """The mean targets (n_groups, m) of each machine."""
     if not isinstance(machines, MachinePanel):
         return tuple(_offsets(machine) for machine in machines)
-    return machines.split(machines.offsets())
+    return machines.split(machines.offsets)
 
 
 def _offsets(machine: Machine) -> np.ndarray:
@@ -201,7 +204,7 @@ def _spread(machines: Sequence[Machine], offsets: Sequence[np.ndarray]) -> float
     """Root mean square of the centred targets with a cost; 1 where all of them are zero."""
     if isinstance(machines, MachinePanel):
         used = np.broadcast_to(machines.cost > 0, machines.y.shape)
-        values = (machines.y - machines.offsets())[used]
+        values = (machines.y - machines.offsets)[used]
     else:
         values = np.concatenate([_centred(m, o)[m.C > 0] for m, o in zip(machines, offsets, strict=True)])
     top = float(np.abs(values).max(initial=0.0))

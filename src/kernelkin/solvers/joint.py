@@ -111,8 +111,8 @@ class Joint(Solver):
 def _spread(machines: Sequence[Machine]) -> float:
     """Half the squared deviations of the targets: about what machines without kernels would have to pay."""
     if isinstance(machines, MachinePanel):
-        centred = machines.rescaled(machines.offsets(), 0, 0)
-        return 0.5 * float(np.sum(centred.cost * np.square(centred.y)))
+        # In standard units the targets of each intercept are centred already.
+        return 0.5 * float(np.sum(machines.cost * np.square(machines.y)))
     total = 0.0
     for machine in machines:
         mean = np.average(machine.y, axis=0, weights=np.maximum(machine.C, TINY))

@@ -18,8 +18,8 @@ from scipy.stats import t as student
 
 # Rows of a task with which its own scores count as much as those of all tasks.
 SHAPE_ROWS = 20.0
-# Pooled scores that are kept, at most.
-MAX_POOLED = 5000
+# Scores of a task, and of all tasks together, that are kept, at most: more are replaced by as many quantiles.
+MAX_OWN, MAX_POOLED = 1000, 5000
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ResidualScores:
     Attributes
     ----------
     scales : (T + 1,) scale of each task, and of one that was not in training.
-    scores : for each task the sorted absolute scores (n_t,), divided by its scale.
+    scores : for each task the sorted absolute scores, divided by its scale; quantiles of them where there are many.
     pooled : (N,) those of all tasks, sorted.
     """
 
@@ -79,10 +79,13 @@ def fit_residuals(
         scores.append(np.abs(residual[known]) / deviation[known])
     scales = task_scales(scores, spreads)
     scaled = [np.sort(part) / scale if scale > 0 else part for part, scale in zip(scores, scales, strict=False)]
-    pooled = np.sort(np.concatenate(scaled))
-    if len(pooled) > MAX_POOLED:
-        pooled = np.quantile(pooled, (np.arange(MAX_POOLED) + 0.5) / MAX_POOLED)
-    return ResidualScores(scales, tuple(scaled), pooled)
+    pooled = _thinned(np.sort(np.concatenate(scaled)), MAX_POOLED)
+    return ResidualScores(scales, tuple(_thinned(part, MAX_OWN) for part in scaled), pooled)
+
+
+def _thinned(scores: np.ndarray, limit: int) -> np.ndarray:
+    """Sorted scores, or `limit` quantiles of more."""
+    return scores if len(scores) <= limit else np.quantile(scores, (np.arange(limit) + 0.5) / limit)
 
 
 def task_scales(scores: Sequence[np.ndarray], spreads: np.ndarray) -> np.ndarray:

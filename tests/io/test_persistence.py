@@ -46,7 +46,8 @@ QUICK_SEARCH = {"kernels": "linear", "cv": 2, "random_state": 0}
 
 def quick(estimator):
     name = estimator.__name__
-    return estimator(**(QUICK if "TwoStage" in name else QUICK_SEARCH if name.startswith("Kin") else {}))
+    model = estimator(**(QUICK if "TwoStage" in name else QUICK_SEARCH if name.startswith("Kin") else {}))
+    return model.set_params(random_state=0) if "random_state" in model.get_params() else model
 
 
 # Besides every estimator with its default parameters: all kinds of kernels, couplings, searches, random states.

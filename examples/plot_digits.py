@@ -55,9 +55,10 @@ KernelWeightsDisplay.from_estimator(model, grouped=True)
 plt.show()
 
 # %%
-# The relationship of the digits, as the model has learned it.
+# Are some digits more alike than others in the views that they use? The test says so, or says that it cannot tell.
 
-TaskRelationshipDisplay.from_estimator(model)
+display = TaskRelationshipDisplay.from_estimator(model, X_train, Y_train, by="kernels", random_state=0)
+print(display.relations)
 plt.show()
 
 # %%

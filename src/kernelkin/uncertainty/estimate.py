@@ -44,7 +44,7 @@ class Uncertainty:
     """Held-out values of a fit, and the link or the intervals that follow from them.
 
     They are computed at the first call, and when the model is saved or copied: a saved model has the result, and
-    neither training targets nor Gram matrices.
+    neither training targets nor Gram matrices nor held-out values.
 
     Parameters
     ----------
@@ -62,6 +62,12 @@ class Uncertainty:
         self.data: TaskData | None = data
         self.classification = classification
         self._result: TaskLink | Intervals | None = None
+        self._held: tuple[HeldOut, TaskData] | None = None
+
+    def held_out(self) -> tuple[HeldOut, TaskData] | None:
+        """Return the held-out values and the training data; None for a model from a file, which has neither."""
+        self._computed()
+        return self._held
 
     @property
     def link(self) -> TaskLink:
@@ -83,12 +89,13 @@ class Uncertainty:
             with SingleThreadedBLAS():
                 held = self.source.held_out()
             self._result = (_link if self.classification else _intervals)(held, self.data)
+            self._held = held, self.data
             self.source = self.data = None
         return self._result
 
     def __getstate__(self) -> dict[str, object]:
         result = self._computed()
-        return {"source": None, "data": None, "classification": self.classification, "_result": result}
+        return {"source": None, "data": None, "classification": self.classification, "_result": result, "_held": None}
 
 
 def _link(held: HeldOut, data: TaskData) -> TaskLink:

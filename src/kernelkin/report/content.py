@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ..io import SavedModel
+from ..models.facts import changed_parameters, relative_gap
 from ..plots._order import leaf_order, weight_linkage
 from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import all_models
 from ..relations import TaskRelations
 from ..tables.describe import describe_column
 from .drivers import drivers_content
-from .facts import changed_parameters, relative_gap
 from .values import number, numbers, table
 
 # With more groups, a heatmap of all pairs is neither readable nor small.

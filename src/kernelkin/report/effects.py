@@ -19,7 +19,8 @@ TAILS = (0.05, 0.95)
 def effects_content(reference: Reference, inputs: list[Input]) -> list[dict[str, Any]]:
     """The effect of the columns that change predictions most, the largest first."""
     chosen = _largest(reference, inputs) if len(inputs) > MAX_COLUMNS else inputs
-    found = [_effect(one, curves(reference, one)) for one in chosen]
+    bounds = (0.0, 1.0) if reference.is_probability else (-np.inf, np.inf)
+    found = [_effect(one, curves(reference, one), bounds) for one in chosen]
     return sorted(found, key=lambda effect: -effect["change"][0])
 
 
@@ -40,7 +41,7 @@ def curves(reference: Reference, one: Input) -> np.ndarray:
     return reference.values(stacked, np.tile(reference.codes, V)).reshape(V, n).T
 
 
-def _effect(one: Input, found: np.ndarray) -> dict[str, Any]:
+def _effect(one: Input, found: np.ndarray, bounds: tuple[float, float]) -> dict[str, Any]:
     """The mean curve, an interval for it, and where the curves of most rows are around their own level."""
     mean = found.mean(axis=0)
     level = found.mean(axis=1, keepdims=True)
@@ -53,9 +54,9 @@ def _effect(one: Input, found: np.ndarray) -> dict[str, Any]:
         "number": one.is_number,
         "values": list(one.labels),
         "mean": numbers(mean),
-        "mean_low": numbers(mean - error),
-        "mean_high": numbers(mean + error),
-        "low": numbers(low),
-        "high": numbers(high),
+        "mean_low": numbers(np.clip(mean - error, *bounds)),
+        "mean_high": numbers(np.clip(mean + error, *bounds)),
+        "low": numbers(np.clip(low, *bounds)),
+        "high": numbers(np.clip(high, *bounds)),
         "change": [number(change.mean()), *numbers(np.quantile(change, TAILS))],
     }

@@ -9,7 +9,7 @@ import numpy as np
 from ..data import TaskData
 from ..relations import SharingReport
 from ..relations.ablations import ABLATIONS, OURS
-from ..relations.gains import HeldOutScores
+from ..relations.gains import BOOTSTRAP, HeldOutScores
 from .held_out import COVERAGE, HeldOutRows
 from .values import number, numbers
 
@@ -24,6 +24,7 @@ TITLES = {
 # Below this share of the rarer of two classes, accuracy says little.
 RARE = 0.2
 LEVEL = 0.95
+TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 N_BINS = 10
 # Rows that the page draws, of all tasks and of one at least; test rows of a task whose score is shown.
 MAX_ROWS, LEAST_ROWS, MIN_ROWS = 4000, 8, 5
@@ -58,31 +59,45 @@ def _scores(rows: HeldOutRows, metric: str) -> dict[str, Any]:
     values = rows.values if metric == "roc_auc" else rows.predicted
     assert values is not None
     score, low, high = (np.full(T, np.nan) for _ in range(3))
-    n_rows = [len(y) for y in rows.y]
-    least = MIN_ROWS if max(n_rows) >= MIN_ROWS else 2
-    rng = np.random.RandomState(0)
-    scored = HeldOutScores(_task_data(rows, there), *_tested(rows, values, there), metric, least, rng)
-    if not scored.used.any():
-        return {"mean": None, "test_rows": n_rows, "task_score": [None] * T, "task_low": [None] * T} | {
-            "task_high": [None] * T,
-            "median": None,
-            "n_scored": 0,
-        }
-    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    drawn = scored.drawn[:, 0]
+    scored = HeldOutScores(
+        _task_data(rows, there), *_tested(rows, values, there), metric, MIN_ROWS, np.random.RandomState(0)
+    )
     used = np.array(there)[scored.used]
-    score[used] = scored.scores[0][scored.used]
-    low[used], high[used] = np.quantile(drawn[:, scored.used], tails, axis=0)
-    mean = score[used].mean(), *np.quantile(drawn[:, scored.used].mean(axis=1), tails)
+    drawn = scored.drawn[:, 0, scored.used]
+    mean = None
+    if len(used):
+        score[used] = scored.scores[0][scored.used]
+        low[used], high[used] = np.quantile(drawn, TAILS, axis=0)
+        mean = numbers([score[used].mean(), *np.quantile(drawn.mean(axis=1), TAILS)])
     return {
-        "mean": numbers(mean),
-        "median": number(np.median(score[used])),
+        "mean": mean,
+        "median": number(np.median(score[used])) if len(used) else None,
+        "pooled": None if metric == "roc_auc" else _pooled(rows),
         "n_scored": len(used),
-        "test_rows": n_rows,
+        "min_rows": MIN_ROWS,
+        "test_rows": [len(y) for y in rows.y],
         "task_score": numbers(score),
         "task_low": numbers(low),
         "task_high": numbers(high),
     }
+
+
+def _pooled(rows: HeldOutRows) -> list[float | None] | None:
+    """The score of the rows of all tasks together, with its interval.
+
+    Accuracy, or the share of the variance within tasks that is predicted.
+    """
+    pairs = [(y, p) for y, p in zip(rows.y, rows.predicted, strict=True) if len(y)]
+    if rows.classification:
+        lost, total = np.concatenate([(y != p).astype(float) for y, p in pairs]), np.ones(sum(len(y) for y, _ in pairs))
+    else:
+        lost = np.concatenate([(y - p) ** 2 for y, p in pairs])
+        total = np.concatenate([(y - y.mean()) ** 2 for y, _ in pairs])
+    if not total.sum() > 0:
+        return None
+    draws = np.random.default_rng(0).integers(len(lost), size=(BOOTSTRAP, len(lost)))
+    found = 1.0 - lost[draws].mean(axis=1) / total.mean()
+    return numbers([1.0 - lost.mean() / total.mean(), *np.quantile(found, TAILS)])
 
 
 def _task_data(rows: HeldOutRows, tasks: list[int]) -> TaskData:
@@ -107,7 +122,9 @@ def _sample(rows: HeldOutRows) -> dict[str, Any]:
     found: dict[str, Any] = {"task": [t for t, part in enumerate(kept) for _ in part]}
     if rows.classes is not None and rows.probabilities is not None:
         for name, labels in (("actual", rows.y), ("predicted", rows.predicted)):
-            found[name] = [int(np.searchsorted(rows.classes, v)) for y, k in zip(labels, kept, strict=True) for v in y[k]]
+            found[name] = [
+                int(np.searchsorted(rows.classes, v)) for y, k in zip(labels, kept, strict=True) for v in y[k]
+            ]
         last = [p[k, 1] if len(rows.classes) == 2 else p[k].max(axis=1) for p, k in _pairs(rows.probabilities, kept)]
         return found | {"probability": numbers(np.concatenate(last))}
     found |= {name: numbers(np.concatenate([v[k] for v, k in _pairs(part, kept)])) for name, part in _columns(rows)}

@@ -94,8 +94,9 @@ def rows_of_table(saved: SavedModel, frame: Any, source: str) -> HeldOutRows:
 
 def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> HeldOutRows:
     """Predict labelled rows; X, y and tasks are those of `score`."""
-    if tasks is None and getattr(model, "task_column", None) is not None:
-        labels = split_task_column(read_rows(X), model.task_column)[1]
+    column = getattr(getattr(model, "best_estimator_", model), "task_column", None)
+    if tasks is None and column is not None:
+        labels = split_task_column(read_rows(X), column)[1]
     else:
         labels = None if tasks is None else as_array(tasks, "tasks")
     target = as_array(y, "y")

@@ -47,10 +47,16 @@ class Reference:
         return self.model.functions_.values(X, codes)[:, 0] * scale[codes] + location[codes]
 
     @property
+    def is_probability(self) -> bool:
+        return is_classifier(self.model)
+
+    @property
     def quantity(self) -> str | None:
         """What the values are; None where a model has more than two classes."""
         if not is_classifier(self.model):
-            return self.saved.schema.target if self.saved.schema is not None and self.saved.schema.task else "prediction"
+            return (
+                self.saved.schema.target if self.saved.schema is not None and self.saved.schema.task else "prediction"
+            )
         classes = self.model.classes_
         return f"probability of {classes[1]}" if len(classes) == 2 else None
 

@@ -21,7 +21,7 @@ from .evaluation import comparison_content, evaluation_content
 from .held_out import HeldOutRows, out_of_sample_rows, rows_of_arrays, rows_of_table
 from .vega import vega_script
 
-STYLES = ("theme.css", "layout.css")
+STYLES = ("theme.css", "layout.css", "parts.css", "tables.css", "media.css")
 SCRIPTS = (
     "dom.js",
     "charts.js",
@@ -140,8 +140,8 @@ def _rows_of_fit(model: Any, X: Any, y: Any, tasks: Any) -> HeldOutRows:
     rows = out_of_sample_rows(model)
     if rows is None:
         raise ValueError(
-            f"this {type(model).__name__} has no held-out values, because it was copied or loaded from a file: pass rows "
-            "with targets that it was not fitted to, as report(X=..., y=..., tasks=...)"
+            f"this {type(model).__name__} has no held-out values, because it was copied or loaded from a file: pass "
+            "rows with targets that it was not fitted to, as report(X=..., y=..., tasks=...)"
         )
     return rows
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..io.storage import write_whole
 
+
 @lru_cache(maxsize=1)
 def vega_script() -> str:
     """Return the script, which defines `vegaEmbed`, with its licence in front."""

@@ -12,10 +12,10 @@ from ...data import listing
 from ...io import SavedModel
 from ...io.storage import check_writable
 from ...model_selection import Scorer
+from ...models.facts import changed_parameters, relative_gap
 from ...progress import Progress
 from ...relations import TaskRelations
 from ...report.evaluation import comparison_content, evaluation_content
-from ...report.facts import changed_parameters, relative_gap
 from ...report.held_out import HeldOutRows, rows_of_table
 from ...tables import TableSchema
 from ...tables.describe import describe_column

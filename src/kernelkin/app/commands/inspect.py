@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...data import listing
+from ...models.facts import changed_parameters, relative_gap
 from ...relations import TaskRelations
-from ...report.facts import changed_parameters, relative_gap
 from ..terminal import Terminal
 from .holdout import mean, shorten
 

@@ -22,7 +22,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "models", nargs="+", metavar="MODEL", help="a file saved by `kernelkin fit`, or two to show side by side"
     )
     parser.add_argument("-o", "--out", required=True, metavar="HTML", help="the file to write")
-    parser.add_argument("--test", metavar="FILE", help="a labelled table to test on, in place of the rows held out in fit")
+    parser.add_argument(
+        "--test", metavar="FILE", help="a labelled table to test on, in place of the rows held out by fit"
+    )
     parser.add_argument("--title", help="the headline (default: the target and the task)")
     add_format_arguments(parser)
 

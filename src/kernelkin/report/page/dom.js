@@ -9,14 +9,16 @@ function make(tag, attributes, ...children) {
     else if (value === true) element.setAttribute(name, "");
     else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
   }
-  element.append(...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false));
+  element.append(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return element;
 }
 
-const known = value => value !== null && value !== undefined && Number.isFinite(value);
-const sum = values => values.reduce((total, value) => total + value, 0);
-const mean = values => values.length ? sum(values) / values.length : null;
-const range = n => Array.from({ length: n }, (_, i) => i);
+const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+const mean = (values) => values.length ? sum(values) / values.length : null;
+const range = (n) => Array.from({ length: n }, (_, i) => i);
 const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 const percent = (value, digits = 0) => known(value) ? `${(100 * value).toFixed(digits)}%` : "–";
 
@@ -29,12 +31,15 @@ function text(value, digits = 3) {
   return value.toLocaleString("en", { maximumFractionDigits: Math.min(decimals, 8) }).replace("-", "−");
 }
 /* A score, always with three decimals. */
-const score = value => known(value) ? value.toFixed(3).replace("-", "−") : "–";
-const signed = value => known(value) ? (value >= 0 ? "+" : "") + score(value) : "–";
+const score = (value) => known(value) ? value.toFixed(3).replace("-", "−") : "–";
+const signed = (value) => known(value) ? (value >= 0 ? "+" : "") + score(value) : "–";
 const interval = (low, high, form = score) => `${form(low)} to ${form(high)}`;
 
 function download(name, content, type) {
-  const link = make("a", { download: name, href: content.startsWith("data:") ? content : `data:${type};charset=utf-8,${encodeURIComponent(content)}` });
+  const link = make("a", {
+    download: name,
+    href: content.startsWith("data:") ? content : `data:${type};charset=utf-8,${encodeURIComponent(content)}`,
+  });
   document.body.append(link);
   link.click();
   link.remove();
@@ -50,7 +55,8 @@ function cell(value) {
 /* Records (objects with the same keys) as CSV. */
 function csv(records) {
   const names = Object.keys(records[0] || {});
-  return [names, ...records.map(record => names.map(name => record[name]))].map(row => row.map(cell).join(",")).join("\r\n") + "\r\n";
+  return [names, ...records.map((record) => names.map((name) => record[name]))].map((row) => row.map(cell).join(","))
+    .join("\r\n") + "\r\n";
 }
 
-const fileName = words => words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "report";
+const fileName = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "report";

@@ -59,11 +59,11 @@ def _shares(names: Any, weights: np.ndarray) -> str:
     return ", ".join(f"{names[k]} {weights[k] / weights.sum():.0%}" for k in order) or "none"
 
 
-def facts_html(model: Any) -> str:
-    """The facts of a fit as an HTML table, to go below scikit-learn's diagram; empty for a model without a fit."""
+def with_facts(model: Any, diagram: str) -> str:
+    """scikit-learn's HTML diagram of an estimator, with a table of the facts of its fit below, if it is fitted."""
     rows = "".join(
         f'<tr><th scope="row" style="text-align:left">{escape(name)}</th>'
         f'<td style="text-align:left">{escape(text)}</td></tr>'
         for name, text in fit_facts(model)
     )
-    return f'<table aria-label="Facts of the fit">{rows}</table>' if rows else ""
+    return f'{diagram}<table aria-label="Facts of the fit">{rows}</table>' if rows else diagram

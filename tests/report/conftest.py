@@ -4,60 +4,89 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kernelkin import MKMTRLRegressor, TaskRelations
-from kernelkin.app.report.content import MOST_PAIRS
-from kernelkin.io import SavedModel
+from kernelkin import AverageClassifier, AverageRegressor, KinRegressor, MKMTRLRegressor, SavedModel, TaskRelations
+from kernelkin.relations import Gain, SharingReport, Summary
+from kernelkin.relations.ablations import OURS
+from kernelkin.report.evaluation import comparison_content, evaluation_content
+from kernelkin.report.held_out import rows_of_table
 from kernelkin.tables.schema import TableSchema
 
+# A task whose name would run a script, were it ever taken as HTML.
+HOSTILE = "</script><img src=x onerror=\"document.title='broken'\">"
 
-def saved_model(n_tasks, n_rows=12, **parameters):
-    """A model of so many schools with test scores that are known."""
-    rng = np.random.default_rng(0)
-    names = [f"school {t + 1}" for t in range(n_tasks)]
-    frame = pd.DataFrame({"school": np.repeat(names, n_rows), "age": rng.normal(size=n_tasks * n_rows)})
-    frame["sex"] = rng.choice(["boy", "girl"], len(frame))
-    frame["mark"] = 50 + 10 * np.sin(2 * frame.age) + rng.normal(size=len(frame))
-    schema = TableSchema.fit(frame, "school", "mark", regression=True)
-    model = MKMTRLRegressor(tol=1e-2, min_rank=2.0, **parameters)
-    model.fit(schema.encode(frame), schema.targets(frame), tasks=schema.tasks(frame))
-    place = {name: t for t, name in enumerate(names)}
-    order = [place[name] for name in model.tasks_]
-    evaluation = {
-        "score": "R²",
-        "tasks": model.tasks_.tolist(),
-        # The score of a school grows with its number, that of the baselines falls.
-        "scores": {
-            "MK-MTRL": [0.5 + t / 1000 for t in order],
-            "AVG": [0.5 - t / 1000 for t in order],
-            "STL": [0.4 if t else float("nan") for t in order],
-        },
-        "test_rows": 3 * n_tasks,
-        "train_rows": 9 * n_tasks,
-        "tuned": False,
+
+def make_table(n_tasks, n_rows, seed=0, first="school 1"):
+    """Marks of pupils of so many schools: a number, a text, a truth value and a date."""
+    rng = np.random.default_rng(seed)
+    n = n_tasks * n_rows
+    frame = pd.DataFrame({"school": np.repeat([first, *(f"school {t + 1}" for t in range(1, n_tasks))], n_rows)})
+    frame["age (years)"] = 12 + 2 * rng.normal(size=n)
+    frame["sex"] = rng.choice(["boy", "girl"], n)
+    frame["public"] = rng.random(n) < 0.5
+    frame["tested on"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 600, n), unit="D")
+    frame["mark"] = 50 + 10 * np.sin(frame["age (years)"]) + 4 * frame["public"] + rng.normal(size=n)
+    frame["passed"] = np.where(frame["mark"] + 4 * rng.normal(size=n) > 50, "yes", "no")
+    return frame
+
+
+def fit_table(estimator, frame, target, name="school"):
+    """The estimator on a table, as `kernelkin fit` fits it, with an evaluation on another table of the same schools."""
+    regression = target == "mark"
+    schema = TableSchema.fit(frame.drop(columns="passed" if regression else "mark"), name, target, regression=regression)
+    model = estimator.fit(schema.encode_table(frame), schema.targets(frame), tasks=schema.tasks(frame))
+    saved = SavedModel(model, schema, "0.1.0", {"command": "kernelkin fit schools.csv", "data": "schools.csv"})
+    labels = frame[name].unique().tolist()
+    fresh = make_table(len(labels), 6, seed=1, first=labels[0])
+    evaluation = evaluation_content(rows_of_table(saved, fresh, "rows that this fit had not seen"))
+    evaluation["comparison"] = comparison_content(made_comparison(model.tasks_))
+    rows = [[task, int((frame[name] == task).sum())] for task in labels]
+    return replace(saved, about={**saved.about, "evaluation": {"report": evaluation}, "task_rows": rows})
+
+
+def made_comparison(tasks):
+    """A model that is ahead of one of two others, and level with the second."""
+    T = len(tasks)
+    scores = {OURS: np.full(T, 0.8), "independent": np.full(T, 0.5), "boosting": np.full(T, 0.79)}
+    ends = {"independent": (0.3, 0.2, 0.4), "boosting": (0.01, -0.05, 0.06)}
+    gains = {
+        name: Gain(*(Summary(value, value, value) for value in parts), np.zeros(T), 1, 0)
+        for name, parts in ends.items()
     }
-    about = {
-        "evaluation": evaluation,
-        "task_rows": [[name, n_rows] for name in names],
-        "command": "kernelkin fit schools.csv",
-        "data": "schools.csv",
-    }
-    return SavedModel(model, schema, "0.1.0", about)
+    summaries = {name: Summary(values.mean(), values.mean(), values.mean()) for name, values in scores.items()}
+    rows, used = np.full(T, 6), np.ones(T, dtype=bool)
+    return SharingReport("MK-MTRL", "r2", np.asarray(tasks), rows, used, scores, summaries, gains, None, 0.95)
 
 
 @pytest.fixture(scope="package")
 def few():
-    return saved_model(3, couplings="common")
+    """Three schools, one of a hostile name, with a part that they share."""
+    model = MKMTRLRegressor(couplings="common", tol=1e-2)
+    return fit_table(model, make_table(3, 14, first=HOSTILE), "mark")
+
+
+@pytest.fixture(scope="package")
+def nineteen():
+    """Nineteen schools and two classes."""
+    return fit_table(AverageClassifier(), make_table(19, 12), "passed")
 
 
 @pytest.fixture(scope="package")
 def many():
-    return saved_model(139, n_rows=6, couplings="common")
+    """400 schools."""
+    return fit_table(AverageRegressor(), make_table(400, 4), "mark")
 
 
 @pytest.fixture(scope="package")
-def crowd():
-    """More tasks than pairs of them can be drawn."""
-    return saved_model(MOST_PAIRS + 1, n_rows=4)
+def searched():
+    """What `kernelkin fit` does by default: an average of models on scaled columns."""
+    return fit_table(KinRegressor(cv=2, tol=1e-2, random_state=0), make_table(3, 14), "mark")
+
+
+@pytest.fixture(scope="package")
+def related(few):
+    """Three schools, of which the first and the third cannot be told apart."""
+    found = tested_relations([0, 1, 0], few.model.tasks_)
+    return replace(few, about={**few.about, "relations": found.to_dict()})
 
 
 def tested_relations(groups, tasks):
@@ -84,16 +113,3 @@ def tested_relations(groups, tasks):
         n_permutations=199,
         sizes=np.full(len(groups), 12),
     )
-
-
-@pytest.fixture(scope="package")
-def related(few):
-    """Three schools, of which the first and the third cannot be told apart."""
-    found = tested_relations([0, 1, 0], few.model.tasks_)
-    return replace(few, about={**few.about, "relations": found.to_dict()})
-
-
-@pytest.fixture(scope="package")
-def crowd_relations(crowd):
-    T = len(crowd.model.tasks_)
-    return tested_relations(np.arange(T) % 2, crowd.model.tasks_)

@@ -1,22 +1,17 @@
 """The page in a real browser. Nothing is installed here: without Chromium these tests are skipped."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from report.browser import CHROMIUM, DRIVER, WHY_NOT, Browser
+from report.conftest import HOSTILE, make_table
 
-from app.report.browser import CHROMIUM, DRIVER, WHY_NOT, Browser
-from kernelkin.app.report import write_report
-from kernelkin.io import SavedModel
+from kernelkin.report import report_of_files
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WHY_NOT)
-DESKTOP, PHONE = 1200, 390
-COLOURS = """
-const canvas = document.querySelector("#kernel-map");
-return new Set(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data).size;
-"""
+PHONE, DESKTOP, WALL = 360, 1280, 2560
 # The lowest contrast of any text with what it stands on, by the formula of WCAG.
 CONTRAST = """
 const parts = text => text.match(/[\\d.]+/g).map(Number);
@@ -28,18 +23,36 @@ const under = e => {
 };
 const ink = e => parts(getComputedStyle(e)[e.ownerSVGElement ? "fill" : "color"]);
 const hasText = e => [...e.childNodes].some(node => node.nodeType === 3 && node.data.trim());
-return Math.min(...[...document.querySelectorAll("main *")].filter(hasText).map(e => {
+// Text inside coloured cells chooses its own colour.
+const shown = [...document.querySelectorAll("body *")].filter(e =>
+  hasText(e) && e.getClientRects().length && !e.disabled && !e.closest("script, style, .mark-text"));
+return Math.min(...shown.map(e => {
   const [a, b] = [light(ink(e)), light(under(e))];
   return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
 }));
 """
-# Of the schools of the fixture `related`: the first and the third are one group.
-LIKENESS = np.array([[1.0, 0.3, 1.0], [0.3, 1.0, 0.3], [1.0, 0.3, 1.0]])
+# What is wider than the page, or than the picture that it is part of.
+CUT_OFF = """
+const wide = [...document.querySelectorAll("main *")].filter(e => !e.closest(".scroll, .hidden, option, svg *")
+  && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.tagName + "." + e.className);
+const cut = [...document.querySelectorAll(".chart")].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.parentElement.id);
+return [...wide, ...cut];
+"""
+UNNAMED = """
+return [...document.querySelectorAll("button, input, select, svg, output, nav, section, iframe")].filter(e =>
+  e.getClientRects().length && !e.ariaLabel && !e.textContent.trim() && !e.labels?.length
+  && !e.getAttribute("aria-labelledby")).map(e => e.outerHTML.slice(0, 80));
+"""
+# Files that would be downloaded, by name.
+CATCH = """
+window.saved = {};
+HTMLAnchorElement.prototype.click = function () { window.saved[this.download] = decodeURIComponent(this.href); };
+"""
 # Where screenshots go that somebody wants to look at.
 SHOTS = os.environ.get("KERNELKIN_SCREENSHOTS")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     browser = Browser(tmp_path_factory.mktemp("browser"))
     yield browser
@@ -47,152 +60,169 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory, few, related, many, crowd, crowd_relations):
+def pages(tmp_path_factory, few, related, nineteen, many, searched):
     folder = tmp_path_factory.mktemp("pages")
-    crowded = replace(crowd, about={**crowd.about, "relations": crowd_relations.to_dict()})
-    for name, saved in {"few": related, "many": many, "crowd": crowded, "bare": SavedModel(few.model)}.items():
-        write_report(saved, folder / f"{name}.html")
+    made = {"few": [related], "nineteen": [nineteen], "many": [many], "searched": [searched], "two": [few, searched]}
+    for name, models in made.items():
+        report_of_files(models, names=[f"{i}.skops" for i in range(len(models))]).save(folder / f"{name}.html")
     return folder
 
 
-def names(browser):
-    return browser.run("return [...document.querySelectorAll('#tasks tr')].map(row => row.dataset.task)")
+def show(browser, path, width=DESKTOP, theme="light"):
+    """Open a page and wait until its pictures are drawn."""
+    browser.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+    browser.open(path, width)
+    assert browser.wait("return document.documentElement.dataset.ready") == "yes"
 
 
-@pytest.mark.parametrize("width", [DESKTOP, PHONE])
-@pytest.mark.parametrize("name", ["few", "many", "bare"])
-def test_renders_without_errors_and_fits_the_width(browser, pages, name, width):
-    browser.open(pages / f"{name}.html", width)
-    assert browser.run("return document.documentElement.dataset.ready") == "yes"
+# Each page at all widths; themes in turn, so that each page and each width has both.
+SHOWN = [
+    (name, width, ("light", "dark")[(i + j) % 2])
+    for i, name in enumerate(["few", "nineteen", "many"])
+    for j, width in enumerate([PHONE, DESKTOP, WALL])
+]
+
+
+@pytest.mark.parametrize(("name", "width", "theme"), [*SHOWN, ("two", PHONE, "dark"), ("two", DESKTOP, "light")])
+def test_fits_the_width_and_can_be_read_in_both_themes(browser, pages, name, width, theme):
+    show(browser, pages / f"{name}.html", width, theme)
+    if SHOTS:
+        browser.screenshot(Path(SHOTS) / f"{name}-{width}-{theme}.png")
     assert browser.console() == []
     assert browser.run("return document.documentElement.scrollWidth") <= width
-    sections = browser.texts("section h2")
-    assert "Kernel weights of each task" in sections
-    assert "Shared and own parts of each task" in sections
-    assert browser.run(COLOURS) > 3
-    if SHOTS:
-        browser.screenshot(Path(SHOTS) / f"{name}-{width}.png")
-
-
-def test_sorting_by_any_column_both_ways(browser, pages):
-    browser.open(pages / "many.html", DESKTOP)
-    natural = [f"school {t + 1}" for t in range(139)]
-    assert names(browser) == natural
-    browser.click("thead button", 0)
-    assert names(browser) == natural
-    browser.click("thead button", 0)
-    assert names(browser) == natural[::-1]
-    headings = browser.texts("thead button")
-    browser.click("thead button", headings.index("MK-MTRL"))
-    assert names(browser)[:2] == ["school 139", "school 138"]
-    browser.click("thead button", headings.index("average kernel"))
-    assert names(browser)[:2] == ["school 1", "school 2"]
-    assert browser.run("return document.querySelectorAll('th[aria-sort=descending]').length") == 1
-
-
-def test_tasks_without_a_score_come_last_whichever_way(browser, pages):
-    browser.open(pages / "few.html", DESKTOP)
-    place = browser.texts("thead button").index("single-task")
-    for _ in range(2):
-        browser.click("thead button", place)
-        assert names(browser)[-1] == "school 1"
-
-
-def test_search_narrows_the_table_and_the_parts(browser, pages):
-    browser.open(pages / "many.html", DESKTOP)
-    browser.type("#search", "School 13")
-    expected = {"school 13", *(f"school {n}" for n in range(130, 140))}
-    assert set(names(browser)) == expected
-    assert browser.texts("#count") == ["11 of 139 tasks"]
-    shown = "return [...document.querySelectorAll('#parts .row')].filter(r => r.offsetParent).map(r => r.dataset.task)"
-    assert set(browser.run(shown)) == expected
-    browser.type("#search", "nowhere")
-    assert names(browser) == []
-    assert browser.console() == []
-
-
-def test_a_task_shows_its_kernels_and_relatives(browser, pages, few):
-    browser.open(pages / "few.html", PHONE)
-    assert browser.texts(".detail h3") == []
-    browser.click("#tasks tr", 1)
-    kernels, group, parts = browser.texts(".detail h3")
-    assert kernels == "Kernels of school 2"
-    assert group == "Group of school 2"
-    assert "Differs from all other tasks." in browser.texts(".detail p")
-    assert parts == "Parts of school 2"
-    own = few.model.part_shares_[1, 0]
-    assert browser.texts(".detail b")[-1] == f"{int(100 * round(own, 3) + 0.5)}%"
-
-
-@pytest.mark.parametrize("width", [DESKTOP, PHONE])
-def test_very_many_tasks_are_shown_one_at_a_time(browser, pages, crowd, width):
-    browser.open(pages / "crowd.html", width)
-    assert browser.console() == []
-    assert browser.run("return document.documentElement.scrollWidth") <= width
-    assert "too many tasks to draw all pairs" in browser.texts("#relation-section")[0]
-    assert browser.run("return document.querySelector('#relation-map')") is None
-    browser.type("#search", "school 401")
-    assert names(browser) == ["school 401"]
-    browser.click("#tasks tr")
-    assert browser.texts(".detail h3")[1] == "Group of school 401"
-    assert " more." in browser.texts(".detail p")[0]
-    if SHOTS:
-        browser.screenshot(Path(SHOTS) / f"crowd-{width}.png")
-
-
-def test_everything_can_be_done_by_keyboard(browser, pages, few):
-    browser.open(pages / "few.html", DESKTOP)
-    label = "return document.activeElement.textContent"
-    # The page has the keyboard once something on it was clicked, not as soon as it is shown.
-    browser.click("#search")
-    browser.press("Tab", 1)
-    assert browser.run(label).startswith("Task")
-    browser.press("Enter", 2)
-    assert names(browser) == ["school 3", "school 2", "school 1"]
-    headings = len(browser.texts("thead button"))
-    browser.press("Tab", headings)
-    assert browser.run(label) == "school 3"
-    browser.press(" ")
-    assert browser.texts(".detail h3")[0] == "Kernels of school 3"
-    assert browser.run("return document.activeElement.getAttribute('aria-expanded')") == "true"
-    browser.run("document.querySelector('#relation-map').focus()")
-    browser.press("ArrowRight")
-    place = [few.model.tasks_.tolist().index(name) for name in browser.texts("#tip div")[0].split(" and ")]
-    assert place[0] != place[1]
-    assert browser.texts("#tip div")[1] == f"likeness {LIKENESS[*place]:.2f}"
-    browser.press("Tab")
-    assert browser.run("return document.querySelector('#tip').hidden")
-
-
-@pytest.mark.parametrize("name", ["few", "bare"])
-def test_text_stands_out_and_pictures_and_fields_have_names(browser, pages, name):
-    browser.open(pages / f"{name}.html", DESKTOP)
+    assert browser.run(CUT_OFF) == []
     assert browser.run(CONTRAST) >= 4.5
-    unnamed = "return [...document.querySelectorAll('canvas, svg, input, select')].filter(e => !e.ariaLabel).length"
-    assert browser.run(unnamed) == 0
+    assert browser.run(UNNAMED) == []
+    assert browser.run("return document.querySelectorAll('.chart:empty').length") == 0
 
 
-def test_hovering_over_a_cell_shows_its_value(browser, pages, few):
-    browser.open(pages / "few.html", DESKTOP)
-    size = browser.run("const c = document.querySelector('#relation-map'); return [c.clientWidth, c.clientHeight]")
-    browser.hover("#relation-map", size[0] - 5, 5)
-    tip = browser.texts("#tip div")
-    pair = tip[0].split(" and ")
-    i, j = (few.model.tasks_.tolist().index(name) for name in pair)
-    assert i != j
-    word, value = tip[1].split()
-    # The page has rounded once already.
-    assert word == "likeness" and float(value) == pytest.approx(LIKENESS[i, j], abs=0.006)
-    browser.hover("#relation-map", -20, 5)
-    assert browser.run("return document.querySelector('#tip').hidden")
+def test_the_first_screen_has_the_answer(browser, pages):
+    show(browser, pages / "few.html")
+    (verdict,) = browser.texts(".verdict")
+    assert verdict == "Not clearly better than the best simpler model"
+    assert browser.texts(".figures dt")[2] == "Gain on gradient boosting"
+    assert browser.texts(".figures dd")[2].startswith("+0.010")
+    ends = browser.run("return [...document.querySelectorAll('#answer > *')].map(e => e.getBoundingClientRect().bottom)")
+    assert max(ends) < 900
 
 
-def test_heatmaps_can_be_put_in_another_order(browser, pages):
-    browser.open(pages / "many.html", DESKTOP)
-    picture = "return document.querySelector('#kernel-map').toDataURL()"
-    before = browser.run(picture)
+def test_names_of_the_user_stay_text(browser, pages):
+    show(browser, pages / "few.html")
+    assert browser.run("return document.querySelectorAll('img').length") == 0
+    assert browser.run("return document.title") == "mark by school"
+    assert HOSTILE in browser.texts("#tasks tbody th")
+
+
+def set_slider(browser, label, value):
     browser.run(
-        "const s = document.querySelector('#kernels-section select'); s.value = 1; s.dispatchEvent(new Event('change'))"
+        "const s = document.querySelector(`.controls [aria-label='${arguments[0]}']`);"
+        "s.value = arguments[1]; s.dispatchEvent(new Event('input'))",
+        label,
+        value,
     )
-    assert browser.run(picture) != before
+
+
+def outcome(browser):
+    found = browser.run("return {...document.querySelector('.outcome output').dataset}")
+    return {name: float(value) for name, value in found.items() if value != "undefined"}
+
+
+@pytest.mark.parametrize("name", ["few", "nineteen", "searched"])
+def test_the_page_predicts_what_python_predicts(request, browser, pages, name):
+    saved = request.getfixturevalue(name)
+    show(browser, pages / f"{name}.html")
+    schema, tasks = saved.schema, saved.model.tasks_
+    typical = report_of_files([saved]).models[0]["drivers"]["what_if"]["start"]
+    for task, age, sex, public in [(0, 11.0, 0, 1), (2, 13.5, 1, 0)]:
+        for label, value in (("age (years)", age), ("sex", sex), ("public", public)):
+            set_slider(browser, label, value)
+        browser.run(
+            "const s = document.querySelector('.outcome select'); s.value = arguments[0];"
+            "s.dispatchEvent(new Event('change'))",
+            task,
+        )
+        age = float(browser.run("return document.querySelector(`.controls [aria-label='age (years)']`).value"))
+        table = make_table(1, 1).assign(**{"age (years)": age, "sex": ["boy", "girl"][sex], "public": bool(public)})
+        row = schema.encode(table)
+        date = [k for k, feature in enumerate(schema.features) if feature.startswith("tested on")]
+        row[:, date] = np.array(typical)[date]
+        found, asked = outcome(browser), tasks[[task]]
+        if name == "nineteen":
+            assert found["value"] == pytest.approx(saved.model.predict_proba(row, asked)[0, 1], rel=1e-9)
+            continue
+        assert found["value"] == pytest.approx(schema.restore(saved.model.predict(row, asked))[0], rel=1e-9)
+        if name == "searched":
+            ends = schema.restore(saved.model.predict_interval(row, asked))[0]
+            assert [found["low"], found["high"]] == pytest.approx(ends, rel=1e-9)
+
+
+def test_hundreds_of_tasks_are_paged_and_searched(browser, pages):
+    show(browser, pages / "many.html")
+    assert len(browser.texts("#tasks tbody tr")) == 25
+    assert "1 to 12 of 400 tasks" in browser.texts("#tasks [role=status]")[0]
+    browser.type(".task-search", "School 39")
+    assert "1 to 11 of 11 tasks that match (of 400)" in browser.texts("#tasks [role=status]")[0]
+    assert sorted(browser.texts("#tasks tbody th")) == ["school 39", *(f"school {n}" for n in range(390, 400))]
+    titles = browser.wait(
+        "const t = [...document.querySelectorAll('#tasks .role-row-header text, #tasks .role-column-header text,"
+        " #tasks text')].map(e => e.textContent).filter(s => s.startsWith('school'));"
+        "return t.length && t.every(s => s.startsWith('school 39')) ? t : null"
+    )
+    assert "school 390" in titles[0] or len(titles) >= 11
+    browser.type(".task-search", "nowhere")
+    assert browser.texts("#tasks [role=status]")[0] == "No task has this name."
     assert browser.console() == []
+
+
+def test_sorting_by_keyboard_puts_missing_scores_last(browser, pages):
+    show(browser, pages / "nineteen.html")
+    browser.run("document.querySelector('#tasks thead button').focus()")
+    browser.press("Enter")
+    natural = [f"school {t + 1}" for t in range(19)]
+    assert browser.texts("#tasks tbody th") == natural
+    browser.press(" ")
+    assert browser.texts("#tasks tbody th") == natural[::-1]
+    assert browser.run("return document.activeElement.closest('th').ariaSort") == "descending"
+    browser.run("document.querySelector('.controls input').focus()")
+    before = outcome(browser)["value"]
+    browser.press("ArrowRight", 20)
+    assert outcome(browser)["value"] != before
+
+
+def test_tables_and_pictures_can_be_downloaded(browser, pages, few):
+    show(browser, pages / "few.html")
+    browser.run(CATCH)
+    for label in ("Download Predicted and actual as SVG", "Download Predicted and actual as PNG"):
+        browser.run(f"document.querySelector('[aria-label=\"{label}\"]').click()")
+    browser.run("document.querySelector('[aria-label=\"Download the table All tasks as CSV\"]').click()")
+    saved = browser.wait("return Object.keys(window.saved).length === 3 ? window.saved : null")
+    assert saved["predicted-and-actual.svg"].startswith("data:image/svg+xml;charset=utf-8,<svg")
+    assert saved["predicted-and-actual.png"].startswith("data:image/png;base64,")
+    lines = saved["tasks.csv"].partition(",")[2].split("\r\n")
+    assert lines[0].startswith("task,rows,test rows,R²") and len(lines) == 5
+    assert lines[1].startswith('"</script><img src=x onerror=""document')
+    scores = few.about["evaluation"]["report"]["task_score"]
+    assert [float(line.split(",")[3]) for line in lines[2:4]] == scores[1:]
+
+
+def test_the_theme_can_be_switched_and_printed(browser, pages):
+    show(browser, pages / "few.html", theme="light")
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    light = browser.run(ground)
+    browser.click("#theme")
+    assert browser.run(ground) != light and browser.texts("#theme") == ["Light theme"]
+    browser.devtools("Emulation.setEmulatedMedia", media="print")
+    assert browser.run(ground) == "rgb(255, 255, 255)"
+    hidden = "return ['#sections', '.tools', '.downloads'].map(s => document.querySelector(s).getClientRects().length)"
+    assert browser.run(hidden) == [0, 0, 0]
+    browser.devtools("Emulation.setEmulatedMedia", media="")
+
+
+def test_two_models_are_side_by_side(browser, pages):
+    show(browser, pages / "two.html")
+    assert browser.texts("#answer .of-model > h3") == ["0.skops", "1.skops"]
+    tops = browser.run(
+        "return [...document.querySelectorAll('#answer .of-model')].map(e => e.getBoundingClientRect().top)"
+    )
+    assert tops[0] == tops[1]
+    assert "On 2 tasks that both have" in browser.texts("#answer")[0]

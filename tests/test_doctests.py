@@ -15,7 +15,7 @@ import kernelkin
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.joinpath("docs").glob("*.md")), *sorted(ROOT.glob("docs/guide/*.md"))]
 # The modules a user imports from.
-PUBLIC = ("datasets", "exceptions", "plots", "app.report")
+PUBLIC = ("datasets", "exceptions", "plots")
 
 
 def named(path: str) -> Any:

@@ -32,7 +32,9 @@ def make_table(n_tasks, n_rows, seed=0, first="school 1"):
 def fit_table(estimator, frame, target, name="school"):
     """The estimator on a table, as `kernelkin fit` fits it, with an evaluation on another table of the same schools."""
     regression = target == "mark"
-    schema = TableSchema.fit(frame.drop(columns="passed" if regression else "mark"), name, target, regression=regression)
+    schema = TableSchema.fit(
+        frame.drop(columns="passed" if regression else "mark"), name, target, regression=regression
+    )
     model = estimator.fit(schema.encode_table(frame), schema.targets(frame), tasks=schema.tasks(frame))
     saved = SavedModel(model, schema, "0.1.0", {"command": "kernelkin fit schools.csv", "data": "schools.csv"})
     labels = frame[name].unique().tolist()

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report.browser import CHROMIUM, DRIVER, WHY_NOT, Browser
-from report.conftest import HOSTILE, make_table
 
 from kernelkin.report import report_of_files
+from report.browser import CHROMIUM, DRIVER, WHY_NOT, Browser
+from report.conftest import HOSTILE, make_table
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WHY_NOT)
 PHONE, DESKTOP, WALL = 360, 1280, 2560
@@ -34,9 +34,9 @@ return Math.min(...shown.map(e => {
 # What is wider than the page, or than the picture that it is part of.
 CUT_OFF = """
 const wide = [...document.querySelectorAll("main *")].filter(e => !e.closest(".scroll, .hidden, option, svg *")
-  && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.tagName + "." + e.className);
-const cut = [...document.querySelectorAll(".chart")].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.parentElement.id);
-return [...wide, ...cut];
+  && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.outerHTML.slice(0, 60));
+const cut = [...document.querySelectorAll(".chart")].filter(e => e.scrollWidth > e.clientWidth + 1);
+return [...wide, ...cut.map(e => e.parentElement.id)];
 """
 UNNAMED = """
 return [...document.querySelectorAll("button, input, select, svg, output, nav, section, iframe")].filter(e =>
@@ -102,7 +102,9 @@ def test_the_first_screen_has_the_answer(browser, pages):
     assert verdict == "Not clearly better than the best simpler model"
     assert browser.texts(".figures dt")[2] == "Gain on gradient boosting"
     assert browser.texts(".figures dd")[2].startswith("+0.010")
-    ends = browser.run("return [...document.querySelectorAll('#answer > *')].map(e => e.getBoundingClientRect().bottom)")
+    ends = browser.run(
+        "return [...document.querySelectorAll('#answer > *')].map(e => e.getBoundingClientRect().bottom)"
+    )
     assert max(ends) < 900
 
 

@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
-from report.conftest import HOSTILE, make_table
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
-from sklearn.metrics import confusion_matrix, r2_score
+from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
 
 import kernelkin
 from kernelkin import (
@@ -30,6 +29,7 @@ from kernelkin import (
 )
 from kernelkin.report import formula, report_of_files, vega
 from kernelkin.report.report import _json
+from report.conftest import HOSTILE, make_table
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(60, 2)), np.repeat(["a", "b", "c"], 20)
@@ -50,11 +50,11 @@ def test_given_rows_are_scored_as_the_model_scores_them():
     assert_allclose(found["mean"][0], MODEL.score(NEW, NEW_Y, NEW_TASKS), rtol=1e-5)
     assert found["mean"][1] < found["mean"][0] < found["mean"][2]
     assert found["n_rows"] == 30 and found["test_rows"] == [10, 10, 10]
-    centred = np.concatenate([NEW_Y[NEW_TASKS == t] - NEW_Y[NEW_TASKS == t].mean() for t in "abc"])
+    centred = np.concatenate([NEW_Y[t == NEW_TASKS] - NEW_Y[t == NEW_TASKS].mean() for t in "abc"])
     lost = NEW_Y - MODEL.predict(NEW, NEW_TASKS)
     assert_allclose(found["pooled"][0], 1 - (lost**2).sum() / (centred**2).sum(), rtol=1e-5)
     ends = MODEL.predict_interval(NEW, NEW_TASKS)
-    assert_allclose(found["covered"], ((ends[:, 0] <= NEW_Y) & (NEW_Y <= ends[:, 1])).mean(), rtol=1e-5)
+    assert_allclose(found["covered"], ((ends[:, 0] <= NEW_Y) & (ends[:, 1] >= NEW_Y)).mean(), rtol=1e-5)
 
 
 def test_without_rows_each_training_row_is_predicted_without_itself():
@@ -108,6 +108,21 @@ def test_classes_are_counted_and_probabilities_are_in_bins():
     assert_allclose(np.average(happened, weights=rows), (new == "yes").mean())
     assert_allclose(np.average(stated, weights=rows), model.predict_proba(NEW, NEW_TASKS)[:, 1].mean())
     assert content(model.report())["evaluation"]["n_rows"] == 60
+
+
+def test_where_one_class_is_rare_the_score_is_the_area_under_the_curve():
+    y = np.quantile(Y, 0.85) < Y
+    model = MKMTRLClassifier(C=10).fit(X, y, tasks=TASKS)
+    found = content(model.report(X=X, y=y, tasks=TASKS))["evaluation"]
+    assert found["score"] == "AUC" and found["pooled"] is None
+    for t, task in enumerate("abc"):
+        rows = task == TASKS
+        if y[rows].sum() < 2:
+            assert found["task_score"][t] is None
+            continue
+        expected = roc_auc_score(y[rows], model.decision_function(X[rows], TASKS[rows]))
+        assert_allclose(found["task_score"][t], expected, rtol=1e-5)
+        assert found["task_low"][t] <= expected <= found["task_high"][t] <= 1
 
 
 def test_the_effect_of_a_column_of_a_linear_model_is_its_coefficient():
@@ -233,7 +248,9 @@ def test_nothing_of_the_user_can_end_the_script_or_the_frame(few):
     (text,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', report.html, re.DOTALL)
     assert json.loads(text) == {"title": HOSTILE, "models": report.models}
     assert "\u2028" not in _json({"a": "\u2028"})
-    (page,) = re.fullmatch(r'<iframe title="[^"]*" srcdoc="([^"]*)" style="[^"]*"></iframe>', report._repr_html_()).groups()
+    (page,) = re.fullmatch(
+        r'<iframe title="[^"]*" srcdoc="([^"]*)" style="[^"]*"></iframe>', report._repr_html_()
+    ).groups()
     assert html.unescape(page) == report.html
 
 
@@ -270,8 +287,9 @@ def test_the_script_is_made_once_and_kept(tmp_path, monkeypatch):
 def test_a_notebook_shows_the_facts_of_a_fit():
     model = MKMTRLRegressor().fit(X, Y, tasks=np.where(TASKS == "a", "<b>bold</b>", TASKS))
     shown = model._repr_mimebundle_()["text/html"]
-    assert shown == model._repr_html_() and "sk-top-container" in shown
+    assert "sk-top-container" in shown
     facts = shown[shown.index('<table aria-label="Facts of the fit">') :]
+    assert model._repr_html_().endswith(facts)
     assert "<b>" not in facts and "&lt;b&gt;bold" in facts
     assert f"objective within {model.duality_gap_ / model.objective_:.1e} of the optimum" in facts
     assert "Facts of the fit" not in MKMTRLRegressor()._repr_html_()

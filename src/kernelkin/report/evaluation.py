@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..data import TaskData
 from ..relations import SharingReport
 from ..relations.ablations import ABLATIONS, OURS
-from ..relations.gains import BOOTSTRAP, HeldOutScores
 from .held_out import COVERAGE, HeldOutRows
+from .scores import score_content
 from .values import number, numbers
 
 SCORES = {"r2": "R²", "accuracy": "accuracy", "roc_auc": "AUC"}
@@ -23,11 +22,9 @@ TITLES = {
 }
 # Below this share of the rarer of two classes, accuracy says little.
 RARE = 0.2
-LEVEL = 0.95
-TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 N_BINS = 10
-# Rows that the page draws, of all tasks and of one at least; test rows of a task whose score is shown.
-MAX_ROWS, LEAST_ROWS, MIN_ROWS = 4000, 8, 5
+# Rows that the page draws, of all tasks at most and of one at least.
+MAX_ROWS, LEAST_ROWS = 4000, 8
 
 
 def evaluation_content(rows: HeldOutRows, metric: str | None = None) -> dict[str, Any]:
@@ -36,11 +33,10 @@ def evaluation_content(rows: HeldOutRows, metric: str | None = None) -> dict[str
     found = {
         "metric": metric,
         "score": SCORES[metric],
-        "level": LEVEL,
         "source": rows.source,
         "tasks": [str(task) for task in rows.tasks.tolist()],
         "n_rows": int(sum(map(len, rows.y))),
-        **_scores(rows, metric),
+        **score_content(rows, metric),
         "sample": _sample(rows),
     }
     return found | (_classification(rows) if rows.classification else _regression(rows))
@@ -51,65 +47,6 @@ def _default_metric(rows: HeldOutRows) -> str:
         return "r2"
     shares = np.unique(np.concatenate([y for y in rows.y if len(y)]), return_counts=True)[1] / sum(map(len, rows.y))
     return "roc_auc" if rows.values is not None and len(shares) == 2 and shares.min() < RARE else "accuracy"
-
-
-def _scores(rows: HeldOutRows, metric: str) -> dict[str, Any]:
-    """The score of each task and their mean, with intervals by resampling the rows of every task."""
-    T, there = len(rows.tasks), [t for t, y in enumerate(rows.y) if len(y)]
-    values = rows.values if metric == "roc_auc" else rows.predicted
-    assert values is not None
-    score, low, high = (np.full(T, np.nan) for _ in range(3))
-    scored = HeldOutScores(
-        _task_data(rows, there), *_tested(rows, values, there), metric, MIN_ROWS, np.random.RandomState(0)
-    )
-    used = np.array(there)[scored.used]
-    drawn = scored.drawn[:, 0, scored.used]
-    mean = None
-    if len(used):
-        score[used] = scored.scores[0][scored.used]
-        low[used], high[used] = np.quantile(drawn, TAILS, axis=0)
-        mean = numbers([score[used].mean(), *np.quantile(drawn.mean(axis=1), TAILS)])
-    return {
-        "mean": mean,
-        "median": number(np.median(score[used])) if len(used) else None,
-        "pooled": None if metric == "roc_auc" else _pooled(rows),
-        "n_scored": len(used),
-        "min_rows": MIN_ROWS,
-        "test_rows": [len(y) for y in rows.y],
-        "task_score": numbers(score),
-        "task_low": numbers(low),
-        "task_high": numbers(high),
-    }
-
-
-def _pooled(rows: HeldOutRows) -> list[float | None] | None:
-    """The score of the rows of all tasks together, with its interval.
-
-    Accuracy, or the share of the variance within tasks that is predicted.
-    """
-    pairs = [(y, p) for y, p in zip(rows.y, rows.predicted, strict=True) if len(y)]
-    if rows.classification:
-        lost, total = np.concatenate([(y != p).astype(float) for y, p in pairs]), np.ones(sum(len(y) for y, _ in pairs))
-    else:
-        lost = np.concatenate([(y - p) ** 2 for y, p in pairs])
-        total = np.concatenate([(y - y.mean()) ** 2 for y, _ in pairs])
-    if not total.sum() > 0:
-        return None
-    draws = np.random.default_rng(0).integers(len(lost), size=(BOOTSTRAP, len(lost)))
-    found = 1.0 - lost[draws].mean(axis=1) / total.mean()
-    return numbers([1.0 - lost.mean() / total.mean(), *np.quantile(found, TAILS)])
-
-
-def _task_data(rows: HeldOutRows, tasks: list[int]) -> TaskData:
-    """The targets of some of the tasks; there are no features."""
-    y = tuple(rows.y[t] for t in tasks)
-    ends = np.cumsum([len(part) for part in y])
-    places = tuple(np.arange(end - len(part), end) for part, end in zip(y, ends, strict=True))
-    return TaskData(np.empty((ends[-1], 0)), places, y, np.ones(ends[-1]), rows.tasks[tasks], "long")
-
-
-def _tested(rows: HeldOutRows, values: tuple[np.ndarray, ...], tasks: list[int]) -> tuple[list[np.ndarray], dict]:
-    return [np.ones(len(rows.y[t]), dtype=bool) for t in tasks], {OURS: [[values[t] for t in tasks]]}
 
 
 def _sample(rows: HeldOutRows) -> dict[str, Any]:

@@ -95,6 +95,7 @@ def rows_of_table(saved: SavedModel, frame: Any, source: str) -> HeldOutRows:
 def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> HeldOutRows:
     """Predict labelled rows; X, y and tasks are those of `score`."""
     column = getattr(getattr(model, "best_estimator_", model), "task_column", None)
+    labels: np.ndarray | None
     if tasks is None and column is not None:
         labels = split_task_column(read_rows(X), column)[1]
     else:

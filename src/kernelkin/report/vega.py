@@ -10,6 +10,7 @@ import os
 import sys
 from contextlib import suppress
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 
 from ..io.storage import write_whole
@@ -22,7 +23,7 @@ def vega_script() -> str:
         import vl_convert
     except ImportError as error:
         raise ImportError("a report needs vl-convert-python: install kernelkin[cli]") from error
-    kept = cache_folder() / f"vega-embed-{vl_convert.__version__}.js"
+    kept = cache_folder() / f"vega-embed-{version('vl-convert-python')}.js"
     with suppress(OSError, UnicodeDecodeError):
         if (text := kept.read_text(encoding="utf-8")).startswith("/*"):
             return text

@@ -22,5 +22,5 @@ def test_the_last_iterates_are_seen_however_far_off_the_first_was():
 
 def test_a_gap_of_zero_after_one_iteration():
     display = ConvergenceDisplay([2.0], [2.0], [0.0]).plot()
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
     assert display.gap_line_.get_ydata() == [np.finfo(float).eps]

@@ -44,7 +44,8 @@ def table(tmp_path_factory):
     folder = tmp_path_factory.mktemp("table")
     rows = [f"{task},{x},{z},{y}" for task, (x, z), y in zip(TASKS, X.tolist(), Y.tolist(), strict=True)]
     (folder / "t.csv").write_text("\n".join(["task,x,z,y", *rows]))
-    assert cli.main(["fit", *fit_arguments(folder / "t.csv"), "-o", str(folder / "m.skops"), "--test-size", "0"]) == 0
+    argv = [*fit_arguments(folder / "t.csv"), "--quick", "--test-size", "0", "-o", str(folder / "m.skops")]
+    assert cli.main(["fit", *argv]) == 0
     return folder
 
 
@@ -165,12 +166,13 @@ def test_standard_output_on_a_full_disk(table):
     assert done.stderr == "kernelkin: error: [Errno 28] No space left on device (--debug shows where)\n"
 
 
-def test_predictions_for_a_reader_that_is_gone(table):
+def test_predictions_for_a_reader_that_is_gone(table, monkeypatch, capsys):
     reader, writer = os.pipe()
     os.close(reader)
-    done = run(["predict", table / "m.skops", table / "t.csv", "-o", "-"], stdout=writer)
-    os.close(writer)
-    assert done.returncode == 1 and not done.stderr
+    with open(writer, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert cli.main(["predict", str(table / "m.skops"), str(table / "t.csv"), "-o", "-"]) == 1
+    assert not capsys.readouterr().err
 
 
 def test_a_full_device_is_named_and_stays_what_it_is(table, capsys):

@@ -2,8 +2,8 @@
 Finding groups of tasks
 =======================
 
-Twenty-four tasks of 80 rows come in three groups. Tasks of a group need the same kernels, and nobody says which tasks
-belong together. ``min_rank=3`` sets a lower bound of three on the effective rank of the relationship, and a test
+Twenty-four tasks of 80 rows come in three groups. Tasks of a group need the same kernels, and the model is not
+given the groups. ``min_rank=3`` sets a lower bound of three on the effective rank of the relationship, and a test
 says which groups can be told apart.
 """
 
@@ -35,7 +35,8 @@ for rank in (1, 3, 24):
     print(f"min_rank {rank:2d}: test accuracy {score:.3f}, effective rank of the weights {rank_found:.2f}")
 
 # %%
-# Do the groups stand out from chance? The test compares the tasks' use of kernels with draws in which all tasks use one
+# Three directions are enough: with 24, test accuracy is the same within its standard error (0.005), and with one it is
+# lower. Do the groups stand out from chance? The test compares the tasks' use of kernels with draws in which all tasks use one
 # mix, and splits groups as long as they do not pass as one.
 
 relations = task_relations(models[3], data.data, data.target, data.tasks, by="kernels", random_state=0)

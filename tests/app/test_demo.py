@@ -58,7 +58,7 @@ def test_figure_and_scores_are_written(outcome):
     assert_allclose(stored["scores"][demo.OURS], np.mean(result.scores[demo.OURS], axis=1))
 
 
-def test_the_table_is_ordered_by_score_whoever_is_ahead():
+def test_the_table_is_ordered_by_score():
     result = demo.DemoResult()
     for name, level in ((demo.OURS, 0.8), ("other", 0.9), ("third", 0.7)):
         result.scores[name] = [np.full(4, level), np.full(4, level + 0.02)]

@@ -98,7 +98,7 @@ def test_a_closed_stream_that_is_needed_is_an_error(arguments, shell, error, tmp
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["models"], 1), (["--help"], 0)])
-def test_a_reader_that_stops_reading_is_no_reason_to_complain(arguments, code, gone):
+def test_a_reader_that_stops_reading_causes_no_message(arguments, code, gone):
     command = [sys.executable, "-m", "kernelkin", *arguments]
     done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (code, "")

@@ -20,7 +20,7 @@ from kernelkin.fitting import Regression, RunOptions
 from kernelkin.functions import CombinedFunctions
 from kernelkin.model_selection import make_folds
 from kernelkin.model_selection.pooled import ErrorPool, PooledError, logistic_link
-from probability_checks import PROBABILITIES
+from scikit_learn_checks import PROBABILITIES
 from short_search import PLACE, cheap_candidates, few_candidates
 
 
@@ -135,7 +135,7 @@ def test_candidates_that_are_dropped_would_have_had_no_weight(monkeypatch):
     assert not any(weight[trial] for trial in dropped)
 
 
-def test_a_grid_goes_on_where_its_end_is_best():
+def test_a_grid_is_extended_where_its_end_is_best():
     X, _, tasks = data(T=2, n=40, d=2)
     y = np.sin(3 * X[:, 0])  # without noise, for which no C is large enough
     table = KinRegressor("auto", cv=2, random_state=0).fit(X, y, tasks=tasks).search_results_

@@ -122,7 +122,7 @@ class TestNearest:
         np.testing.assert_array_equal(nearest, nearest.T)
         assert is_psd(nearest)
 
-    def test_a_sound_matrix_stays(self):
+    def test_a_sound_matrix_is_not_changed(self):
         G = spectrum(3.0, 1.0, 0.5)
         np.testing.assert_array_equal(nearest_psd(G), G)
 

@@ -91,7 +91,7 @@ def test_the_estimate_bounds_other_ways_of_fitting(name):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared"])
-def test_float32_rows_take_less_and_the_estimate_knows(loss):
+def test_float32_rows_take_less_memory_and_have_a_smaller_estimate(loss):
     X, y, tasks = long(3, 400)
     model = MKMTRLClassifier(loss=loss, tol=0.3)
     single = X.astype(np.float32)

@@ -1,10 +1,8 @@
 """What every model has in common: the forms of data it reads, what it stores, and scikit-learn's own checks."""
 
 import pickle
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from unittest import SkipTest
 
 import numpy as np
 import pytest
@@ -15,13 +13,12 @@ from sklearn.utils.estimator_checks import (
     check_no_attributes_set_in_init,
     check_parameters_default_constructible,
     check_set_params,
-    estimator_checks_generator,
 )
 
 import kernelkin
 from kernelkin import MKMTRLRegressor, MultiTaskKernelEstimator
 from kernelkin.registry import find_model
-from probability_checks import PROBABILITIES, WEIGHTS, check_without_probabilities
+from scikit_learn_checks import PROBABILITIES, WEIGHTS, check_without_probabilities, run_checks
 
 # The search over models has tests of its own in tests/auto.
 MODELS = [model for model in kernelkin.all_models() if model.name != "Kin"]
@@ -204,13 +201,6 @@ def test_scikit_learn_checks(name):
         check_without_probabilities(model, weights=WEIGHTS not in expected)
     else:
         run_checks(model, expected)
-
-
-def run_checks(model, left_out):
-    """Run scikit-learn's checks but for those left out, which `check_estimator` would run and then forgive."""
-    for estimator, check in estimator_checks_generator(model, expected_failed_checks=left_out, mark="skip"):
-        with suppress(SkipTest):
-            check(estimator)
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(CHECKED)))

@@ -97,7 +97,7 @@ def test_reservoirs_are_bounded_and_fair():
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_partial_fit_goes_on_after_fit_with_new_rows_and_new_tasks(kind):
+def test_partial_fit_continues_after_fit_with_new_rows_and_new_tasks(kind):
     data = problem(kind, n_samples=60)
     old = np.isin(data.tasks, data.task_names[:4])
     model = BOTH[kind](data.kernels, C=10, update="hinge", n_rounds=4000, random_state=0)

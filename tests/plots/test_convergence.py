@@ -15,7 +15,7 @@ def test_draws_the_history(model):
     assert display.gap_ax_.texts[0].get_text() == f"tol = {model.tol:g}"
 
 
-def test_the_last_iterates_are_seen_however_far_off_the_first_was():
+def test_the_axis_shows_the_last_iterates_however_far_off_the_first_was():
     display = ConvergenceDisplay([3e5, 2.0, 1.9], [-1e9, 1.0, 1.8], [3e3, 0.5, 0.05]).plot(plt.subplots()[1])
     assert_allclose(display.objective_ax_.get_ylim(), (0.9, 2.1))
 

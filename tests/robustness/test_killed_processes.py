@@ -16,7 +16,7 @@ from experiments.__main__ import main
 PROGRAM = Path(__file__).with_name("toy_program.py")
 RUNS = 2
 UNITS = RUNS * len(toy.PROTOCOL.settings) * len(toy.models(toy.PROTOCOL.settings[0]))
-# Much longer than an orphan may take to notice; nobody waits for it unless there is one.
+# Seconds; much longer than an orphan takes to notice. It is reached only where one does not end.
 LONGEST = 60.0
 
 
@@ -45,7 +45,7 @@ def worker(process):
 
 
 def have_ended(handles):
-    """Wait until all these processes have; they are orphans, nobody's to wait for but by their handles."""
+    """Wait until all these processes have ended; they are orphans, so that only their handles can be waited for."""
     for handle in handles:
         ended = select.select([handle], [], [], LONGEST)[0]
         os.close(handle)

@@ -9,7 +9,7 @@ from kernelkin.app.commands.holdout import shorten
 from short_search import PLACE, few_candidates
 
 
-def test_inspect_tells_what_the_model_is(run, folder):
+def test_inspect_shows_what_the_model_is(run, folder):
     out = run("inspect", folder / "number.skops")
     for text in (
         f"MKMTRLRegressor, saved by kernelkin {kernelkin.__version__}",

@@ -94,7 +94,7 @@ def test_tasks_that_share_nothing_are_refused_with_advice():
 def test_tasks_that_all_have_one_class_have_nothing_to_share(model):
     X, _, tasks = make_tasks()
     for labels in (np.zeros(len(X), dtype=int), (tasks == "a").astype(int)):
-        with pytest.raises(ValueError, match="^every task has one class only; a task of one class can share with"):
+        with pytest.raises(ValueError, match=r"^every task has one class only; a task of one class can share with"):
             model.fit(X, labels, tasks=tasks)
 
 

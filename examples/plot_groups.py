@@ -36,8 +36,8 @@ for rank in (1, 3, 24):
 
 # %%
 # Three directions are enough: with 24, test accuracy is the same within its standard error (0.005), and with one it is
-# lower. Do the groups stand out from chance? The test compares the tasks' use of kernels with draws in which all tasks use one
-# mix, and splits groups as long as they do not pass as one.
+# lower. Do the groups stand out from chance? The test compares the tasks' use of kernels with draws in which all tasks
+# use one mix, and splits groups as long as they do not pass as one.
 
 relations = task_relations(models[3], data.data, data.target, data.tasks, by="kernels", random_state=0)
 print(relations)

@@ -166,13 +166,12 @@ def test_standard_output_on_a_full_disk(table):
     assert done.stderr == "kernelkin: error: [Errno 28] No space left on device (--debug shows where)\n"
 
 
-def test_predictions_for_a_reader_that_is_gone(table, monkeypatch, capsys):
+def test_predictions_for_a_reader_that_is_gone(table):
     reader, writer = os.pipe()
     os.close(reader)
-    with open(writer, "w") as stream:
-        monkeypatch.setattr(sys, "stdout", stream)
-        assert cli.main(["predict", str(table / "m.skops"), str(table / "t.csv"), "-o", "-"]) == 1
-    assert not capsys.readouterr().err
+    done = run(["predict", table / "m.skops", table / "t.csv", "-o", "-"], stdout=writer)
+    os.close(writer)
+    assert done.returncode == 1 and not done.stderr
 
 
 def test_a_full_device_is_named_and_stays_what_it_is(table, capsys):

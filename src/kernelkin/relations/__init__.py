@@ -2,7 +2,7 @@
 
 from .analysis import task_relations
 from .gains import Gain, Summary
-from .likeness import model_likeness
+from .likeness import kernel_likeness
 from .result import TaskRelations
 from .sharing import LearningCurve, SharingReport, report_of_values, sharing_report
 
@@ -12,7 +12,7 @@ __all__ = [
     "SharingReport",
     "Summary",
     "TaskRelations",
-    "model_likeness",
+    "kernel_likeness",
     "report_of_values",
     "sharing_report",
     "task_relations",

@@ -13,12 +13,13 @@ from ..data import TaskData, read_training
 from .estimate import group_likeness
 from .groups import evidence_linkage, task_evidence, tested_groups
 from .kernel_structure import kernel_relations
-from .likeness import BY
 from .null import CommonFunctionTest, choose_null
 from .pooled import mix_features, pooled_kernels
 from .result import TaskRelations
 from .rows import pool
 from .structure import StructureTest, shared_p_value
+
+BY = ("functions", "kernels")
 
 
 def task_relations(

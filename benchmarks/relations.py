@@ -177,7 +177,7 @@ def run(arguments: argparse.Namespace) -> None:
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     done = {_key(record) for record in read()}
     todo = [job for job in jobs(arguments.seeds) if _key(job) not in done]
-    todo = [job for job in todo if arguments.only in (None, job["part"])]
+    todo = [job for job in todo if arguments.only in (None, job["part"]) and arguments.kind in (None, job.get("kind"))]
     with ProcessPoolExecutor(arguments.jobs) as workers, RESULTS.open("a") as file:
         for count, future in enumerate(as_completed([workers.submit(perform, job) for job in todo]), 1):
             file.write(json.dumps(future.result()) + "\n")
@@ -236,6 +236,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--only", choices=("null", "functions", "kernels", "real"))
+    parser.add_argument("--kind", choices=NULLS, help="one kind of problems without structure")
     parser.add_argument(
         "--table", action="store_true", help="print the tables, write them into the page, and run nothing"
     )

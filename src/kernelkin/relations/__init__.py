@@ -4,7 +4,7 @@ from .analysis import task_relations
 from .gains import Gain, Summary
 from .likeness import kernel_likeness
 from .result import TaskRelations
-from .sharing import LearningCurve, SharingReport, report_of_values, sharing_report
+from .sharing import LearningCurve, SharingReport, sharing_report
 
 __all__ = [
     "Gain",
@@ -13,7 +13,6 @@ __all__ = [
     "Summary",
     "TaskRelations",
     "kernel_likeness",
-    "report_of_values",
     "sharing_report",
     "task_relations",
 ]

@@ -91,7 +91,9 @@ def task_relations(
 
 
 def _read(model: Any, X: Any, y: Any, tasks: Any) -> TaskData:
-    data = read_training(clone(model), X, y, tasks, None, classification=is_classifier(model))
+    encoder = getattr(model, "encoder_", None)
+    encode = None if encoder is None else encoder.encode
+    data = read_training(clone(model), X, y, tasks, None, classification=is_classifier(model), encode=encode)
     if data.n_tasks < 2:
         raise ValueError("relations need two tasks or more")
     if data.labels.tolist() != model.tasks_.tolist():

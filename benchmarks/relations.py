@@ -2,7 +2,7 @@
 
 python -m benchmarks relations --jobs 16                 everything; results are kept as JSON lines, and continued
 python -m benchmarks relations --only null --seeds 10    the first seeds of one part
-python -m benchmarks relations --table                   write the tables of the documentation from what is kept
+python -m benchmarks relations --table                   write tables and picture of the documentation from what is kept
 """
 
 from __future__ import annotations
@@ -19,11 +19,15 @@ from typing import Any
 
 import numpy as np
 
+from .relations_picture import draw
+
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "relations" / "relations.jsonl"
 PAGE = Path(__file__).parent.parent / "docs" / "relations.md"
 BY = ("functions", "kernels")
 SEEDS = 50
 NULLS = ("one function", "random labels", "different sizes", "different inputs and levels", "noise only")
+ONE_MIX = "one mix (kernels)"
+KINDS = (*NULLS, ONE_MIX)
 SIZES = (10, 20, 40, 80, 160)
 DIFFERENT_SIZES = (5, 10, 20, 40, 80, 160, 320)
 REAL = ("diabetes, random wards", "mfeat", "landmine", "school")
@@ -64,9 +68,8 @@ def group_problem(n_groups: int, n_rows: int, seed: int, noise: float = 0.5) -> 
 
 def jobs(seeds: int) -> Iterator[dict[str, Any]]:
     for seed in range(seeds):
-        for kind in NULLS:
+        for kind in KINDS:
             yield {"part": "null", "kind": kind, "seed": seed}
-        yield {"part": "null", "kind": "one mix (kernels)", "seed": seed}
         for n_groups in (2, 3):
             for n_rows in SIZES:
                 yield {"part": "functions", "groups": n_groups, "rows": n_rows, "seed": seed}
@@ -82,7 +85,7 @@ def perform(job: dict[str, Any]) -> dict[str, Any]:
     began = time.perf_counter()
     if job["part"] == "real":
         found = _real(job["data"])
-    elif job["part"] == "kernels" or job.get("kind") == "one mix (kernels)":
+    elif job["part"] == "kernels" or job.get("kind") == ONE_MIX:
         found = _kernels(job)
     else:
         found = _functions(job)
@@ -134,7 +137,7 @@ def _record(found: Any, groups: np.ndarray) -> dict[str, Any]:
 def _real(name: str) -> dict[str, Any]:
     from kernelkin import MKMTRLClassifier, MKMTRLRegressor, task_relations
 
-    X, y, tasks, classification = _data(name)
+    X, y, tasks, classification = load_data(name)
     model = (MKMTRLClassifier(class_weight="balanced") if classification else MKMTRLRegressor(C=10)).fit(X, y, tasks)
     found: dict[str, Any] = {}
     for by in BY:
@@ -147,7 +150,8 @@ def _real(name: str) -> dict[str, Any]:
     return found
 
 
-def _data(name: str) -> tuple[Any, Any, Any, bool]:
+def load_data(name: str) -> tuple[Any, Any, Any, bool]:
+    """X, y and tasks of known data, and whether the targets are classes."""
     from sklearn.datasets import load_diabetes
 
     from kernelkin.datasets import load_landmine, load_mfeat, load_school
@@ -222,13 +226,10 @@ def real_texts() -> str:
     )
 
 
-def write_page() -> None:
-    """Write the tables into the page of the documentation."""
-    text = PAGE.read_text()
-    for name, content in (("table", tables()), ("real", real_texts())):
-        mark = re.compile(rf"(<!-- relations: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        text = mark.sub(lambda found, content=content: f"{found[1]}{content}\n{found[2]}", text)
-    PAGE.write_text(text)
+def write_section(name: str, content: str) -> None:
+    """Write what is between two marks of the page of the documentation."""
+    mark = re.compile(rf"(<!-- relations: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    PAGE.write_text(mark.sub(lambda found: f"{found[1]}{content}\n{found[2]}", PAGE.read_text()))
 
 
 def main(arguments: list[str]) -> None:
@@ -236,7 +237,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--only", choices=("null", "functions", "kernels", "real"))
-    parser.add_argument("--kind", choices=NULLS, help="one kind of problems without structure")
+    parser.add_argument("--kind", choices=KINDS, help="one kind of problems without structure")
     parser.add_argument(
         "--table", action="store_true", help="print the tables, write them into the page, and run nothing"
     )
@@ -244,4 +245,6 @@ def main(arguments: list[str]) -> None:
     if not options.table:
         run(options)
     print(tables(), real_texts(), sep="\n\n")
-    write_page()
+    write_section("table", tables())
+    write_section("real", real_texts())
+    draw(read())

@@ -62,6 +62,11 @@ def stacked_models(classification: bool, random_state: int) -> dict[str, Callabl
     return {name: _Stacked(make, classification, random_state) for name, make in made.items()}
 
 
+def searches(model: Any) -> bool:
+    """Whether a model chooses parameters by cross-validation."""
+    return "cv" in model.get_params(deep=False)
+
+
 def _alone(name: str, model: Any, kernels: Any) -> Any:
     """Machines of each task with the model's kernels, and its C; where the model searches, C is chosen in training."""
     estimator = _ALONE[name][0 if is_classifier(model) else 1]()
@@ -69,11 +74,10 @@ def _alone(name: str, model: Any, kernels: Any) -> Any:
     given = inner.get_params()
     shared = ("C", "loss", "epsilon", "class_weight", "normalize", "task_column")
     parameters = {key: given[key] for key in shared if key in given and key in estimator.get_params()}
-    searches = "cv" in model.get_params()
     if name != "single":
         parameters["kernels"] = kernels
     estimator.set_params(**parameters)
-    if searches:
+    if searches(model):
         estimator = MultiTaskCV(estimator, {"C": list(COSTS)}, cv=3, random_state=0)
     return _TasksModel(estimator, scaled="time_limit" in model.get_params())
 

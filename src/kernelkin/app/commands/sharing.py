@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from ...progress import Progress
 from ...relations import SharingReport, sharing_report, task_relations
+from ...relations.ablations import searches
 from ...tables import TableSchema
 from .training import Recipe
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 # Without --sharing-repeats: repetitions at most, and seconds within which a further one must end.
-REPEATS, SECONDS = 2, 30.0
-# Tables with more rows have fewer folds.
+REPEATS, SECONDS = 2, 15.0
+# There are fewer folds where fits are slow: with more rows, and where the model searches.
 MANY_ROWS, FOLDS, FEWER_FOLDS = 1000, 5, 3
 # With more tasks the test takes minutes.
 MOST_TASKS = 400
@@ -60,7 +61,7 @@ def verdict_on_sharing(
             schema.encode_table(frame),
             schema.targets(frame),
             schema.tasks(frame),
-            cv=FOLDS if len(frame) <= MANY_ROWS else FEWER_FOLDS,
+            cv=FEWER_FOLDS if len(frame) > MANY_ROWS or searches(model) else FOLDS,
             n_repeats=REPEATS if given is None else given,
             scoring=scoring if scoring in ("r2", "accuracy", "roc_auc") else None,
             random_state=recipe.arguments.seed,

@@ -42,7 +42,7 @@ def perform(name: str) -> dict[str, Any]:
         model: Any = MKMTRLClassifier(class_weight="balanced", couplings=couplings)
     else:
         model = MKMTRLRegressor(couplings="common")
-    options = {"cv": FOLDS, "n_repeats": REPEATS, "curve_sizes": CURVES[name], "random_state": 0}
+    options: dict[str, Any] = {"cv": FOLDS, "n_repeats": REPEATS, "curve_sizes": CURVES[name], "random_state": 0}
     report = sharing_report(model, X, y, tasks, scoring="roc_auc" if classification else None, **options)
     assert report.curve is not None
     return {

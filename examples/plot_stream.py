@@ -65,7 +65,7 @@ for ax, weights, title in (
 plt.show()
 
 # %%
-# The mixes of kernels that the fit has made most like those of one task of each group, without a matrix of tasks by tasks.
+# The tasks whose mixes of kernels are most like those of one task of each group, without a matrix of tasks by tasks.
 # This describes the fit; :func:`~kernelkin.task_relations` tests whether mixes differ.
 
 for task in ("task00", "task39"):

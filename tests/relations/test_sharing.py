@@ -182,6 +182,14 @@ def test_a_learning_curve_ends_where_sharing_stops_to_pay():
     assert "by training rows a task: 4: +" in str(report)
 
 
+def test_learning_curves_of_rare_classes_have_a_row_of_each():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(80, 2)), np.repeat([0, 1], 40)
+    y = np.where(X[:, 0] > 1.0, "rare", "other")
+    report = sharing_report(MKMTRLClassifier(), X, y, tasks, ablations=["average"], curve_sizes=[2, 4], **QUICK)
+    assert report.curve.sizes.tolist() == [2, 4] and np.isfinite(report.curve.tasks).all()
+
+
 def test_repetitions_end_with_the_time_and_the_report_says_so():
     X, y, tasks = one_function(4, 10)
     options = {"ablations": ["average"], "cv": 2, "n_repeats": 3, "random_state": 0}

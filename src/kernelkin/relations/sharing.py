@@ -231,7 +231,8 @@ def sharing_report(
     curve = None
     if curve_sizes is not None:
         pair = {OURS: fits[OURS], **make_ablations(model, ["independent"], seed)}
-        curve = _curve(compare, pair, folds[: found.n_repeats], sorted(curve_sizes), level, rng)
+        classes = data.y if classification else None
+        curve = _curve(compare, pair, classes, folds[: found.n_repeats], sorted(curve_sizes), level, rng)
     name = type(getattr(model, "estimator", model)).__name__
     return _report(name, data, found, score=score, level=level, curve=curve, cv=cv, asked_repeats=n_repeats)
 
@@ -267,6 +268,7 @@ def _score(data: TaskData, scoring: str | None, *, classification: bool) -> str:
 def _curve(
     compare: Callable[[dict[str, Any], list[list[Fold]]], HeldOutScores],
     pair: dict[str, Any],
+    classes: Sequence[np.ndarray] | None,
     folds: list[list[Fold]],
     sizes: Sequence[int],
     level: float,
@@ -275,10 +277,17 @@ def _curve(
     """The model and independent kernel learning with at most so many training rows a task."""
     gains = []
     for size in sizes:
-        fewer = [[Fold(_some(fold.kept, size, rng), fold.held) for fold in repetition] for repetition in folds]
+        fewer = [[_with_fewer_rows(fold, classes, size, rng) for fold in repetition] for repetition in folds]
         gains.append(compare(pair, fewer).gain(OURS, "independent", level))
     return LearningCurve(np.array(sizes), tuple(gains), np.stack([gain.tasks for gain in gains]))
 
 
-def _some(kept: tuple[np.ndarray, ...], size: int, rng: np.random.RandomState) -> tuple[np.ndarray, ...]:
-    return tuple(np.sort(rng.permutation(part)[:size]) for part in kept)
+def _with_fewer_rows(fold: Fold, classes: Sequence[np.ndarray] | None, size: int, rng: np.random.RandomState) -> Fold:
+    """The fold with at most `size` training rows of each task, drawn at random; a row of each class is among them."""
+    kept = []
+    for t, part in enumerate(fold.kept):
+        drawn = rng.permutation(part)
+        first = np.empty(0, dtype=np.intp) if classes is None else np.unique(classes[t][drawn], return_index=True)[1]
+        drawn = np.concatenate([drawn[first], np.delete(drawn, first)])
+        kept.append(np.sort(drawn[: max(size, len(first))]))
+    return Fold(tuple(kept), fold.held)

@@ -2,6 +2,7 @@
 
 python -m benchmarks sharing             every set of data; results are kept as JSON lines, and continued
 python -m benchmarks sharing landmine    one of them
+python -m benchmarks sharing --tuned     the same with C chosen by cross-validation in every fold, without learning curves
 python -m benchmarks sharing --table     write the section of the documentation from what is kept
 """
 
@@ -19,6 +20,8 @@ from .relations import REAL, RESULTS, load_data, write_section
 
 KEPT = RESULTS.with_name("sharing.jsonl")
 FOLDS, REPEATS = 3, 1
+# With --tuned; the models without sharing choose among those of `sharing_report`.
+COSTS = (0.01, 0.1, 1.0)
 IMAGES = 200
 # Rows of each task and tasks at most, drawn at random and the first ones; rows of the learning curve.
 LIMITS = {"landmine": (100, 19), "school": (60, 20)}
@@ -30,9 +33,9 @@ CURVES = {
 }
 
 
-def perform(name: str) -> dict[str, Any]:
+def perform(name: str, tuned: bool) -> dict[str, Any]:
     """The report on one set, as text and numbers."""
-    from kernelkin import MKMTRLClassifier, MKMTRLRegressor, sharing_report
+    from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MultiTaskCV, sharing_report
 
     warnings.simplefilter("ignore")
     began = time.perf_counter()
@@ -43,18 +46,23 @@ def perform(name: str) -> dict[str, Any]:
         model: Any = MKMTRLClassifier(class_weight="balanced", couplings=couplings)
     else:
         model = MKMTRLRegressor(couplings="common")
-    options: dict[str, Any] = {"cv": FOLDS, "n_repeats": REPEATS, "curve_sizes": CURVES[name], "random_state": 0}
+    options: dict[str, Any] = {"cv": FOLDS, "n_repeats": REPEATS, "random_state": 0}
+    if tuned:
+        model = MultiTaskCV(model, {"C": list(COSTS)}, cv=3, random_state=0)
+    else:
+        options["curve_sizes"] = CURVES[name]
     report = sharing_report(model, X, y, tasks, scoring="roc_auc" if classification else None, **options)
-    assert report.curve is not None
     return {
         "data": name,
+        "tuned": tuned,
         "text": str(report),
         "verdict": report.verdict,
-        "curve": [
+        "curve": report.curve
+        and [
             [int(size), gain.mean.tasks, gain.low.tasks, gain.high.tasks]
             for size, gain in zip(report.curve.sizes, report.curve.gains, strict=True)
         ],
-        "stops_at": report.curve.stops_at,
+        "stops_at": report.curve and report.curve.stops_at,
         "rows": len(X),
         "tasks": len(report.tasks),
         "seconds": round(time.perf_counter() - began, 1),
@@ -82,7 +90,8 @@ def section() -> str:
     """The kept reports as Markdown."""
     parts = []
     for record in read():
-        title = f"**{record['data']}** ({record['rows']} rows, {record['tasks']} tasks, {record['seconds']:.0f} s)"
+        how = "C chosen by cross-validation" if record["tuned"] else "default parameters"
+        title = f"**{record['data']}** ({record['rows']} rows, {record['tasks']} tasks; {how})"
         parts.append(f"{title}\n\n```text\n{record['text']}\n```")
     return "\n\n".join(parts)
 
@@ -90,11 +99,12 @@ def section() -> str:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks sharing", description=__doc__)
     parser.add_argument("data", nargs="*", default=list(REAL), help=f"default: {', '.join(REAL)}")
+    parser.add_argument("--tuned", action="store_true", help="choose C by cross-validation in every fold")
     parser.add_argument("--table", action="store_true", help="write the section, and run nothing")
     options = parser.parse_args(arguments)
-    done = {record["data"] for record in read()}
+    done = {record["data"] for record in read() if record["tuned"] == options.tuned}
     for name in () if options.table else [name for name in options.data if name not in done]:
-        record = perform(name)
+        record = perform(name, options.tuned)
         with KEPT.open("a") as file:
             file.write(json.dumps(record) + "\n")
         print(name, record["verdict"], flush=True)

@@ -55,7 +55,8 @@ class Progress:
         notebook = type(self._stream).__module__.startswith("ipykernel.")
         self._bar = notebook or (self._stream is not None and self._stream.isatty())
         # Front ends of notebooks return to the start of a line, but do not all erase it.
-        self._width, self._redraw = (80, NOTEBOOK_REDRAW) if notebook else (None, REDRAW)
+        self._width: int | None = 80 if notebook else None
+        self._redraw = NOTEBOOK_REDRAW if notebook else REDRAW
         self._start, self._last, self._shown = clock(), -INTERVAL, 0
         self._begun, self._share, self._text = False, 0.0, ""
         self._lock = Lock()

@@ -7,7 +7,7 @@ import pytest
 from kernelkin import AverageClassifier, AverageRegressor, KinRegressor, MKMTRLRegressor, SavedModel, TaskRelations
 from kernelkin.relations import Gain, SharingReport, Summary
 from kernelkin.relations.ablations import OURS
-from kernelkin.report.evaluation import comparison_content, evaluation_content
+from kernelkin.report.evaluation import evaluation_content
 from kernelkin.report.held_out import rows_of_table
 from kernelkin.tables.schema import TableSchema
 
@@ -40,9 +40,13 @@ def fit_table(estimator, frame, target, name="school"):
     labels = frame[name].unique().tolist()
     fresh = make_table(len(labels), 6, seed=1, first=labels[0])
     evaluation = evaluation_content(rows_of_table(saved, fresh, "rows that this fit had not seen"))
-    evaluation["comparison"] = comparison_content(made_comparison(model.tasks_))
     rows = [[task, int((frame[name] == task).sum())] for task in labels]
-    return replace(saved, about={**saved.about, "evaluation": {"report": evaluation}, "task_rows": rows})
+    stored = {
+        "evaluation": {"report": evaluation},
+        "sharing": made_comparison(model.tasks_).to_dict(),
+        "task_rows": rows,
+    }
+    return replace(saved, about={**saved.about, **stored})
 
 
 def made_comparison(tasks):
@@ -56,7 +60,21 @@ def made_comparison(tasks):
     }
     summaries = {name: Summary(values.mean(), values.mean(), values.mean()) for name, values in scores.items()}
     rows, used = np.full(T, 6), np.ones(T, dtype=bool)
-    return SharingReport("MK-MTRL", "r2", np.asarray(tasks), rows, used, scores, summaries, gains, None, 0.95)
+    return SharingReport(
+        name="MK-MTRL",
+        score="r2",
+        tasks=np.asarray(tasks),
+        test_rows=rows,
+        used=used,
+        scores=scores,
+        summaries=summaries,
+        gains=gains,
+        curve=None,
+        level=0.95,
+        cv=5,
+        n_repeats=2,
+        asked_repeats=2,
+    )
 
 
 @pytest.fixture(scope="package")

@@ -242,17 +242,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
             return getattr(self.best_estimator_, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def report(
-        self,
-        path: Any = None,
-        X: Any = None,
-        y: Any = None,
-        tasks: Any = None,
-        *,
-        sharing: Any = None,
-        relations: Any = None,
-        title: str | None = None,
-    ) -> Report:
+    def report(self, path=None, X=None, y=None, tasks=None, *, sharing=None, relations=None, title=None) -> Report:
         """Return a page on how well the best estimator predicts and what drives predictions; a notebook shows it.
 
         Parameters
@@ -266,8 +256,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         # Reports look at searches, so that they cannot be imported first.
         from ..report import report_of_fit
 
-        report = report_of_fit(self, X, y, tasks, sharing=sharing, relations=relations, title=title)
-        return report if path is None else report.save(path)
+        return report_of_fit(self, path, X, y, tasks, sharing=sharing, relations=relations, title=title)
 
     def _repr_html_inner(self) -> str:
         return with_facts(self, super()._repr_html_inner())

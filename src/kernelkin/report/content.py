@@ -11,8 +11,9 @@ from ..models.facts import changed_parameters, relative_gap
 from ..plots._order import leaf_order, weight_linkage
 from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import all_models
-from ..relations import TaskRelations
+from ..relations import SharingReport, TaskRelations
 from ..tables.describe import describe_column
+from .comparison import comparison_content
 from .drivers import drivers_content
 from .values import number, numbers, table
 
@@ -36,6 +37,7 @@ def model_content(
         "tasks": tasks,
         "rows": _task_rows(saved),
         "evaluation": evaluation and _in_order(evaluation, tasks),
+        "comparison": _comparison(saved),
         "drivers": drivers_content(saved),
         "kernels": _kernels(model),
         "relation": _relation(saved),
@@ -101,6 +103,12 @@ def _in_order(evaluation: dict[str, Any], tasks: list[str]) -> dict[str, Any]:
     found["sample"] = {name: [values[i] for i in kept] for name, values in evaluation["sample"].items()}
     found["sample"]["task"] = [back[t] for t in found["sample"]["task"]]
     return found
+
+
+def _comparison(saved: SavedModel) -> dict[str, Any] | None:
+    """The model beside simpler ones, as `sharing_report` compared them."""
+    stored = saved.about.get("sharing")
+    return None if stored is None else comparison_content(SharingReport.from_dict(stored))
 
 
 def _kernels(model: Any) -> dict[str, Any] | None:

@@ -6,20 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..relations import SharingReport
-from ..relations.ablations import ABLATIONS, OURS
 from .held_out import COVERAGE, HeldOutRows
 from .scores import score_content
 from .values import number, numbers
 
 SCORES = {"r2": "R²", "accuracy": "accuracy", "roc_auc": "AUC"}
-TITLES = {
-    "independent": "Independent kernel learning",
-    "average": "Average kernel, each task alone",
-    "single": "One kernel, each task alone",
-    "pooled": "Pooled model",
-    "boosting": "Gradient boosting",
-}
 # Below this share of the rarer of two classes, accuracy says little.
 RARE = 0.2
 N_BINS = 10
@@ -118,35 +109,3 @@ def reliability_bins(probabilities: np.ndarray, actual: np.ndarray) -> list[list
     stated = probabilities[:, used].ravel()
     bins = [b for b in np.array_split(np.argsort(stated, kind="stable"), N_BINS) if len(b)]
     return [[float(stated[b].mean()), float(happened[b].mean()), len(b)] for b in bins]
-
-
-def comparison_content(report: SharingReport) -> dict[str, Any]:
-    """The models of a sharing report with their scores, and what the model gains on each."""
-    models = []
-    for name, summary in report.summaries.items():
-        gain = report.gains.get(name)
-        models.append(
-            {
-                "name": name,
-                "title": report.name if name == OURS else TITLES.get(name, name),
-                "about": "" if name == OURS else ABLATIONS.get(name, ""),
-                "ours": name == OURS,
-                "mean": number(summary.tasks),
-                "rows": number(summary.rows),
-                "median": number(summary.median),
-                "gain": gain and [number(gain.mean.tasks), number(gain.low.tasks), number(gain.high.tasks)],
-                "sign": gain and gain.sign,
-                "ahead": gain and gain.ahead,
-                "behind": gain and gain.behind,
-                "task_score": numbers(report.scores[name]),
-            }
-        )
-    return {
-        "score": SCORES[report.score],
-        "level": report.level,
-        "n_tasks": int(report.used.sum()),
-        "n_rows": int(report.test_rows[report.used].sum()),
-        "tasks": [str(task) for task in report.tasks.tolist()],
-        "models": models,
-        "verdict": report.verdict.removeprefix("Recommendation: "),
-    }

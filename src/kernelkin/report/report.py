@@ -17,7 +17,7 @@ from ..io import SavedModel
 from ..io.storage import write_whole
 from ..relations import SharingReport, TaskRelations
 from .content import model_content
-from .evaluation import comparison_content, evaluation_content
+from .evaluation import evaluation_content
 from .held_out import HeldOutRows, out_of_sample_rows, rows_of_arrays, rows_of_table
 from .vega import vega_script
 
@@ -112,6 +112,7 @@ class Report:
 
 def report_of_fit(
     model: Any,
+    path: str | os.PathLike[str] | None = None,
     X: Any = None,
     y: Any = None,
     tasks: Any = None,
@@ -124,12 +125,13 @@ def report_of_fit(
     saved = _as_saved(model)
     if relations is not None:
         saved = replace(saved, about={"relations": relations.to_dict()})
-    evaluation = evaluation_content(_rows_of_fit(model, X, y, tasks))
     if sharing is not None:
-        evaluation["comparison"] = comparison_content(sharing)
+        saved = replace(saved, about={**saved.about, "sharing": sharing.to_dict()})
+    evaluation = evaluation_content(_rows_of_fit(model, X, y, tasks))
     name = type(model).__name__
     content = model_content(saved, evaluation, name=name, title=title, file="model.skops")
-    return Report(content["title"], [content])
+    report = Report(content["title"], [content])
+    return report if path is None else report.save(path)
 
 
 def _rows_of_fit(model: Any, X: Any, y: Any, tasks: Any) -> HeldOutRows:

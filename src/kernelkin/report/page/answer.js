@@ -19,37 +19,35 @@ function answerSection(models) {
 
 /* What the comparison with simpler models says: words, a colour, and a sentence. */
 function judgement(model) {
-  const E = model.evaluation;
-  if (!E) {
+  const E = model.evaluation, C = model.comparison;
+  if (!E && !C) {
     return [
       "Not tested",
       "plain",
       "No rows were held out when this model was saved, so nothing can be said about how well it predicts. Score it on a labelled table: kernelkin report MODEL --test FILE.",
     ];
   }
-  const compared = E.comparison;
-  if (!compared) {
-    const head = E.mean || E.pooled,
-      words = head
-        ? `${capital(E.score)} of ${score(head[0])} on rows it was not fitted to`
-        : "Too few test rows to judge";
-    return [
-      words,
-      "plain",
-      E.n_scored
-        ? "It was not compared with simpler models: pass sharing=sharing_report(model, X, y, tasks), or use kernelkin fit, which compares."
-        : `No task has ${E.min_rows} test rows, too few for a score of its own or a comparison with simpler models.`,
-    ];
+  if (!C) return uncompared(E);
+  const others = C.models.filter((other) => !other.ours);
+  if (C.score === "R²" && Math.max(...C.models.map((other) => other.mean)) <= 0) {
+    return ["No model predicts better than the mean of each task", "bad", C.verdict];
   }
-  const others = compared.models.filter((other) => !other.ours), ours = compared.models.find((other) => other.ours);
-  if (E.metric === "r2" && Math.max(...compared.models.map((other) => other.mean)) <= 0) {
-    return ["No model predicts better than the mean of each task", "bad", compared.verdict];
-  }
-  if (others.some((other) => other.sign < 0)) return ["Another model is better here", "bad", compared.verdict];
+  if (others.some((other) => other.sign < 0)) return ["Another model is better here", "bad", C.verdict];
   if (others.every((other) => other.sign > 0)) {
-    return [`Use this model: ahead of all ${others.length} it was compared with`, "good", compared.verdict];
+    return [`Use this model: ahead of all ${others.length} it was compared with`, "good", C.verdict];
   }
-  return ["Not clearly better than the best simpler model", "warn", compared.verdict];
+  return ["Not clearly better than the best simpler model", "warn", C.verdict];
+}
+
+function uncompared(E) {
+  const head = E.mean || E.pooled;
+  const words = head
+    ? `${capital(E.score)} of ${score(head[0])} on rows it was not fitted to`
+    : "Too few test rows to judge";
+  const why = E.n_scored
+    ? "It was not compared with simpler models: pass sharing=sharing_report(model, X, y, tasks), or use kernelkin fit, which compares."
+    : `No task has ${E.min_rows} test rows, too few for a score of its own or a comparison with simpler models.`;
+  return [words, "plain", why];
 }
 
 const PILLS = {
@@ -64,55 +62,29 @@ function answer(model) {
   const left = make(
     "div",
     {},
-    make("span", { class: `pill ${tone}` }, E ? PILLS[tone] : "Not tested"),
+    make("span", { class: `pill ${tone}` }, E || model.comparison ? PILLS[tone] : "Not tested"),
     make("p", { class: "verdict" }, words),
     make("p", {}, sentence(why)),
   );
-  if (E) {
-    left.append(
-      keyFigures(E, model),
-      make("p", { class: "soft small", style: "margin-top:14px" }, `Measured on ${E.source}.`),
-    );
-  }
+  const C = model.comparison, measured = E ? `Scores are of ${E.source}.` : "";
+  const compared = C ? ` The comparison is by ${C.how}.` : "";
+  left.append(
+    keyFigures(model),
+    make("p", { class: "soft small", style: "margin-top:14px" }, `${measured}${compared}`.trim()),
+  );
   return make(
     "div",
     { class: "answer" },
     left,
-    E && E.comparison ? comparisonPicture(E) : E && E.mean && E.n_scored > 1 ? scoresPicture(model) : null,
+    C ? comparisonPicture(C) : E && E.mean && E.n_scored > 1 ? scoresPicture(model) : null,
   );
 }
 
 const sentence = (words) => capital(words) + (/[.!?]$/.test(words) ? "" : ".");
 
-function keyFigures(E, model) {
-  const facts = [];
-  if (E.mean) {
-    facts.push([
-      `${capital(E.score)}, mean over tasks`,
-      score(E.mean[0]),
-      `${percent(E.level)} interval ${interval(E.mean[1], E.mean[2])}`,
-    ]);
-  }
-  if (E.pooled && (!E.mean || E.kind === "regression")) {
-    facts.push([
-      `${capital(E.score)}, all rows together`,
-      score(E.pooled[0]),
-      `${percent(E.level)} interval ${interval(E.pooled[1], E.pooled[2])}`,
-    ]);
-  }
-  const best = E.comparison && bestOther(E.comparison);
-  if (best) {
-    facts.push([
-      `Gain on ${best.title.charAt(0).toLowerCase() + best.title.slice(1)}`,
-      signed(best.gain[0]),
-      `${percent(E.comparison.level)} interval ${interval(best.gain[1], best.gain[2], signed)}`,
-    ]);
-  }
-  if (E.kind === "regression") {
-    facts.push(["Typical error", text(E.error), `mean absolute error${model.data ? ` of ${model.data.target}` : ""}`]);
-    facts.push([`In their ${percent(E.coverage)} interval`, percent(E.covered, 1), "of the targets"]);
-  } else facts.push(["Right class", percent(correct(E), 1), "of the rows"]);
-  facts.push(["Test rows", E.n_rows.toLocaleString("en"), `of ${plural(E.test_rows.filter(Boolean).length, "task")}`]);
+function keyFigures(model) {
+  const facts = [...scoreFigures(model.evaluation), ...gainFigures(model.comparison)];
+  if (model.evaluation) facts.push(...errorFigures(model.evaluation, model.data));
   return make(
     "dl",
     { class: "figures" },
@@ -120,6 +92,42 @@ function keyFigures(E, model) {
       make("div", {}, make("dt", {}, name), make("dd", {}, value, make("span", {}, note)))
     ),
   );
+}
+
+function scoreFigures(E) {
+  const facts = [];
+  if (E && E.mean) {
+    facts.push([
+      `${capital(E.score)}, mean over tasks`,
+      score(E.mean[0]),
+      `${percent(E.level)} interval ${interval(E.mean[1], E.mean[2])}`,
+    ]);
+  }
+  if (E && E.pooled && (!E.mean || E.kind === "regression")) {
+    facts.push([
+      `${capital(E.score)}, all rows together`,
+      score(E.pooled[0]),
+      `${percent(E.level)} interval ${interval(E.pooled[1], E.pooled[2])}`,
+    ]);
+  }
+  return facts;
+}
+
+function gainFigures(C) {
+  if (!C) return [];
+  const best = bestOther(C), ends = interval(best.gain[1], best.gain[2], signed);
+  const name = best.title.charAt(0).toLowerCase() + best.title.slice(1);
+  return [[`Gain on ${name}`, signed(best.gain[0]), `${percent(C.level)} interval ${ends}`]];
+}
+
+function errorFigures(E, data) {
+  const facts = [];
+  if (E.kind === "regression") {
+    facts.push(["Typical error", text(E.error), `mean absolute error${data ? ` of ${data.target}` : ""}`]);
+    facts.push([`In their ${percent(E.coverage)} interval`, percent(E.covered, 1), "of the targets"]);
+  } else facts.push(["Right class", percent(correct(E), 1), "of the rows"]);
+  facts.push(["Test rows", E.n_rows.toLocaleString("en"), `of ${plural(E.test_rows.filter(Boolean).length, "task")}`]);
+  return facts;
 }
 
 const correct = (E) => sum(E.confusion.map((row, k) => row[k])) / Math.max(sum(E.confusion.flat()), 1);
@@ -132,8 +140,8 @@ function bestOther(compared) {
 const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
 /* Models by their mean score; the line at a model is the interval of what it lacks to this model. */
-function comparisonPicture(E) {
-  const C = E.comparison, ours = C.models.find((other) => other.ours);
+function comparisonPicture(C) {
+  const ours = C.models.find((other) => other.ours);
   const records = [...C.models].sort((a, b) => b.mean - a.mean).map((other) => ({
     model: other.title,
     about: other.about || "the model of this report",

@@ -8,22 +8,19 @@ function tasksSection(models) {
 /* What is known of each task, as records. */
 function taskRecords(model) {
   const E = model.evaluation, K = model.kernels, P = model.parts, groups = model.relation && model.relation.groups;
-  const C = E && E.comparison, best = C && bestOther(C), place = C && new Map(C.tasks.map((task, t) => [task, t]));
+  const C = model.comparison, best = C && bestOther(C), place = C && new Map(C.tasks.map((task, t) => [task, t]));
   return model.tasks.map((task, t) => {
-    const top = K ? K.shares[t].indexOf(Math.max(...K.shares[t])) : -1,
-      other = best ? best.task_score[place.get(task)] : null;
-    const own = E ? E.task_score[t] : null;
+    const top = K ? K.shares[t].indexOf(Math.max(...K.shares[t])) : -1;
     return {
       t,
       task,
       rows: model.rows ? model.rows[t] : null,
       tested: E ? E.test_rows[t] : null,
-      score: own,
+      score: E ? E.task_score[t] : null,
       low: E ? E.task_low[t] : null,
       high: E ? E.task_high[t] : null,
       error: E && E.task_error ? E.task_error[t] : null,
-      other,
-      gain: known(own) && known(other) ? own - other : null,
+      gain: best ? best.task_gain[place.get(task)] : null,
       kernel: top >= 0 && K.shares[t][top] > 0 ? `${K.names[top]} ${percent(K.shares[t][top])}` : null,
       shared: P ? 1 - P.shares[t].at(-1) : null,
       group: groups ? groups[t] + 1 : null,
@@ -34,7 +31,7 @@ function taskRecords(model) {
 function taskColumns(model, records) {
   const E = model.evaluation,
     any = (name) => records.some((record) => record[name] !== null && record[name] !== undefined);
-  const C = E && E.comparison, columns = [{ title: "task", value: (r) => r.task, left: true }];
+  const C = model.comparison, columns = [{ title: "task", value: (r) => r.task, left: true }];
   const add = (name, column) => {
     if (any(name)) columns.push({ value: (r) => r[name], ...column });
   };
@@ -46,10 +43,7 @@ function taskColumns(model, records) {
     add("high", { title: "to", show: score });
     add("error", { title: "mean error", show: (value) => text(value) });
   }
-  if (C) {
-    add("other", { title: bestOther(C).title, show: score });
-    add("gain", { title: "gain", show: signed });
-  }
+  if (C) add("gain", { title: `gain on ${bestOther(C).title.toLowerCase()}`, show: signed });
   add("shared", { title: "shared part", show: (value) => percent(value) });
   add("group", { title: "group" });
   add("kernel", { title: "largest kernel", left: true });

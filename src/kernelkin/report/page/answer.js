@@ -32,11 +32,11 @@ function judgement(model) {
   if (C.score === "R²" && Math.max(...C.models.map((other) => other.mean)) <= 0) {
     return ["No model predicts better than the mean of each task", "bad", C.verdict];
   }
-  if (others.some((other) => other.sign < 0)) return ["Another model is better here", "bad", C.verdict];
+  if (others.some((other) => other.sign < 0)) return [`${bestOther(C).title} is better here`, "bad", C.verdict];
   if (others.every((other) => other.sign > 0)) {
     return [`Use this model: ahead of all ${others.length} it was compared with`, "good", C.verdict];
   }
-  return ["Not clearly better than the best simpler model", "warn", C.verdict];
+  return [`Not clearly better than ${lower(bestOther(C).title)}`, "warn", C.verdict];
 }
 
 function uncompared(E) {
@@ -116,8 +116,7 @@ function scoreFigures(E) {
 function gainFigures(C) {
   if (!C) return [];
   const best = bestOther(C), ends = interval(best.gain[1], best.gain[2], signed);
-  const name = best.title.charAt(0).toLowerCase() + best.title.slice(1);
-  return [[`Gain on ${name}`, signed(best.gain[0]), `${percent(C.level)} interval ${ends}`]];
+  return [[`Gain on ${lower(best.title)}`, signed(best.gain[0]), `${percent(C.level)} interval ${ends}`]];
 }
 
 function errorFigures(E, data) {
@@ -137,6 +136,7 @@ function bestOther(compared) {
   const others = compared.models.filter((other) => !other.ours).sort((a, b) => b.mean - a.mean);
   return others.find((other) => other.sign < 0) || others.find((other) => other.sign === 0) || others[0];
 }
+const lower = (words) => words.charAt(0).toLowerCase() + words.slice(1);
 const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
 /* Models by their mean score; the line at a model is the interval of what it lacks to this model. */
@@ -171,7 +171,8 @@ function comparisonPicture(C) {
         y: {
           field: "model",
           type: "nominal",
-          sort: null,
+          // The layers have different rows: without it, those of the first come first.
+          scale: { domain: records.map((record) => record.model) },
           title: null,
           axis: { labelColor: c.ink, labelLimit: Math.min(230, width * .45), domain: false },
         },

@@ -112,6 +112,9 @@ function taskPanel(model) {
     back.disabled = state.page === 0;
     next.disabled = from + MULTIPLES >= state.found.length;
     table.setRows(matching);
+    [multiples, kernels].filter(Boolean).forEach((part) => {
+      part.hidden = !state.found.length;
+    });
     drawn.forEach(draw);
   }
   search.dispatchEvent(new Event("input"));

@@ -1,4 +1,4 @@
-"""`kernelkin fit` on a small mixed table without an option: its score on held-out rows, and the time of a new process.
+"""`kernelkin fit` on a small mixed table: its score on held-out rows, and the time of its two fits in a new process.
 
 Four tasks of 50 rows; the target is sin(2a) + [colour is red] with little noise, beside a column without any effect.
 """

@@ -22,7 +22,7 @@ TABLE = pd.DataFrame({"task": TASKS, "x": X[:, 0], "z": X[:, 1], "y": X[:, 0] + 
 def argv(tmp_path):
     TABLE.to_csv(tmp_path / "t.csv", index=False)
     given = ["--task", "task", "--target", "y", "--kernels", "linear", "-o", str(tmp_path / "m.skops")]
-    return ["fit", str(tmp_path / "t.csv"), *given]
+    return ["fit", str(tmp_path / "t.csv"), "--sharing-repeats", "0", *given]
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from kernelkin import (
     TwoStageMKMTRLClassifier,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
+    kernel_likeness,
 )
 from kernelkin.data import read_training
 from kernelkin.datasets import load_mfeat, make_related_tasks
@@ -243,7 +244,8 @@ def test_the_relationship_shows_the_groups_in_factors_and_as_a_matrix(monkeypatc
     Omega = model.task_relationship_
     np.testing.assert_allclose(np.trace(Omega), 1.0)
     np.testing.assert_allclose(model.relation_.row(2), Omega[2])
-    assert set(model.related_tasks("task02", by="kernels", n=2)) == {"task00", "task01"}  # its group
+    likeness = kernel_likeness(model, task="task02")
+    assert set(model.tasks_[np.argsort(-likeness)[:3]]) == {"task00", "task01", "task02"}  # its group
     monkeypatch.setenv("KERNELKIN_MEMORY_GIB", "1e-7")
     with pytest.raises(GramMemoryError, match="task_relationship_ is a 6 x 6 array"):
         _ = model.task_relationship_

@@ -50,7 +50,7 @@ def table(tmp_path_factory):
 
 
 def fit_arguments(path):
-    return [str(path), "--task", "task", "--target", "y"]
+    return [str(path), "--task", "task", "--target", "y", "--sharing-repeats", "0"]
 
 
 COMMANDS = {

@@ -42,7 +42,7 @@ def kernelkin(command):
 # Parameters are given here, so that this page is made quickly; ``--cv`` in place of ``--set`` chooses them by
 # cross-validation on the training rows, and without any of these options ``KinRegressor`` chooses the model as well.
 
-options = "--task group --target progression --couplings common --set C=0.2 parsimony=1"
+options = "--task group --target progression --couplings common --set C=0.2 parsimony=1 --sharing-repeats 1"
 kernelkin(f"fit patients.csv {options} -o model.skops")
 
 # %%

@@ -41,9 +41,8 @@ COARSE_GRID = tuple(np.logspace(-1, 3, 4).tolist())
 ALL, SMOOTH, GROUPS, RELEVANCE = "all columns", "all columns, smooth", "groups of columns", "relevance"
 LINEAR = "a linear kernel"
 
-# Dictionaries on which one function for all tasks is tried, and its values of C: it has the rows of all tasks.
+# Dictionaries on which one function for all tasks is tried.
 ONE_FUNCTION = (ALL, GROUPS, RELEVANCE, "the given kernels")
-ONE_FUNCTION_COSTS = tuple(np.logspace(-1, 2, 4).tolist())
 
 # Dictionaries on which fewer degrees of parsimony are tried.
 FEWER = {SMOOTH: PARSIMONY[:1], GROUPS: PARSIMONY[:2], RELEVANCE: PARSIMONY[:2]}
@@ -175,8 +174,8 @@ def _shared(name: str, source: Any, targets: Targets, couplings: str, task_featu
 def _one_function(name: str, source: Any, targets: Targets) -> Candidate:
     return _candidate(
         f"one function for all tasks on {name}",
-        f"{name}, one function",
-        ONE_FUNCTION_COSTS,
+        f"{name}, common",
+        COUPLED_COSTS,
         partial(_mkmtrl, couplings="common", penalty=shared_part_only),
         targets,
         source,

@@ -12,7 +12,7 @@ classes, so that the link of a single task is Platt's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.optimize import minimize
@@ -35,6 +35,7 @@ class TaskLink:
     centers : for each task (m_t,), the mean value over its training rows; zero where it is not known.
     pooled : (2, m) offset and center of a task that was not in training.
     spread : standard deviation of the offsets between tasks.
+    new_tasks : links of tasks that were not in training, by how these are predicted, each as that of one task.
     """
 
     slope: float
@@ -43,6 +44,7 @@ class TaskLink:
     centers: tuple[np.ndarray, ...]
     pooled: np.ndarray
     spread: float
+    new_tasks: dict[str, TaskLink] = field(default_factory=dict)
 
     def probabilities(self, values: np.ndarray, task: int) -> np.ndarray:
         """Decision values (q, m_t) of a task (-1: not in training) -> probabilities (q, classes)."""

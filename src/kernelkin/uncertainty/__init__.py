@@ -2,7 +2,7 @@
 
 from .estimate import Intervals, Uncertainty
 from .held_out import HeldOut, HeldOutSource, KnownValues, LeftOutTasks, calibration_folds, gather_folds
-from .link import TaskLink, fit_link
+from .link import TaskLink, fit_link, pooled_link
 from .predictions import class_probabilities, prediction_deviations, prediction_intervals
 from .residuals import ResidualScores, fit_residuals
 
@@ -20,6 +20,7 @@ __all__ = [
     "fit_link",
     "fit_residuals",
     "gather_folds",
+    "pooled_link",
     "prediction_deviations",
     "prediction_intervals",
 ]

@@ -148,8 +148,9 @@ class KinPlan:
         }
         warnings = [warning for member in members for warning in member.fitted.warnings]
         if search.stopped:
-            left = f"{search.n_untried()} groups of candidates were not tried; the fit uses those that were"
-            warnings.insert(0, (f"{search.stopped}: {left}", UserWarning))
+            n_untried = search.n_untried()
+            left = f"{n_untried} groups of candidates were not tried" if n_untried else "some costs C were not tried"
+            warnings.insert(0, (f"{search.stopped}: {left}; the fit uses those that were", UserWarning))
         return Fitted(attributes | self.fit.targets.attributes(self.data), tuple(warnings))
 
     def _search(self, options: RunOptions) -> Search:

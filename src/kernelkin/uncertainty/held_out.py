@@ -13,6 +13,9 @@ from ..functions import NewTask
 
 # Folds where leaving out single rows has no closed form, and their seed: the same fit has the same probabilities.
 N_FOLDS, SEED = 5, 0
+# With fewer rows a task than this, residuals of models of four fifths of them are clearly too large: targets have more
+# folds then. (Epsilon-insensitive loss on SARCOS with 50 rows: coverage 0.925 with 5 folds, 0.915 with 10, wanted 0.9.)
+FEW_ROWS, MORE_FOLDS = 60, 10
 
 
 class Deviations(Protocol):
@@ -90,7 +93,8 @@ class KnownValues:
 
 def calibration_folds(data: TaskData, *, classification: bool) -> list[Fold]:
     """Return folds inside every task, always the same ones."""
-    return make_folds(data, N_FOLDS, classification=classification, random_state=SEED)
+    few = not classification and sum(map(len, data.rows)) < FEW_ROWS * data.n_tasks
+    return make_folds(data, MORE_FOLDS if few else N_FOLDS, classification=classification, random_state=SEED)
 
 
 def gather_folds(data: TaskData, folds: Sequence[Fold], outputs: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:

@@ -22,6 +22,7 @@ from .families import (
 )
 from .functions import Linear, Polynomial
 from .pairwise import diagonals, evaluate, fit_kernels, pairs
+from .profiles import profile_kernel
 from .scaling import SCALINGS, Scaling, fit_diagonal_scaling, fit_scaling
 from .sources import (
     AutoKernels,
@@ -65,6 +66,7 @@ __all__ = [
     "pairs",
     "polynomial_kernels",
     "precomputed_names",
+    "profile_kernel",
     "project",
     "project_stack",
     "read_kernels",

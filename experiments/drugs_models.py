@@ -161,12 +161,14 @@ class Chosen(RegressorMixin, BaseEstimator):
         best: dict[str, Any] = {name: values[0] for name, values in self.grid.items()}
         errors: dict[str, float] = {}
         for name, values in self.grid.items():
+            found = []
             for value in values:
                 params = {**best, name: value}
                 if repr(params) not in errors:
                     masks = (parts == part for part in range(self.tries))
                     errors[repr(params)] = sum(held_out_error(tried, params, cells, y, held) for held in masks)
-            best[name] = min(values, key=lambda value, name=name: errors[repr({**best, name: value})])
+                found.append(errors[repr(params)])
+            best[name] = values[int(np.argmin(found))]
         return best
 
 

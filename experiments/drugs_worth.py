@@ -32,7 +32,8 @@ def worth_table(results: Sequence[Result], whole: str, rows: Iterable[str], sett
     for result in results:
         errors.setdefault((result.setting, result.model), {})[result.run] = result.figures["RMSE"]
     settings = [setting for setting in settings if (setting, whole) in errors]
-    lines, bold = [], set()
+    lines: list[tuple[str, ...]] = []
+    bold = set()
     for name in rows:
         cells = [name]
         for setting in settings:

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .auto import KinClassifier, KinRegressor
     from .io import SavedModel, load_model, save_model
-    from .kernels import Kernel, gaussian_kernels, linear_kernels, nearest_psd, polynomial_kernels, view_kernels
+    from .kernels import (
+        Kernel,
+        gaussian_kernels,
+        linear_kernels,
+        nearest_psd,
+        polynomial_kernels,
+        profile_kernel,
+        view_kernels,
+    )
     from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
     from .models import (
         AverageClassifier,
@@ -85,6 +93,7 @@ __all__ = [
     "model_likeness",
     "nearest_psd",
     "polynomial_kernels",
+    "profile_kernel",
     "save_model",
     "sharing_report",
     "task_relations",

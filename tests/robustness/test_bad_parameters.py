@@ -98,7 +98,12 @@ OTHERS = [
         r"prior is not symmetric: entries differ from their mirror .+",
     ),
     ("MKMTRLRegressor", "prior", 1j * np.eye(3), r"prior has complex entries, not real ones"),
-    ("MKMTRLRegressor", "couplings", "x", r"couplings must be None, 'common', 'inputs', 'targets', 'auto' or a dict, got 'x'"),
+    (
+        "MKMTRLRegressor",
+        "couplings",
+        "x",
+        r"couplings must be None, 'common', 'inputs', 'targets', 'auto' or a dict, got 'x'",
+    ),
     (
         "MKMTRLRegressor",
         "couplings",

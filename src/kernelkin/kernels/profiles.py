@@ -39,7 +39,7 @@ def profile_kernel(table: Any) -> np.ndarray:
     >>> table = shape[:, [0, 0, 0, 1, 1, 1]] + 0.5 * rng.normal(size=(50, 6))
     >>> table[rng.uniform(size=table.shape) < 0.1] = np.nan
     >>> profile_kernel(table)[0].round(1)
-    array([ 1. ,  1. ,  1. , -1. , -1. , -1. ])
+    array([ 1.,  1.,  1., -1., -1., -1.])
     """
     table = np.asarray(table, dtype=np.float64)
     if table.ndim != 2 or np.isinf(table).any():

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         nearest_psd,
         polynomial_kernels,
         profile_kernel,
+        tanimoto_kernels,
         view_kernels,
     )
     from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
@@ -96,6 +97,7 @@ __all__ = [
     "profile_kernel",
     "save_model",
     "sharing_report",
+    "tanimoto_kernels",
     "task_relations",
     "view_kernels",
 ]

@@ -18,6 +18,7 @@ from .families import (
     linear_kernels,
     polynomial_kernels,
     resolve_kernels,
+    tanimoto_kernels,
     view_kernels,
 )
 from .functions import Linear, Polynomial
@@ -71,5 +72,6 @@ __all__ = [
     "project_stack",
     "read_kernels",
     "resolve_kernels",
+    "tanimoto_kernels",
     "view_kernels",
 ]

@@ -68,9 +68,10 @@ def features(smiles: Sequence[str], cache: Path | None = None) -> dict[str, np.n
         for name, make in fingerprint_makers().items()
     }
     if cache is not None:
-        packed = {name: np.packbits(bits, axis=1) for name, bits in found.items()}
-        widths = np.array([bits.shape[1] for bits in found.values()])
-        np.savez_compressed(cache, smiles=np.array(smiles), names=np.array(list(found)), widths=widths, **packed)
+        arrays: dict[str, Any] = {name: np.packbits(bits, axis=1) for name, bits in found.items()}
+        arrays |= {"smiles": np.array(smiles), "names": np.array(list(found))}
+        arrays["widths"] = np.array([bits.shape[1] for bits in found.values()])
+        np.savez_compressed(cache, **arrays)
     return found
 
 

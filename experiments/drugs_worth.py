@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from scipy.stats import t as student
 
+from .drugs_data import RUNS
 from .store import Result
 from .tables import Table
 
@@ -14,15 +15,15 @@ EXPLANATION = (
     "RMSE of the model with the row's change less that of the whole model, run by run with the same training entries "
     "and the parameters chosen for the whole; positive: the source is worth something. Here the whole has one kernel "
     "for each measurement and one between drugs, the means of those there are. 95% intervals by Student's t, with the "
-    "variance of Nadeau and Bengio (2003), since the training entries of runs overlap: 1/10 + 1/9 in place of 1/10. "
+    "variance of Nadeau and Bengio (2003), since the training entries of k runs overlap: 1/k + 1/9 in place of 1/k. "
     "Bold: the interval does not contain zero."
 )
 
 
 def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
-    """Mean and half the 95% interval of differences (k,) over k folds."""
+    """Mean and half the 95% interval of differences (k,) over k of ten folds."""
     k = len(differences)
-    spread = float(np.std(differences, ddof=1)) * np.sqrt(1 / k + 1 / (k - 1))
+    spread = float(np.std(differences, ddof=1)) * np.sqrt(1 / k + 1 / (RUNS - 1))
     return float(np.mean(differences)), float(student.ppf(0.975, k - 1)) * spread
 
 

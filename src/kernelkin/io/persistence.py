@@ -244,7 +244,7 @@ def _dump(model: Any) -> bytes:
 
 def _compute_uncertainty(model: Any) -> None:
     """Compute what would need the training data later: a file does not have them."""
-    for part in (model, getattr(model, "best_estimator_", None)):
+    for part in (model, getattr(model, "best_estimator_", model)):
         if hasattr(part, "uncertainty_"):
             part.uncertainty_.compute()
 

@@ -186,7 +186,7 @@ def test_verbose_prints_each_iteration(capsys):
     assert all(word in lines[-1] for word in ("objective", "bound", "gap", "rank"))
 
 
-def test_an_interrupted_fit_goes_on_from_what_the_callback_kept(model):
+def test_an_interrupted_fit_continues_from_what_the_callback_kept(model):
     X, y, labels, tasks = long_data(23)
     y = targets(model, y, labels)
     kept = []

@@ -137,9 +137,9 @@ class TestCompare:
             table.write_text("\n".join(["task,x,y", first_row, *rows[1:]]))
             argv = ["compare", str(table), "--task", "task", "--target", "y", "--folds", "2", "--models", "OLS", "AVG"]
             assert cli.main([*argv, "--cache", str(tmp_path / "cache"), "--sharing-repeats", "0", *more]) == 0
-            said = capsys.readouterr()
-            warned = [line for line in said.err.splitlines() if "warning: " in line]
-            return said.out, said.err.count("from the cache"), warned
+            printed = capsys.readouterr()
+            warned = [line for line in printed.err.splitlines() if "warning: " in line]
+            return printed.out, printed.err.count("from the cache"), warned
 
         return run
 

@@ -9,6 +9,7 @@ import pytest
 from kernelkin import SharingReport, load_model
 from kernelkin.app.cli import build_parser
 from kernelkin.app.commands.fit import command_line
+from short_search import PLACE, few_candidates
 
 FLAGS = ["--task", "shop", "--target"]
 
@@ -59,7 +60,8 @@ def test_the_command_that_is_saved_makes_the_same_model(run, folder, tmp_path, s
     np.testing.assert_array_equal(load_model(tmp_path / "again.skops").predict(sales), saved.predict(sales))
 
 
-def test_keep_test_saves_the_model_that_was_tested(run, folder, tmp_path):
+def test_keep_test_saves_the_model_that_was_tested(run, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(PLACE, few_candidates)
     out = run("fit", folder / "sales.csv", *FLAGS, "busy", "--keep-test", "-o", tmp_path / "m.skops", "--drop", "sales")
     assert "Classification: 'busy' is text with 2 distinct values." in out
     assert "the test rows were kept out" in out

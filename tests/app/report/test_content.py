@@ -28,7 +28,7 @@ X, TASKS = rng.normal(size=(40, 2)), np.repeat(["a", "b"], 20)
 Y = X[:, 0]
 
 
-def test_says_what_the_model_says(few):
+def test_content_equals_the_attributes_of_the_model(few):
     content, model = report_content(few), few.model
     assert content["title"] == "mark by school"
     assert content["tasks"] == ["school 1", "school 2", "school 3"]

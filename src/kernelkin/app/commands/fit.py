@@ -51,8 +51,9 @@ _LISTS = ("target", "drop", "kernels", "set")
 _DEFAULTS = {"seed": 0, "unknown_tasks": "error", "test_size": 0.25, "encoding": "utf-8", "decimal": "."}
 # How long other models take beside a search, and how times grow with the number of rows.
 _WITHOUT_SEARCH, _GROWTH = 0.03, 1.5
-# How long the cross-validation takes that answers whether sharing helps, beside the model's fit to the same rows.
-_VERDICT = 8.0
+# How long the cross-validation takes that answers whether sharing helps, beside the model's fit to the same rows: fits
+# of models that search take most of it, three folds; otherwise there are 60 fits of like models.
+_VERDICT_OF_SEARCH, _VERDICT = 3.0, 30.0
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -157,7 +158,8 @@ def _fit_and_save(
     about: dict[str, Any] = {}
     weights = [1.0, *[_WITHOUT_SEARCH if recipe.name == SEARCHED else 1.0] * (len(recipes) - 1)] if tests else []
     compares = arguments.sharing_repeats != 0
-    weights += [_VERDICT] if compares else []
+    searches = bool(arguments.cv) or recipe.name == SEARCHED
+    weights += [_VERDICT_OF_SEARCH if searches else _VERDICT] if compares else []
     weights += [(1 / (1 - arguments.test_size)) ** _GROWTH] if refit else []
     with terminal.progress(len(weights), weights) as progress:
         train = np.arange(len(problem.frame))
@@ -169,7 +171,7 @@ def _fit_and_save(
             rows = problem.frame.iloc[train]
             found = verdict_on_sharing(recipe, problem.schema(train), rows, problem.scoring, progress)
             progress.clear()
-            about |= show_verdict(terminal, found, tuned=bool(arguments.cv) or recipe.name == SEARCHED)
+            about |= show_verdict(terminal, found, tuned=searches)
         if refit:
             progress.begin(f"{recipe.name} on all {len(problem.frame)} rows")
             schema = problem.schema()

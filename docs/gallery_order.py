@@ -2,6 +2,7 @@
 
 ORDER = (
     "shops",
+    "drug_response",
     "command_line",
     "digits",
     "groups",

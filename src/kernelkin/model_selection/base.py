@@ -39,7 +39,8 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
     "cv": Parameter(
         "int, or iterable of (training rows, test rows)",
         "A number of folds, made inside every task and stratified by class; on wide data a row is held out for all "
-        "tasks at once. A class with a single row in a task stays in training.",
+        "tasks at once, unless training and test rows are given as masks of labels, of shape (n, T). A class with a "
+        "single row in a task stays in training.",
         [Interval(Integral, 2, None, closed="left"), HasMethods("__iter__")],
     ),
     "scoring": Parameter(

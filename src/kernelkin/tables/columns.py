@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ..data import Table, missing
-from .dates import PART_FEATURES, as_days, part_values
+from .dates import PART_FEATURES, as_days, date_order, part_values
 from .numbers import LARGEST, Decimal, as_numbers
 
 Kind = Literal["number", "boolean", "text", "date"]
@@ -116,7 +116,7 @@ def _date_features(column: Column, values: np.ndarray) -> np.ndarray:
 
 
 def _written_as(date_format: str) -> str:
-    return f" written as {date_format}" if date_format else ""
+    return f" written as {date_order(date_format)}" if date_format else ""
 
 
 def read_numbers(

@@ -15,7 +15,7 @@ from ...progress import Progress
 from ...relations import TaskRelations
 from ...tables import TableSchema
 from ...tables.describe import describe_column
-from ...tables.text import STDIN
+from ...tables.text import STDIN, display_name
 from ..terminal import Terminal
 from .baseline_scores import BASELINES, show_scores
 from .held_uncertainty import held_uncertainty
@@ -181,7 +181,7 @@ def _evaluate(
         fold = hold_out(data, arguments.test_size, arguments.seed, classification=classification)
     train, test = fold.rows(data)
     if not len(test):
-        raise ValueError("the tasks have too few rows to hold any out: use --test-size 0")
+        raise ValueError(f"{display_name(arguments.data)}: the tasks have too few rows to hold any out: --test-size 0")
     scorer = Scorer(data, [fold], metric, classification=classification)
     schema = problem.schema(train)
     scores, models, outputs = {}, [], {}

@@ -179,8 +179,8 @@ def _explained(path: str, form: TextFormat) -> Iterator[None]:
             raise ValueError(f"{name} is empty") from None
         except errors.ParserWarning:
             raise ValueError(
-                f"{name}: all rows have more fields than the header: name every column, remove what is above the header, "
-                "or set what separates columns (--sep)"
+                f"{name}: all rows have more fields than the header: name every column, remove what is above the "
+                "header, or set what separates columns (--sep)"
             ) from None
         except (errors.ParserError, csv.Error) as error:
             raise ValueError(f"{name}: {_parser_reason(str(error))}") from None

@@ -115,10 +115,25 @@ def added_columns(saved: Any, arguments: Namespace) -> list[str]:
     starts = [""] if schema.task is not None else [f"{target} " for target in schema.target_names]
     names = [f"{start}{arguments.column}" for start in starts]
     if arguments.proba:
-        names += [f"{start}probability_{label}" for start in starts for label in saved.model.classes_.tolist()]
+        each = zip(starts, _classes(saved), strict=True)
+        names += [f"{start}probability_{label}" for start, labels in each for label in labels.tolist()]
     if arguments.interval is not None:
         names += [f"{start}{arguments.column}_{end}" for start in starts for end in ("low", "high")]
     return names
+
+
+def _classes(saved: Any) -> list[np.ndarray]:
+    """The classes of each target."""
+    return [saved.model.classes_] if saved.schema.task is not None else list(saved.model.task_classes_)
+
+
+def _probabilities(saved: Any, values: DataFrame) -> np.ndarray:
+    """(n, m): on wide data the classes of the first target, then those of the next."""
+    p = saved.predict_proba(values)
+    if saved.schema.task is not None:
+        return p
+    used = [np.isin(saved.model.classes_, labels) for labels in _classes(saved)]
+    return np.hstack([p[:, t, columns] for t, columns in enumerate(used)])
 
 
 def _predict_all(
@@ -187,7 +202,7 @@ def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -
     try:
         parts = [saved.predict(values)]
         if arguments.proba:
-            parts.append(saved.predict_proba(values))
+            parts.append(_probabilities(saved, values))
         if arguments.interval is not None:
             parts.append(saved.predict_interval(values, arguments.interval))
         # (n,), (n, m) or on wide data (n, T, m): a column for each task and value.

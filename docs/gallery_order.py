@@ -2,7 +2,9 @@
 
 ORDER = (
     "shops",
+    "messy_table",
     "command_line",
+    "all_models",
     "digits",
     "groups",
     "unseen_tasks",

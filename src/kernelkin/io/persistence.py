@@ -247,7 +247,7 @@ def _dump(model: Any) -> bytes:
 def _compute_uncertainty(model: Any) -> None:
     """Compute what would need the training data later: a file does not have them."""
     for part in (model, getattr(model, "best_estimator_", None)):
-        if hasattr(part, "uncertainty_"):
+        if part is not None and hasattr(part, "uncertainty_"):
             part.uncertainty_.compute()
 
 

@@ -140,10 +140,27 @@ def _as_booleans(values: np.ndarray) -> np.ndarray:
     return as_numbers(values)
 
 
+class CellError(ValueError):
+    """A cell that cannot be read: where it is, and what to do.
+
+    Parameters
+    ----------
+    column : its column.
+    row : its row, from 1.
+    words : of the message, before and after the row.
+    """
+
+    def __init__(self, column: str, row: int, words: tuple[str, str]) -> None:
+        super().__init__(f"column {column!r} has {words[0]} in row {row}{words[1]}")
+        self.column, self.row, self.words = column, row, words
+
+    def after(self, rows: int) -> CellError:
+        """The same in a table that has so many rows before these."""
+        return CellError(self.column, self.row + rows, self.words)
+
+
 def refuse_cells(name: str, values: np.ndarray, bad: np.ndarray, reason: str) -> None:
     """Refuse a column of which some cells are bad, naming the first with its row."""
     if bad.any():
         row = int(bad.argmax())
-        raise ValueError(
-            f"column {name!r} has {str(values[row])!r:.80} in row {row + 1}, {reason}: correct this cell or empty it"
-        )
+        raise CellError(name, row + 1, (f"{str(values[row])!r:.80}", f", {reason}: correct this cell or empty it"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .columns import read_numbers
+from .columns import CellError, read_numbers
 from .kinds import mean_and_scale
 from .numbers import Decimal, as_numbers, is_missing_mark, split_number
 
@@ -86,7 +86,7 @@ def whole_labels(name: str, values: np.ndarray) -> np.ndarray:
     good = _whole(numbers) & np.array([not isinstance(v, str) or bool(CANONICAL.fullmatch(v)) for v in values])
     if not good.all():
         row = int(np.argmin(good))
-        raise ValueError(f"column {name!r} has {str(values[row])!r:.80} in row {row + 1}; tasks are whole numbers")
+        raise CellError(name, row + 1, (f"{str(values[row])!r:.80}", "; tasks are whole numbers"))
     return numbers.astype(np.int64)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data import Table, listing, missing
-from .columns import Column
+from .columns import CellError, Column
 from .dates import FORMATS, PARTS
 from .encoder import TableEncoder, check_names, read_columns
 from .labels import are_whole, class_labels, read_target, target_moments, text_labels, whole_labels
@@ -185,7 +185,7 @@ class TableSchema:
         values = select_columns(frame, [self.task]).columns[0]
         absent = missing(values)
         if absent.any():
-            raise ValueError(f"column {self.task!r} has no task in row {int(absent.argmax()) + 1}")
+            raise CellError(self.task, int(absent.argmax()) + 1, ("no task", ""))
         return whole_labels(self.task, values) if self.whole_tasks else text_labels(values)
 
     def targets(self, frame: DataFrame) -> Any:
@@ -209,7 +209,8 @@ class TableSchema:
     def _target(self, frame: DataFrame, k: int) -> np.ndarray:
         values = frame[self.target_names[k]]
         if self.regression:
-            numbers = read_target(values, self.decimal, self.target_units[k])
+            unit = self.target_units[k] if self.target_units else ""
+            numbers = read_target(values, self.decimal, unit)
             return (numbers - self.target_means[k]) / self.target_scales[k]
         return values.to_numpy() if values.dtype.kind in "biu" else class_labels(values)
 
@@ -244,7 +245,7 @@ class TableSchema:
             _check_fields(column)
             if column.kind == "date" and not column.parts:
                 raise ValueError(f"parts of a schema cannot be {column.parts!r}")
-        for units in (schema.target_means, schema.target_scales, schema.target_units):
+        for units in (schema.target_means, schema.target_scales, schema.target_units or schema.target_means):
             if len(units) != len(schema.target_names):
                 raise ValueError(f"a schema has {len(schema.target_names)} targets and {len(units)} units of targets")
         return schema

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from ...data import listing
+from ...tables.columns import CellError
 from ...tables.files import Piece, read_pieces
 from ...tables.text import STDOUT, check_output, display_name, input_separator, open_output
 from ..terminal import Terminal, complain
@@ -147,7 +148,8 @@ def _predict_all(
         saved = replace(saved, schema=replace(saved.schema, decimal=form.decimal))
     for piece in read_pieces(arguments.data, arguments.rows, form):
         if found := set(columns).intersection(piece.header):
-            raise ValueError(f"the data already has a column {min(found)!r}: choose another with --column")
+            name = display_name(arguments.data)
+            raise ValueError(f"{name} already has a column {min(found)!r}: choose another with --column")
         values = piece.values(features, saved.schema.task)
         added = dict(zip(columns, _predict(saved, values, arguments, count), strict=True))
         if piece.records is None or arguments.safe_csv or separator != input_separator(arguments.data):
@@ -160,7 +162,7 @@ def _predict_all(
         if sys.stderr is not None and sys.stderr.isatty():
             print(f"{count} rows", end="\r", file=sys.stderr, flush=True)
     if not count:
-        raise ValueError("the data has no rows")
+        raise ValueError(f"{display_name(arguments.data)} has no rows")
     return count, unseen
 
 
@@ -198,7 +200,7 @@ def _allow_unknown_tasks(model: Any) -> None:
 
 
 def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -> list[Any]:
-    """The columns that are added to a piece; errors name the file, and the position of the piece in it."""
+    """The columns that are added to a piece, with so many rows before it; errors name the file and the row in it."""
     try:
         parts = [saved.predict(values)]
         if arguments.proba:
@@ -207,9 +209,11 @@ def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -
             parts.append(saved.predict_interval(values, arguments.interval))
         # (n,), (n, m) or on wide data (n, T, m): a column for each task and value.
         return [column for part in parts for column in part.reshape(len(values), -1).T]
+    except CellError as error:
+        raise ValueError(f"{display_name(arguments.data)}: {error.after(before)}") from error
     except ValueError as error:
-        after = f" in the rows after {before}:" if before else ""
-        raise ValueError(f"{display_name(arguments.data)}:{after} {error}") from error
+        advice = " (here: --unknown-tasks common)" if str(error).startswith("unknown task") else ""
+        raise ValueError(f"{display_name(arguments.data)}: {error}{advice}") from error
 
 
 def neutralise(frame: DataFrame) -> DataFrame:

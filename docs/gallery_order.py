@@ -3,6 +3,7 @@
 ORDER = (
     "shops",
     "messy_table",
+    "drug_response",
     "command_line",
     "all_models",
     "digits",

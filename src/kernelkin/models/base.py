@@ -21,7 +21,7 @@ from ..functions import TaskFunctions
 from ..kernels import is_precomputed
 from ..memory import check_memory, check_square
 from ..penalties import Relation
-from ..uncertainty import Uncertainty, class_probabilities, prediction_intervals
+from ..uncertainty import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
 from .classes import decision_values, predicted_classes
 from .new_tasks import as_nearest, functions_with_tasks
 from .scoring import score_each_task
@@ -150,8 +150,7 @@ class MultiTaskEstimator(BaseEstimator):
             return self._split(queries) if split else self._predict(queries)
         if split or is_classifier(self):
             raise ValueError("return_std=True is for regressors, without split; classifiers have predict_proba")
-        codes = queries.trained_codes(len(self.tasks_))
-        return self._predict(queries), self.uncertainty_.intervals.deviations(queries.X, codes)
+        return self._predict(queries), prediction_deviations(self, queries)
 
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
         """Return the score of each task: accuracy for a classifier, R^2 for a regressor.

@@ -35,6 +35,7 @@ EXAMPLES = (
     "  kernelkin fit umsatz.csv --sep ';' --decimal , --encoding cp1252 --task ort --target umsatz -o m.skops\n"
     "  kernelkin fit shops.csv --task shop --target sales --set C=10 min_rank=2 -o sales.skops\n"
     "  kernelkin fit exams.parquet --task school --target grade --couplings common --kernels gaussian@each -o m.skops\n"
+    "  kernelkin fit sales.csv --task shop --target sales --task-features shops.csv -o sales.skops\n"
     "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.skops\n\n"
     "a search (--cv) that is interrupted continues with the same command; until it is finished, its parts are kept in\n"
     "the folder MODEL.search, or in the one given by --cache; of a single fit (--quick) nothing is kept\n\n" + KERNELS
@@ -43,11 +44,11 @@ EXAMPLES = (
 SEARCHED = "Kin"
 _SWITCHES = ("classification", "regression", "quick", "cv", "balanced", "keep_test", "json")
 _SINGLE = (
-    *("task", "sep", "encoding", "decimal", "model", "couplings", "scoring", "jobs", "seed", "test_size", "test"),
-    "sharing_repeats",
+    *("task", "sep", "encoding", "decimal", "model", "couplings", "task_features", "unknown_tasks", "scoring"),
+    *("jobs", "seed", "test_size", "test", "sharing_repeats"),
 )
 _LISTS = ("target", "drop", "kernels", "set")
-_DEFAULTS = {"seed": 0, "test_size": 0.25, "encoding": "utf-8", "decimal": "."}
+_DEFAULTS = {"seed": 0, "unknown_tasks": "error", "test_size": 0.25, "encoding": "utf-8", "decimal": "."}
 # How long the other steps take beside the fit of the model: each simpler model, and the test of relations; first where
 # the model is searched for, then where it is not. And how times grow with the number of rows: 1.28 times from 240 to
 # 320 rows of eight shops.

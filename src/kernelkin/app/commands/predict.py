@@ -14,6 +14,7 @@ from ...tables.columns import CellError
 from ...tables.files import Piece, read_pieces
 from ...tables.text import STDOUT, check_output, display_name, input_separator, open_output
 from ..terminal import Terminal, complain
+from . import task_features
 from .problem import DATA_HELP, add_format_arguments, text_format
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ EXAMPLES = (
     "  kernelkin predict sales.skops new.csv -o predictions.csv\n"
     "  cat new.csv | kernelkin predict sales.skops - -o - | head\n"
     "  kernelkin predict sales.skops new_shops.csv --unknown-tasks common -o predictions.csv\n"
+    "  kernelkin predict sales.skops new_shops.csv --task-features shops.csv -o predictions.csv\n"
     "  kernelkin predict sales.skops new.csv --interval 0.9 -o predictions.csv\n"
     "  kernelkin predict churn.skops new.csv --proba -o predictions.csv\n\n"
     "the text of a CSV or TSV file is repeated as it is, quotes and ends of lines included, and a cell with the\n"
@@ -55,10 +57,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--unknown-tasks",
-        choices=["error", "common"],
-        default="error",
-        help="common: predict tasks that training did not have by what all tasks share (default: error)",
+        choices=["error", "common", "nearest"],
+        help="how tasks are predicted that training did not have: by what all tasks share, or as the task most like "
+        "them (default: as in `kernelkin fit`)",
     )
+    task_features.add_argument(parser, "predicts new tasks by a model that was fitted with features of tasks")
     parser.add_argument(
         "--safe-csv",
         action="store_true",
@@ -83,8 +86,10 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     if saved.schema is None:
         raise ValueError(f"{arguments.model} was saved without the schema of a table: predict with it from Python")
     _check_columns(saved.model, arguments)
-    if arguments.unknown_tasks == "common":
-        _allow_unknown_tasks(saved.model)
+    if arguments.task_features is not None:
+        saved = _with_tasks(saved, arguments)
+    if arguments.unknown_tasks is not None:
+        _set_unknown_tasks(saved.model, arguments.unknown_tasks)
     columns = added_columns(saved, arguments)
     with open_output(arguments.out) as file:
         count, unseen = _predict_all(saved, arguments, file, separator, columns)
@@ -192,11 +197,21 @@ def _write_cells(
     out.to_csv(file, index=False, header=header if first else False, sep=separator, lineterminator="\n")
 
 
-def _allow_unknown_tasks(model: Any) -> None:
+def _with_tasks(saved: Any, arguments: Namespace) -> Any:
+    """Return the model with the new tasks of a file of features."""
+    frame = task_features.read_file(arguments.task_features, saved.schema.task, text_format(arguments))
+    try:
+        return replace(saved, model=saved.model.with_tasks(task_features.by_task(frame, saved.schema)))
+    except ValueError as error:
+        raise ValueError(f"--task-features {arguments.task_features}: {error}") from error
+
+
+def _set_unknown_tasks(model: Any, unknown_tasks: str) -> None:
     model = getattr(model, "best_estimator_", model)
-    if "unknown_tasks" not in model.get_params(deep=False):
-        raise ValueError(f"--unknown-tasks common: {type(model).__name__} has no part that all tasks share")
-    model.set_params(unknown_tasks="common")
+    if "unknown_tasks" in model.get_params(deep=False):
+        model.set_params(unknown_tasks=unknown_tasks)
+    elif unknown_tasks != "error":
+        raise ValueError(f"--unknown-tasks {unknown_tasks}: {type(model).__name__} has no part that all tasks share")
 
 
 def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -> list[Any]:

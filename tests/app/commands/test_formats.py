@@ -221,4 +221,19 @@ def test_completions_work_in_bash(run, tmp_path):
 
     assert complete("kernelkin", "sc") == ["score"]
     assert complete("kernelkin", "fit", "t.csv", "--dec") == ["--decimal"]
-    assert complete("kernelkin", "fit", "t.csv", "--couplings", '""') == ["common", "inputs"]
+    assert complete("kernelkin", "fit", "t.csv", "--couplings", '""') == ["common", "inputs", "auto"]
+
+
+def test_targets_with_a_unit(run, sales, tmp_path):
+    frame = sales.assign(sales=[f"{value} EUR" for value in sales.sales])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert "Unit of 'sales': EUR." in run(
+        "fit", tmp_path / "t.csv", *FLAGS, "-o", tmp_path / "m", "--sharing-repeats", "0"
+    )
+    found = json.loads(run("score", tmp_path / "m", tmp_path / "t.csv", "--json"))
+    assert found["means"]["mae"] < sales.sales.std()
+    frame.assign(sales=[f"{value} USD" for value in sales.sales]).to_csv(tmp_path / "u.csv", index=False)
+    error = run("score", tmp_path / "m", tmp_path / "u.csv", fails=True)
+    assert (
+        "u.csv: column 'sales' has '" in error and "USD' in row 1, not a number: correct this cell or empty it" in error
+    )

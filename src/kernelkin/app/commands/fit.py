@@ -160,7 +160,8 @@ def _fit_and_save(
     recipes = {recipe.name: recipe, **{name: recipe.other(name) for name in BASELINES if name != recipe.name}}
     tests, refit = bool(arguments.test_size or arguments.test), _refits(arguments)
     about: dict[str, Any] = {}
-    weights = _weights(len(recipes), arguments, searched=recipe.name == SEARCHED)
+    searched = recipe.name == SEARCHED
+    weights = _weights(len(recipes), arguments, searched=searched)
     compares = arguments.sharing_repeats != 0
     with terminal.progress(len(weights), weights) as progress:
         train = np.arange(len(problem.frame))
@@ -172,7 +173,7 @@ def _fit_and_save(
             rows = problem.frame.iloc[train]
             found = verdict_on_sharing(recipe, problem.schema(train), rows, problem.scoring, progress)
             progress.clear()
-            about |= show_verdict(terminal, found, tuned=searches)
+            about |= show_verdict(terminal, found, tuned=searched or bool(arguments.cv))
         if refit:
             progress.begin(f"{recipe.name} on all {len(problem.frame)} rows")
             schema = problem.schema()

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .auto import KinClassifier, KinRegressor
     from .io import SavedModel, load_model, save_model
-    from .kernels import Kernel, gaussian_kernels, linear_kernels, nearest_psd, polynomial_kernels, view_kernels
+    from .kernels import (
+        Kernel,
+        gaussian_kernels,
+        linear_kernels,
+        nearest_psd,
+        polynomial_kernels,
+        profile_kernel,
+        tanimoto_kernels,
+        view_kernels,
+    )
     from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
     from .models import (
         AverageClassifier,
@@ -87,8 +96,10 @@ __all__ = [
     "load_model",
     "nearest_psd",
     "polynomial_kernels",
+    "profile_kernel",
     "save_model",
     "sharing_report",
+    "tanimoto_kernels",
     "task_relations",
     "view_kernels",
 ]

@@ -140,6 +140,8 @@ def _link(model: Any, arrays: _Arrays) -> dict[str, Any]:
         "between": float(link.between),
         "offsets": arrays.add(np.array([offset[0] for offset in link.offsets])),
         "centers": arrays.add(np.array([center[0] for center in link.centers])),
+        "covariances": arrays.add(link.covariances),
+        "shift": float(link.shift),
     }
 
 

@@ -11,11 +11,7 @@ function readFormula(W) {
 /* The prediction for features x (d,) of task t: `value` and, where known, `low` and `high`. */
 function predictFormula(F, x, t) {
   const value = taskValue(F, F.functions, x, t), O = F.output;
-  if (O.kind === "probability") {
-    const center = F.arrays[O.centers][t],
-      logit = O.slope * (value - center) + O.between * center + F.arrays[O.offsets][t];
-    return { value: 1 / (1 + Math.exp(-logit)) };
-  }
+  if (O.kind === "probability") return { value: probability(F, O, value, t) };
   const found = F.location[t] + F.scale[t] * value;
   if (O.half === undefined) return { value: found };
   let half = F.arrays[O.half][t];
@@ -24,6 +20,15 @@ function predictFormula(F, x, t) {
   }
   half *= F.scale[t];
   return { value: found, low: found - half, high: found + half };
+}
+
+/* A logistic link; log odds count less where its slopes and its offset are uncertain. */
+function probability(F, O, value, t) {
+  const center = F.arrays[O.centers][t], offset = F.arrays[O.offsets][t], row = [value, value - center, 1];
+  const covariance = F.arrays[O.covariances].subarray(9 * t, 9 * t + 9);
+  const variance = sum(row.flatMap((u, a) => row.map((v, b) => u * v * covariance[3 * a + b])));
+  const logit = O.slope * (value - center) + O.between * center + offset + O.shift;
+  return 1 / (1 + Math.exp(-logit / Math.sqrt(1 + Math.PI / 8 * Math.max(variance, 0))));
 }
 
 function taskValue(F, G, x, t) {

@@ -127,12 +127,14 @@ CONTENDERS: dict[str, Callable[[Split], Probabilities]] = {
 
 
 def table(records: list[Record]) -> str:
-    """Return means over splits."""
+    """Return means over the splits on which all contenders were measured."""
     measures = ("log_loss", "calibration_error", "task_error")
     rows = []
     for each in CLASSIFICATION:
+        splits = [{r["split"] for r in records if (r["set"], r["model"]) == (each, c)} for c in CONTENDERS]
+        common = set.intersection(*splits)
         for contender in CONTENDERS:
-            found = [r for r in records if (r["set"], r["model"]) == (each, contender)]
+            found = [r for r in records if (r["set"], r["model"]) == (each, contender) and r["split"] in common]
             if found:
                 means = [f"{np.mean([r[m] for r in found]):.4f}" for m in measures]
                 rows.append([each, contender, *means, str(len(found))])

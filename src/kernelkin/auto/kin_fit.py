@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from ..functions import CombinedFunctions, InputIndex
 from ..kernels import fit_kernels, gaussian_kernels, is_precomputed
 from ..memory import Need, fit_need
 from ..model_selection import Fold, make_folds
+from ..progress import Progress
 from ..uncertainty import HeldOutSource, KnownValues, Uncertainty, gather_folds
 from ..uncertainty.machines import MachinesHeldOut
 from ..uncertainty.members import AverageHeldOut, average_held_out
@@ -130,8 +132,11 @@ class KinPlan:
 
     def run(self, options: RunOptions) -> Fitted:
         """Search, then fit the members of the average on all rows."""
-        search = self._search(options)
-        search.run()
+        with Progress(1) if options.verbose else nullcontext() as display:
+            if display is not None:
+                display.begin("first candidates")
+            search = self._search(options, display)
+            search.run()
         trials = [trial for trial in search.trials if trial.outcomes]
         weights = self._weights(search, trials)
         fitted = {i: self._fit_member(trials[i], options) for i in np.flatnonzero(weights).tolist()}
@@ -153,7 +158,13 @@ class KinPlan:
             warnings.insert(0, (f"{search.stopped}: {left}; the fit uses those that were", UserWarning))
         return Fitted(attributes | self.fit.targets.attributes(self.data), tuple(warnings))
 
-    def _search(self, options: RunOptions) -> Search:
+    def _search(self, options: RunOptions, display: Progress | None) -> Search:
+        def report(spent: float, left: float, leader: str) -> None:
+            if display is not None:
+                display.share(spent / (spent + left), leader)
+            if options.callback is not None:
+                options.callback(spent, spent + left)
+
         return Search(
             self.data,
             self.folds,
@@ -162,7 +173,7 @@ class KinPlan:
             self.classification,
             self._costs(),
             self.fit.time_limit,
-            options.verbose,
+            report,
         )
 
     def _costs(self) -> list[np.ndarray]:

@@ -16,6 +16,7 @@ from ..exceptions import CollapseWarning
 from ..functions import InputIndex, task_functions
 from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, on_device, plan_grams, raw_grams, scale_grams
 from ..kernels import FittedKernel, is_precomputed, read_kernels
+from ..kernels.spreads import spread_warnings
 from ..learners import Learner, Machine, Ridge
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
@@ -262,7 +263,8 @@ class FitPlan:
         attributes = self._attributes(bank, solution)
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
-        return Fitted(attributes, (*convergence_warnings(solution, self.fit.tol), *self._collapsed(solution)))
+        warnings = (*convergence_warnings(solution, self.fit.tol), *self._collapsed(solution))
+        return Fitted(attributes, (*warnings, *spread_warnings(self.kernels, self.data)))
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks

@@ -120,8 +120,8 @@ def pooled_link(values: np.ndarray, positive: np.ndarray, weights: np.ndarray) -
 
     The slope is positive: where few rows suggest otherwise, larger values still do not make the class less likely.
     """
-    parts = values[:, np.newaxis], np.asarray(positive, dtype=np.intp), weights
-    rows = LinkRows.of(*([part] for part in parts), [parts[0]])
+    column = [values[:, np.newaxis]]
+    rows = LinkRows.of(column, [np.asarray(positive, dtype=np.intp)], [weights], column)
     theta = rows.solve(0.0, None, LEAST_SLOPE)
     return float(theta[0] / rows.unit), float(theta[2])
 

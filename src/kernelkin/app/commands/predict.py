@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from ...data import listing
+from ...tables.columns import CellError
 from ...tables.files import Piece, read_pieces
 from ...tables.text import STDOUT, check_output, display_name, input_separator, open_output
 from ..terminal import Terminal, complain
@@ -120,10 +121,25 @@ def added_columns(saved: Any, arguments: Namespace) -> list[str]:
     starts = [""] if schema.task is not None else [f"{target} " for target in schema.target_names]
     names = [f"{start}{arguments.column}" for start in starts]
     if arguments.proba:
-        names += [f"{start}probability_{label}" for start in starts for label in saved.model.classes_.tolist()]
+        each = zip(starts, _classes(saved), strict=True)
+        names += [f"{start}probability_{label}" for start, labels in each for label in labels.tolist()]
     if arguments.interval is not None:
         names += [f"{start}{arguments.column}_{end}" for start in starts for end in ("low", "high")]
     return names
+
+
+def _classes(saved: Any) -> list[np.ndarray]:
+    """The classes of each target."""
+    return [saved.model.classes_] if saved.schema.task is not None else list(saved.model.task_classes_)
+
+
+def _probabilities(saved: Any, values: DataFrame) -> np.ndarray:
+    """(n, m): on wide data the classes of the first target, then those of the next."""
+    p = saved.predict_proba(values)
+    if saved.schema.task is not None:
+        return p
+    used = [np.isin(saved.model.classes_, labels) for labels in _classes(saved)]
+    return np.hstack([p[:, t, columns] for t, columns in enumerate(used)])
 
 
 def _predict_all(
@@ -137,7 +153,8 @@ def _predict_all(
         saved = replace(saved, schema=replace(saved.schema, decimal=form.decimal))
     for piece in read_pieces(arguments.data, arguments.rows, form):
         if found := set(columns).intersection(piece.header):
-            raise ValueError(f"the data already has a column {min(found)!r}: choose another with --column")
+            name = display_name(arguments.data)
+            raise ValueError(f"{name} already has a column {min(found)!r}: choose another with --column")
         values = piece.values(features, saved.schema.task)
         added = dict(zip(columns, _predict(saved, values, arguments, count), strict=True))
         if piece.records is None or arguments.safe_csv or separator != input_separator(arguments.data):
@@ -150,7 +167,7 @@ def _predict_all(
         if sys.stderr is not None and sys.stderr.isatty():
             print(f"{count} rows", end="\r", file=sys.stderr, flush=True)
     if not count:
-        raise ValueError("the data has no rows")
+        raise ValueError(f"{display_name(arguments.data)} has no rows")
     return count, unseen
 
 
@@ -198,18 +215,20 @@ def _set_unknown_tasks(model: Any, unknown_tasks: str) -> None:
 
 
 def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -> list[Any]:
-    """The columns that are added to a piece; errors name the file, and the position of the piece in it."""
+    """The columns that are added to a piece, with so many rows before it; errors name the file and the row in it."""
     try:
         parts = [saved.predict(values)]
         if arguments.proba:
-            parts.append(saved.predict_proba(values))
+            parts.append(_probabilities(saved, values))
         if arguments.interval is not None:
             parts.append(saved.predict_interval(values, arguments.interval))
         # (n,), (n, m) or on wide data (n, T, m): a column for each task and value.
         return [column for part in parts for column in part.reshape(len(values), -1).T]
+    except CellError as error:
+        raise ValueError(f"{display_name(arguments.data)}: {error.after(before)}") from error
     except ValueError as error:
-        after = f" in the rows after {before}:" if before else ""
-        raise ValueError(f"{display_name(arguments.data)}:{after} {error}") from error
+        advice = " (here: --unknown-tasks common)" if str(error).startswith("unknown task") else ""
+        raise ValueError(f"{display_name(arguments.data)}: {error}{advice}") from error
 
 
 def neutralise(frame: DataFrame) -> DataFrame:

@@ -41,7 +41,7 @@ def read_file(path: str, task: str | None, form: TextFormat) -> DataFrame:
 def by_task(frame: DataFrame, schema: TableSchema) -> DataFrame:
     """Return the features with the tasks as index, labelled as those of a table with this schema."""
     name = schema.task or TASK
-    labels = frame[name].astype(str).to_numpy(dtype=str) if schema.task is None else schema.tasks(frame)
-    features = frame.drop(columns=name)
-    features.index = labels
-    return features
+    labels = schema.tasks(frame)
+    if labels is None:
+        labels = frame[name].astype(str).to_numpy(dtype=str)
+    return frame.drop(columns=name).set_axis(labels, axis="index")

@@ -90,15 +90,18 @@ class Recipe:
         model = self.unfitted(schema, progress).fit(X, y, tasks=tasks)
         if getattr(model, "n_cached_", 0):
             complain(f"{self.name}: {model.n_cached_} parts of the cross-validation were found in the cache")
-        if getattr(model, "cache", None):
-            model.set_params(cache=None)  # of no use to whoever loads the model
+        unused = {name: None for name in ("cache", "callback") if getattr(model, name, None) is not None}
+        model.set_params(**unused)  # of no use to whoever loads the model
         return getattr(model, "best_estimator_", model)
 
     def unfitted(self, schema: TableSchema, progress: Progress) -> Any:
         """The model, or a search if there are parameters to choose."""
+        from ...auto import KinClassifier, KinRegressor
         from ...model_selection import MultiTaskCV, has_choices
 
         estimator = self._estimator(schema)
+        if isinstance(estimator, KinRegressor | KinClassifier):
+            estimator.set_params(callback=lambda done, of: progress.share(done / of))
         if not self.arguments.cv or not has_choices(estimator):
             return estimator
         given = self.arguments

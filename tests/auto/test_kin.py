@@ -19,7 +19,7 @@ from kernelkin.data import read_training
 from kernelkin.fitting import Regression, RunOptions
 from kernelkin.functions import CombinedFunctions
 from kernelkin.model_selection import make_folds
-from kernelkin.model_selection.pooled import ErrorPool, PooledError, logistic_link
+from kernelkin.model_selection.pooled import ErrorPool, PooledError
 from scikit_learn_checks import PROBABILITIES
 from short_search import PLACE, cheap_candidates, few_candidates
 
@@ -243,25 +243,6 @@ def test_pooled_errors_are_means_over_the_rows_of_all_tasks():
     outputs = [[np.zeros((len(held), 1)) for held in fold.held] for fold in folds]
     error = ErrorPool(task_data, folds, classification=False).measure(outputs)
     assert error.error == pytest.approx(np.mean(np.concatenate(task_data.y) ** 2))
-
-
-def test_the_logistic_link_is_the_maximum_likelihood_fit():
-    from sklearn.linear_model import LogisticRegression
-
-    rng = np.random.default_rng(8)
-    values = 50 * rng.normal(size=2000)
-    targets = np.where(rng.random(2000) < 1 / (1 + np.exp(-(0.04 * values - 1))), 1.0, -1.0)
-    slope, offset = logistic_link(values, targets, np.ones(2000))
-    reference = LogisticRegression(C=1e6).fit(values[:, None], targets)
-    assert slope == pytest.approx(reference.coef_[0, 0], rel=1e-3)
-    assert offset == pytest.approx(reference.intercept_[0], rel=1e-3)
-
-
-def test_the_slope_of_the_link_is_never_negative():
-    values = np.array([1.0, -1.0, 2.0, -2.0])
-    slope, offset = logistic_link(values, np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4))
-    assert slope > 0
-    assert np.isfinite(offset)
 
 
 def test_the_difference_of_two_candidates_is_paired():

@@ -74,6 +74,11 @@ _PARAMETERS: dict[str, Parameter] = {
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
     "verbose": Parameter("int", "1 shows progress.", ["verbose"]),
+    "callback": Parameter(
+        "callable, optional",
+        "Called during the search with the seconds that were spent and those that the whole fit is expected to take.",
+        [callable, None],
+    ),
     "tol": Parameter(
         "float",
         "The relative duality gap of the models that are averaged.",
@@ -141,6 +146,7 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
         n_jobs=None,
         random_state=None,
         verbose=0,
+        callback=None,
     ):
         self.kernels = kernels
         self.encoder = encoder
@@ -155,6 +161,7 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.callback = callback
 
     def specification(self) -> KinFit:
         return _specification(self, Regression())
@@ -209,6 +216,7 @@ class KinClassifier(TableEstimator, MultiTaskClassifier):
         n_jobs=None,
         random_state=None,
         verbose=0,
+        callback=None,
     ):
         self.kernels = kernels
         self.encoder = encoder
@@ -224,6 +232,7 @@ class KinClassifier(TableEstimator, MultiTaskClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.callback = callback
 
     def specification(self) -> KinFit:
         return _specification(self, Classification("hinge", self.class_weight))

@@ -16,13 +16,12 @@ from ..couplings import connected_tasks, read_couplings
 from ..data import Queries, TaskData, read_queries, read_training
 from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
-from ..fitting import FitPlan, Fitted, RunOptions, Specification
+from ..fitting import Fitted, RunOptions, Specification
 from ..functions import TaskFunctions
 from ..kernels import is_precomputed
-from ..kernels.spreads import spread_warning
 from ..memory import check_memory, check_square
 from ..penalties import Relation
-from ..uncertainty import Uncertainty, class_probabilities, prediction_intervals
+from ..uncertainty import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
 from .classes import decision_values, predicted_classes
 from .new_tasks import as_nearest, functions_with_tasks
 from .scoring import score_each_task
@@ -77,8 +76,6 @@ class MultiTaskEstimator(BaseEstimator):
             options = self.run_options()
             check_memory(plan.memory(count_workers(options.n_jobs)))
             fitted = plan.run(options)
-        if isinstance(plan, FitPlan) and plan.kernels is not None and (text := spread_warning(plan.kernels, data)):
-            warn_user(f"{type(self).__name__}: {text}", UserWarning)
         return self.store(fitted)
 
     def training_data(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> TaskData:
@@ -153,8 +150,7 @@ class MultiTaskEstimator(BaseEstimator):
             return self._split(queries) if split else self._predict(queries)
         if split or is_classifier(self):
             raise ValueError("return_std=True is for regressors, without split; classifiers have predict_proba")
-        codes = queries.trained_codes(len(self.tasks_))
-        return self._predict(queries), self.uncertainty_.intervals.deviations(queries.X, codes)
+        return self._predict(queries), prediction_deviations(self, queries)
 
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
         """Return the score of each task: accuracy for a classifier, R^2 for a regressor.

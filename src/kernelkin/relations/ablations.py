@@ -34,7 +34,7 @@ _ALONE = {
     "average": (AverageClassifier, AverageRegressor),
     "single": (STLClassifier, STLRegressor),
 }
-COSTS = (0.1, 1.0, 10.0, 100.0)
+COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)
 LANDMARKS = 200
 MANY_ROWS = 20_000
 

@@ -163,7 +163,8 @@ def sharing_report(
     Ablations: "independent" (kernels learned in each task on its own), "average" (one machine a task on the average
     kernel), "single" (one machine a task on one kernel), "pooled" (one model of all rows, the task as columns of 0 and
     1), "boosting" (scikit-learn's gradient boosting with the task as a category). Those of one machine a task have the
-    model's kernels, loss and C; where the model searches, they choose C by cross-validation too.
+    model's kernels, loss and C; where the model searches, they choose C by cross-validation too. The pooled model
+    always chooses its penalty: tune a model before its sharing is judged.
 
     Parameters
     ----------

@@ -27,16 +27,18 @@ def read_couplings(
 
     None: none. "common": one function for all tasks. "inputs": tasks share as far as their inputs are alike. "auto":
     one function for all tasks, likeness of inputs at several widths, and groups of tasks by their inputs and by their
-    functions, as far as the rows confirm these. A dict: names to "common" or "inputs", to group labels (one for each
-    task, in the order of `data.labels`, or a dict from task to label; tasks with the same label share a function) or to
-    T x T matrices. Features of tasks add a coupling for each kernel between tasks.
+    functions, as far as the rows confirm these; each is charged the more, the less functions of its tasks agree. A
+    dict: names to "common" or "inputs", to group labels (one for each task, in the order of `data.labels`, or a dict
+    from task to label; tasks with the same label share a function) or to T x T matrices. Features of tasks add a
+    coupling for each kernel between tasks.
     """
-    found = [*_read(couplings, data), *_of_features(task_features, data)]
+    features = [coupling.charged(sharing) for coupling in _of_features(task_features, data)]
+    found = (*_read(couplings, data, sharing), *features)
     names = [coupling.name for coupling in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"couplings and task_features have the same name: {listing(twice)}")
-    return tuple(coupling.charged(sharing) for coupling in found)
+    return found
 
 
 def new_kernels(
@@ -75,17 +77,17 @@ def uses_targets(couplings: Any) -> bool:
     return isinstance(couplings, str) and couplings == AUTO
 
 
-def _read(couplings: Any, data: TaskData) -> list[Coupling]:
+def _read(couplings: Any, data: TaskData, sharing: float) -> list[Coupling]:
     if couplings is None:
         return []
     if isinstance(couplings, str) and couplings == AUTO:
-        return _find(data)
+        return _find(data, sharing)
     if isinstance(couplings, str) and couplings in _NAMED:
         couplings = {couplings: couplings}
     if not isinstance(couplings, Mapping):
         got = repr(couplings) if isinstance(couplings, str) else type(couplings).__name__
         raise ValueError(f"couplings must be None, 'common', 'inputs', 'auto' or a dict, got {got}")
-    return [Coupling(str(name), _factor(name, value, data)) for name, value in couplings.items()]
+    return [Coupling(str(name), _factor(name, value, data)).charged(sharing) for name, value in couplings.items()]
 
 
 def _of_features(task_features: Any, data: TaskData) -> list[Coupling]:
@@ -96,8 +98,8 @@ def _of_features(task_features: Any, data: TaskData) -> list[Coupling]:
     ]
 
 
-def _find(data: TaskData) -> list[Coupling]:
-    """The couplings of "auto"; those that are the same count once."""
+def _find(data: TaskData, sharing: float) -> list[Coupling]:
+    """The couplings of "auto", charged by how far the rows support them; those that are the same count once."""
     groups = find_groups(data)
     found = [Coupling(COMMON, _common_factor(data))]
     if groups.inputs_differ:
@@ -113,7 +115,7 @@ def _find(data: TaskData) -> list[Coupling]:
     for coupling in found:
         if not any(np.allclose(coupling.matrix, other.matrix) for other in distinct):
             distinct.append(coupling)
-    return distinct
+    return [coupling.charged(sharing * groups.support(coupling.matrix)) for coupling in distinct]
 
 
 def _common_factor(data: TaskData) -> np.ndarray:

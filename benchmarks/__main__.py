@@ -31,6 +31,7 @@ PROBLEMS = (
     "prediction",
     "import_time",
     "plain_table",
+    "default_search",
     "couplings",
     "baselines",
     "scale",

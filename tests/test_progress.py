@@ -41,6 +41,16 @@ def test_lines_have_the_step_its_parts_and_the_time_left(clock):
     ]
 
 
+def test_a_step_whose_share_is_known(clock):
+    log = io.StringIO()
+    with Progress(2, log, clock, weights=[3.0, 1.0]) as progress:
+        progress.begin("search")
+        clock.now += 6.0
+        progress.share(0.5, "best so far: one")
+    assert progress.seconds_left == pytest.approx(10.0)
+    assert log.getvalue().splitlines()[1] == "[1/2] search: best so far: one, about 10 s left"
+
+
 def test_cached_steps_do_not_count_in_the_estimate(clock):
     progress = Progress(10, io.StringIO(), clock)
     for _ in range(4):

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .auto import KinClassifier, KinRegressor
     from .io import SavedModel, load_model, save_model
-    from .kernels import Kernel, gaussian_kernels, linear_kernels, nearest_psd, polynomial_kernels, view_kernels
+    from .kernels import (
+        Kernel,
+        gaussian_kernels,
+        linear_kernels,
+        nearest_psd,
+        polynomial_kernels,
+        profile_kernel,
+        tanimoto_kernels,
+        view_kernels,
+    )
     from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
     from .models import (
         AverageClassifier,
@@ -36,7 +45,7 @@ if TYPE_CHECKING:
         TwoStageMKMTRLRegressor,
     )
     from .registry import all_models
-    from .relations import SharingReport, TaskRelations, model_likeness, sharing_report, task_relations
+    from .relations import SharingReport, TaskRelations, kernel_likeness, sharing_report, task_relations
     from .tables import TableEncoder, TableSchema
 
 __version__ = "0.1.0"
@@ -80,13 +89,15 @@ __all__ = [
     "TwoStageMKMTRLRegressor",
     "all_models",
     "gaussian_kernels",
+    "kernel_likeness",
     "linear_kernels",
     "load_model",
-    "model_likeness",
     "nearest_psd",
     "polynomial_kernels",
+    "profile_kernel",
     "save_model",
     "sharing_report",
+    "tanimoto_kernels",
     "task_relations",
     "view_kernels",
 ]

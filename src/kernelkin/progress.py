@@ -75,6 +75,12 @@ class Progress:
             self._share = done / of
             self._show(f"{self._text}: {text} {done} of {of}")
 
+    def share(self, share: float, text: str = "") -> None:
+        """This share of the present step is done, between 0 and 1."""
+        with self._lock:
+            self._share = share
+            self._show(f"{self._text}: {text}" if text else self._text)
+
     def finish(self, text: str = "", *, cached: bool = False) -> None:
         """A step is finished; a cached one took no time and does not count in the estimate."""
         with self._lock:

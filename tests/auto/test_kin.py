@@ -19,8 +19,9 @@ from kernelkin.data import read_training
 from kernelkin.fitting import Regression, RunOptions
 from kernelkin.functions import CombinedFunctions
 from kernelkin.model_selection import make_folds
-from kernelkin.model_selection.pooled import ErrorPool, PooledError, logistic_link
-from probability_checks import PROBABILITIES
+from kernelkin.model_selection.pooled import ErrorPool, PooledError
+from scikit_learn_checks import PROBABILITIES
+from short_search import PLACE, cheap_candidates, few_candidates
 
 
 def data(seed=0, T=3, n=24, d=3):
@@ -37,13 +38,15 @@ def fitted():
     return KinRegressor(random_state=0).fit(X, y, tasks=tasks)
 
 
-def test_scikit_learn_checks():
+def test_scikit_learn_checks(monkeypatch):
+    monkeypatch.setattr(PLACE, few_candidates)
     found = check_estimator(KinRegressor("linear", cv=2, random_state=0), on_fail=None, on_skip=None)
     assert not [f"{each['check_name']}: {each['exception']}" for each in found if each["status"] == "failed"]
 
 
-def test_scikit_learn_checks_of_classes():
-    # The others are those of the regressor, whose entrance is the same.
+def test_scikit_learn_checks_of_classes(monkeypatch):
+    # The others are those of the regressor, which reads its arguments in the same way.
+    monkeypatch.setattr(PLACE, few_candidates)
     model, ran = KinClassifier("linear", cv=2, random_state=0), 0
     for estimator, check in estimator_checks_generator(model):
         name = check.func.__name__
@@ -151,6 +154,7 @@ def test_the_number_of_processes_and_a_cache_change_nothing(tmp_path):
 
 
 def test_candidates_that_are_dropped_would_have_had_no_weight(monkeypatch):
+    monkeypatch.setattr(PLACE, cheap_candidates)
     rng = np.random.default_rng(9)
     X, tasks = rng.normal(size=(200, 6)), np.repeat([0, 1], 100)
     y = np.sin(3 * X[:, 2]) + 0.3 * rng.normal(size=200)
@@ -165,10 +169,10 @@ def test_candidates_that_are_dropped_would_have_had_no_weight(monkeypatch):
     assert not any(weight[trial] for trial in dropped)
 
 
-def test_a_grid_goes_on_where_its_end_is_best():
+def test_a_grid_is_extended_where_its_end_is_best():
     X, _, tasks = data(T=2, n=40, d=2)
     y = np.sin(3 * X[:, 0])  # without noise, for which no C is large enough
-    table = KinRegressor(random_state=0).fit(X, y, tasks=tasks).search_results_
+    table = KinRegressor("auto", cv=2, random_state=0).fit(X, y, tasks=tasks).search_results_
     assert table["C"].max() > 1e3
 
 
@@ -224,7 +228,7 @@ def test_members_that_do_not_converge_are_left_out(monkeypatch):
         return replace(fitted, warnings=(("stopped at max_iter", ConvergenceWarning),))
 
     monkeypatch.setattr(KinPlan, "_fit_member", fit)
-    model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
+    model = KinRegressor("auto", cv=2, random_state=0).fit(X, y, tasks=tasks)
     names = [member["name"] for member in model.members_]
     assert names and stopped[0].candidate.name not in names
     assert sum(member["weight"] for member in model.members_) == pytest.approx(1.0)
@@ -274,25 +278,6 @@ def test_pooled_errors_are_means_over_the_rows_of_all_tasks():
     outputs = [[np.zeros((len(held), 1)) for held in fold.held] for fold in folds]
     error = ErrorPool(task_data, folds, classification=False).measure(outputs)
     assert error.error == pytest.approx(np.mean(np.concatenate(task_data.y) ** 2))
-
-
-def test_the_logistic_link_is_the_maximum_likelihood_fit():
-    from sklearn.linear_model import LogisticRegression
-
-    rng = np.random.default_rng(8)
-    values = 50 * rng.normal(size=2000)
-    targets = np.where(rng.random(2000) < 1 / (1 + np.exp(-(0.04 * values - 1))), 1.0, -1.0)
-    slope, offset = logistic_link(values, targets, np.ones(2000))
-    reference = LogisticRegression(C=1e6).fit(values[:, None], targets)
-    assert slope == pytest.approx(reference.coef_[0, 0], rel=1e-3)
-    assert offset == pytest.approx(reference.intercept_[0], rel=1e-3)
-
-
-def test_the_slope_of_the_link_is_never_negative():
-    values = np.array([1.0, -1.0, 2.0, -2.0])
-    slope, offset = logistic_link(values, np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4))
-    assert slope > 0
-    assert np.isfinite(offset)
 
 
 def test_the_difference_of_two_candidates_is_paired():

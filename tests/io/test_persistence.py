@@ -124,7 +124,7 @@ def test_only_classes_and_functions_of_known_libraries_are_storable():
     assert {module for module, _ in functions} == {"sklearn.metrics.pairwise"}
 
 
-def test_a_two_stage_model_goes_on_with_its_stream(path):
+def test_a_two_stage_model_continues_its_stream(path):
     fitted = TwoStageMKMTRLRegressor(n_rounds=50, random_state=0).fit(X, Y, tasks=TASKS)
     save_model(fitted, path)
     loaded = load_model(path).model
@@ -182,6 +182,17 @@ class TestPredictWithoutSchema:
         with pytest.raises(ValueError) as found:
             load_model(path).predict(frame)
         assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow", "dict"])
+def test_tables_of_any_library_are_predicted(archive, queries, library):
+    archive.write()
+    saved = archive.load()
+    columns = queries.to_dict("list")
+    if library != "dict":
+        module = pytest.importorskip(library)
+        columns = module.DataFrame(columns) if library == "polars" else module.table(columns)
+    assert_array_equal(saved.predict(columns), saved.predict(queries))
 
 
 def test_with_a_schema_only_tables_are_predicted(archive, queries):

@@ -79,6 +79,11 @@ _PARAMETERS: dict[str, Parameter] = {
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
     "verbose": Parameter("int", "1 shows progress.", ["verbose"]),
+    "callback": Parameter(
+        "callable, optional",
+        "Called during the search with the seconds that were spent and those that the whole fit is expected to take.",
+        [callable, None],
+    ),
     "tol": Parameter(
         "float",
         "The relative duality gap of the models that are averaged.",
@@ -146,6 +151,7 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
         n_jobs=None,
         random_state=None,
         verbose=0,
+        callback=None,
     ):
         self.kernels = kernels
         self.encoder = encoder
@@ -160,6 +166,7 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.callback = callback
 
     def specification(self) -> KinFit:
         return _specification(self, Regression())
@@ -214,6 +221,7 @@ class KinClassifier(TableEstimator, MultiTaskClassifier):
         n_jobs=None,
         random_state=None,
         verbose=0,
+        callback=None,
     ):
         self.kernels = kernels
         self.encoder = encoder
@@ -229,6 +237,7 @@ class KinClassifier(TableEstimator, MultiTaskClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.callback = callback
 
     def specification(self) -> KinFit:
         return _specification(self, Classification("hinge", self.class_weight))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -15,8 +16,11 @@ from ..functions import CombinedFunctions, InputIndex
 from ..kernels import fit_kernels, gaussian_kernels, is_precomputed
 from ..memory import Need, fit_need
 from ..model_selection import Fold, make_folds
-from ..uncertainty import KnownValues, Uncertainty, gather_folds
-from ..uncertainty.members import average_held_out
+from ..progress import Progress
+from ..uncertainty import HeldOutSource, KnownValues, Uncertainty, gather_folds
+from ..uncertainty.machines import MachinesHeldOut
+from ..uncertainty.members import AverageHeldOut, average_held_out
+from ..uncertainty.nearest import WithNearest
 from .candidates import SEARCH_TOL, Candidate, make_candidates
 from .explain import column_shares
 from .jobs import JobRunner
@@ -134,8 +138,11 @@ class KinPlan:
 
     def run(self, options: RunOptions) -> Fitted:
         """Search, then fit the members of the average on all rows."""
-        search = self._search(options)
-        search.run()
+        with Progress(1) if options.verbose else nullcontext() as display:
+            if display is not None:
+                display.begin("first candidates")
+            search = self._search(options, display)
+            search.run()
         trials = [trial for trial in search.trials if trial.outcomes]
         weights = self._weights(search, trials)
         choices = self._choices(search, trials, weights)
@@ -157,14 +164,18 @@ class KinPlan:
         }
         warnings = [warning for member in members for warning in member.fitted.warnings]
         if search.stopped:
-            left = f"{search.n_untried()} groups of candidates were not tried; the fit uses those that were"
-            warnings.insert(0, (f"{search.stopped}: {left}", UserWarning))
-        if self.fit.unknown_tasks == "nearest" and self.data.form == "long":
-            index = InputIndex.of(self.data).in_units(self.standard.center, self.standard.scale)
-            attributes["input_index_"] = index
+            n_untried = search.n_untried()
+            left = f"{n_untried} groups of candidates were not tried" if n_untried else "some costs C were not tried"
+            warnings.insert(0, (f"{search.stopped}: {left}; the fit uses those that were", UserWarning))
         return Fitted(attributes | self.fit.targets.attributes(self.data), tuple(warnings))
 
-    def _search(self, options: RunOptions) -> Search:
+    def _search(self, options: RunOptions, display: Progress | None) -> Search:
+        def report(spent: float, left: float, leader: str) -> None:
+            if display is not None:
+                display.share(spent / (spent + left), leader)
+            if options.callback is not None:
+                options.callback(spent, spent + left)
+
         return Search(
             self.data,
             self.folds,
@@ -173,7 +184,7 @@ class KinPlan:
             self.classification,
             self._costs(),
             self.fit.time_limit,
-            options.verbose,
+            report,
         )
 
     def _costs(self) -> list[np.ndarray]:
@@ -217,12 +228,13 @@ class KinPlan:
         best = max(members, key=lambda member: member.mean_weight)
         leading = best.fitted.attributes
         weights = [member.mean_weight for member in members]
-        functions = self._functions(members)
+        functions, nearest = self._functions(members), self._nearest()
         return {name: leading[name] for name in LEADING if name in leading} | {
+            **nearest,
             "tasks_": self.data.labels,
             "data_form_": self.data.form,
             "functions_": functions,
-            "uncertainty_": self._uncertainty(functions, members),
+            "uncertainty_": self._uncertainty(functions, members, nearest.get("input_index_")),
             "members_": tuple(member.facts() for member in members),
             "task_weights_": functions.task_weights.T,
             "best_candidate_": best.trial.candidate.name,
@@ -251,13 +263,29 @@ class KinPlan:
             tiny=np.isin(np.arange(self.data.n_tasks), list(tiny_tasks(self.data, classification=self.classification))),
         ).with_new_locations(self.data.labels)
 
-    def _uncertainty(self, functions: CombinedFunctions, members: Sequence[Member]) -> Uncertainty:
-        """Return what follows from the out-of-fold values of the members."""
+    def _nearest(self) -> dict[str, InputIndex]:
+        """Return what finds the most similar task, as a fitted attribute, where unknown tasks are predicted so."""
+        if self.fit.unknown_tasks != "nearest" or self.data.form != "long":
+            return {}
+        return {"input_index_": InputIndex.of(self.data).in_units(self.standard.center, self.standard.scale)}
+
+    def _uncertainty(
+        self, functions: CombinedFunctions, members: Sequence[Member], index: InputIndex | None
+    ) -> Uncertainty:
+        """Return what follows from the out-of-fold values of the members, and from left-out tasks."""
         outputs = [[member.trial.outcomes[f].values for f in range(len(self.folds))] for member in members]
         values = [gather_folds(self.data, self.folds, output) for output in outputs]
-        held = average_held_out(functions, values, None if self.classification else self.data.y)
-        data = self.standard.restore(self.data)
-        return Uncertainty(KnownValues(held), data, classification=self.classification)
+        known = average_held_out(functions, values, None if self.classification else self.data.y)
+        data, source = self.standard.restore(self.data), cast(HeldOutSource, KnownValues(known))
+        if self.fit.unknown_tasks == "nearest":
+            rows = replace(data, X=self.data.X * self.standard.scale + self.standard.center)
+            source = WithNearest(source, functions, rows, self.classification, index)
+        elif self.fit.unknown_tasks == "common" or self.fit.task_features is not None:
+            sources = [member.fitted.attributes["uncertainty_"].source for member in members]
+            machines = tuple(each for each in sources if isinstance(each, MachinesHeldOut))
+            if functions.borrowing.all() and len(machines) == len(members):
+                source = AverageHeldOut(functions, known, machines, self.data.labels)
+        return Uncertainty(source, data, classification=self.classification)
 
     def _fit_member(self, trial: Trial, options: RunOptions) -> Fitted:
         specification = trial.candidate.make(trial.C, self.fit.tol)

@@ -16,13 +16,15 @@ from ..exceptions import CollapseWarning
 from ..functions import InputIndex, task_functions
 from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, on_device, plan_grams, raw_grams, scale_grams
 from ..kernels import FittedKernel, is_precomputed, read_kernels
+from ..kernels.spreads import spread_warnings
 from ..learners import Learner, Machine, Ridge
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import AnyProblem, MachinePanel, MixedNormProblem, Problem, Units, WorstTaskProblem, panel_pays
 from ..solvers import Solution, Solver, Status, solve
-from ..uncertainty import Uncertainty
+from ..uncertainty import HeldOutSource, Uncertainty
 from ..uncertainty.machines import MachinesHeldOut
+from ..uncertainty.nearest import WithNearest
 from .base import Fitted, RunOptions
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
@@ -261,12 +263,13 @@ class FitPlan:
         attributes = self._attributes(bank, solution)
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
-        return Fitted(attributes, (*convergence_warnings(solution, self.fit.tol), *self._collapsed(solution)))
+        warnings = (*convergence_warnings(solution, self.fit.tol), *self._collapsed(solution))
+        return Fitted(attributes, (*warnings, *spread_warnings(self.kernels, self.data)))
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
         a, intercepts = split_by_task(solution.duals, self.machines, data, self.couplings)
-        attributes = {
+        attributes: dict[str, Any] = {
             "tasks_": data.labels,
             "data_form_": data.form,
             "kernels_": bank.names if bank.kernels is None else bank.kernels,
@@ -283,10 +286,11 @@ class FitPlan:
             "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings),
             "couplings_": self.couplings,
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
-            "uncertainty_": machines_uncertainty(self, solution.B),
         }
+        attributes |= input_index(self.fit.unknown_tasks, data)
+        attributes["uncertainty_"] = machines_uncertainty(self, solution.B, attributes)
         linked = connected_tasks(self.couplings, n_tasks) if self.couplings else ()
-        return attributes | self.fit.targets.attributes(data, linked) | input_index(self.fit.unknown_tasks, data)
+        return attributes | self.fit.targets.attributes(data, linked)
 
     def _collapsed(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
         """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must."""
@@ -303,10 +307,17 @@ class FitPlan:
         return [(message, CollapseWarning)]
 
 
-def machines_uncertainty(plan: FitPlan, B: np.ndarray) -> Uncertainty:
-    """Return what follows from the machines of a plan at weights B (K, J), without some of their rows."""
+def machines_uncertainty(plan: FitPlan, B: np.ndarray, attributes: dict[str, Any]) -> Uncertainty:
+    """Return what follows from the machines of a plan at weights B (K, J), without some of their rows.
+
+    `attributes` are those of the fit: where new tasks are predicted as the nearest one, its functions are needed.
+    """
     classification = isinstance(plan.fit.targets, Classification)
-    return Uncertainty(MachinesHeldOut(plan, B, classification), plan.data, classification=classification)
+    source: HeldOutSource = MachinesHeldOut(plan, B, classification)
+    if plan.fit.unknown_tasks == "nearest":
+        functions, index = attributes["functions_"], attributes.get("input_index_")
+        source = WithNearest(source, functions, plan.data, classification, index)
+    return Uncertainty(source, plan.data, classification=classification)
 
 
 def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling], data: TaskData) -> None:

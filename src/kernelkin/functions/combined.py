@@ -50,6 +50,10 @@ class CombinedFunctions:
         """(E, T) how like the tasks of training they are."""
         return self.members[0].new_similarities
 
+    def task_similarities(self, tasks: np.ndarray) -> np.ndarray | None:
+        """(T, T) the mean of the kernels between tasks; None where there are none."""
+        return self.members[0].task_similarities(tasks) if isinstance(self.members[0], TaskFunctions) else None
+
     def with_tasks(self, tables: dict[str, TaskTable], tasks: np.ndarray) -> CombinedFunctions:
         """Return the functions with those of tasks that have features in these tables; `tasks` (T,) had rows."""
         members = tuple(member.with_tasks(tables, tasks) for member in self.members)
@@ -59,7 +63,7 @@ class CombinedFunctions:
         """Return the functions with the locations of the new tasks that all members know, by their features."""
         if not all(isinstance(member, TaskFunctions) and len(member.new_tasks) for member in self.members):
             return self
-        return replace(self, new_location=self.members[0].new_levels(tasks, self.location[:, np.newaxis])[:, 0])
+        return replace(self, new_location=self.members[0].predict_levels(tasks, self.location[:, np.newaxis])[:, 0])
 
     def rows(self) -> np.ndarray | None:
         """The rows (s, d) that the fits keep, in the units of X; None where they keep none."""

@@ -46,6 +46,10 @@ class BlockLowRank:
             [block @ part + U @ middle for block, U, part in zip(self.blocks, self.reach, parts, strict=True)]
         )
 
+    def select(self, blocks: Sequence[int]) -> BlockLowRank:
+        """Return the matrix of some of the blocks."""
+        return BlockLowRank([self.blocks[b] for b in blocks], [self.reach[b] for b in blocks])
+
     def solver(self, root: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """root (n, 1) = sqrt(C) -> a function that solves `(I + root G root') x = r` for r (n, m), by Woodbury.
 

@@ -6,6 +6,7 @@ import inspect
 import io
 import os
 import zipfile
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,7 +64,7 @@ class SavedModel:
 
         Parameters
         ----------
-        X : DataFrame, or array-like of shape (n, d)
+        X : DataFrame of pandas, polars or Arrow, dict of columns, or array-like of shape (n, d)
             With a schema, a table with the columns of the training data in any order: it is encoded as for training,
             the tasks are read from its column, and predictions are in the units of the target. A text that training
             did not have counts as none of the known ones; a missing column is an error that names it. Without a
@@ -120,11 +121,12 @@ class SavedModel:
         """Call a method of the model on rows of a table, or on what the model takes."""
         if self.schema is None:
             return getattr(self.model, method)(X, **options)
-        if not (hasattr(X, "columns") and hasattr(X, "iloc")):
-            columns = [self.schema.task, *(column.name for column in self.schema.columns)]
+        if not (hasattr(X, "columns") or hasattr(X, "column_names") or isinstance(X, Mapping)):
+            columns = [*([self.schema.task] if self.schema.task else []), *(c.name for c in self.schema.columns)]
             raise TypeError(
-                f"this model was fitted on a table with the columns {listing(columns)}: predict a pandas "
-                f"DataFrame with these, got {type(X).__name__}; `.model.predict` takes arrays of encoded features"
+                f"this model was fitted on a table with the columns {listing(columns)}: predict a data frame of pandas,"
+                f" polars or Arrow, or a dict of columns, with these; got {type(X).__name__}; `.model.predict` takes "
+                "arrays of encoded features"
             )
         if "tasks" in options:
             raise ValueError(f"this model reads the tasks from the column {self.schema.task!r}: leave out `tasks`")
@@ -228,6 +230,7 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
 def _dump(model: Any) -> bytes:
     """The skops archive of a model that `unpack` accepts; a ValueError where the model holds what a file cannot."""
     sio = _skops()
+    _compute_uncertainty(model)
     try:
         content = sio.dumps(model, compression=zipfile.ZIP_DEFLATED)
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -239,6 +242,13 @@ def _dump(model: Any) -> bytes:
             f"this model cannot be saved: {error}. A file holds kernels of this library and those that scikit-learn "
             "has a name for, but no functions or classes of your own"
         ) from error
+
+
+def _compute_uncertainty(model: Any) -> None:
+    """Compute what would need the training data later: a file does not have them."""
+    for part in (model, getattr(model, "best_estimator_", None)):
+        if part is not None and hasattr(part, "uncertainty_"):
+            part.uncertainty_.compute()
 
 
 def _skops() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -38,7 +39,8 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
     "cv": Parameter(
         "int, or iterable of (training rows, test rows)",
         "A number of folds, made inside every task and stratified by class; on wide data a row is held out for all "
-        "tasks at once. A class with a single row in a task stays in training.",
+        "tasks at once, unless training and test rows are given as masks of labels, of shape (n, T). A class with a "
+        "single row in a task stays in training.",
         [Interval(Integral, 2, None, closed="left"), HasMethods("__iter__")],
     ),
     "scoring": Parameter(
@@ -329,6 +331,23 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         scores : dict from task to float
         """
         return self._best().score_tasks(X, y, tasks, sample_weight)
+
+    def with_tasks(self, task_features: Any) -> Self:
+        """Return a copy whose best estimator also predicts new tasks, from features that the fit did not have.
+
+        Parameters
+        ----------
+        task_features : DataFrame or dict
+            The features of the new tasks, in the same form as the estimator's `task_features`.
+
+        Returns
+        -------
+        search : object
+        """
+        best = self._best().with_tasks(task_features)
+        search = copy(self)
+        search.best_estimator_ = best
+        return search
 
     def _best(self) -> Any:
         check_is_fitted(self)

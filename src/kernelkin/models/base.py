@@ -16,13 +16,12 @@ from ..couplings import connected_tasks, read_couplings
 from ..data import Queries, TaskData, read_queries, read_training
 from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
-from ..fitting import FitPlan, Fitted, RunOptions, Specification
+from ..fitting import Fitted, RunOptions, Specification
 from ..functions import TaskFunctions
 from ..kernels import is_precomputed
-from ..kernels.spreads import spread_warning
 from ..memory import check_memory, check_square
 from ..penalties import Relation
-from ..uncertainty import Uncertainty, class_probabilities, prediction_intervals
+from ..uncertainty import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
 from .classes import decision_values, predicted_classes
 from .new_tasks import as_nearest, functions_with_tasks
 from .scoring import score_each_task
@@ -77,8 +76,6 @@ class MultiTaskEstimator(BaseEstimator):
             options = self.run_options()
             check_memory(plan.memory(count_workers(options.n_jobs)))
             fitted = plan.run(options)
-        if isinstance(plan, FitPlan) and plan.kernels is not None and (text := spread_warning(plan.kernels, data)):
-            warn_user(f"{type(self).__name__}: {text}", UserWarning)
         return self.store(fitted)
 
     def training_data(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> TaskData:
@@ -153,8 +150,7 @@ class MultiTaskEstimator(BaseEstimator):
             return self._split(queries) if split else self._predict(queries)
         if split or is_classifier(self):
             raise ValueError("return_std=True is for regressors, without split; classifiers have predict_proba")
-        codes = queries.trained_codes(len(self.tasks_))
-        return self._predict(queries), self.uncertainty_.intervals.deviations(queries.X, codes)
+        return self._predict(queries), prediction_deviations(self, queries)
 
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
         """Return the score of each task: accuracy for a classifier, R^2 for a regressor.
@@ -217,22 +213,34 @@ class MultiTaskEstimator(BaseEstimator):
         check_square(len(self.tasks_), "task_relationship_", "use `relation_`, which has its factors")
         return relation.matrix() / relation.trace()
 
-    def related_tasks(self, task: Any, by: str = "functions", n: int = 10, X: Any = None) -> dict[Any, float]:
-        """Return the tasks whose fitted functions, or kernels, are most like those of one task.
+    def related_tasks(
+        self,
+        task: Any,
+        X: Any,
+        y: Any,
+        tasks: Any = None,
+        *,
+        by: str = "functions",
+        n: int = 10,
+        random_state: Any = 0,
+    ) -> dict[Any, float]:
+        """Return the tasks most like one task, and their tested likeness, which does not depend on numbers of rows.
 
-        These numbers describe the fit and are not tested: `task_relations` says whether there is structure at all. The
-        functions of tasks with few rows are noisy, which lowers their correlations; `task_relations` corrects for it.
+        Runs `task_relations`: tasks that could not be told apart are equally like every other task, and without
+        structure all tasks are. Use its result where several tasks are asked about.
 
         Parameters
         ----------
         task : label
             A task of `tasks_`.
+        X, y, tasks : as for `fit`
+            Rows with targets; those that the model was fitted to will do.
         by : {"functions", "kernels"}, default "functions"
-            Correlation of the functions over the rows of all tasks, or alignment of the combined kernels there.
+            Correlation of the tasks' functions over the rows of all tasks, or alignment of their combined kernels.
         n : int, default 10
             Number of tasks to return, at most.
-        X : array of shape (q, d), optional
-            Rows to compare at. None: those that the model keeps; models without kernels keep none.
+        random_state : int, RandomState or None, default 0
+            Seed of the test.
 
         Returns
         -------
@@ -240,9 +248,9 @@ class MultiTaskEstimator(BaseEstimator):
             The largest first.
         """
         # Relations are compared by models too, so that they cannot be imported first.
-        from ..relations.likeness import related_tasks
+        from ..relations import task_relations
 
-        return related_tasks(self, task, by, n, X)
+        return task_relations(self, X, y, tasks, by=by, random_state=random_state).related_tasks(task, n)
 
     def _relation(self) -> Relation:
         if "relation_" not in vars(self):

@@ -71,7 +71,9 @@ def test_an_error_in_a_later_piece_says_where_and_leaves_no_file(run, folder, tm
     bad.loc[60, "size"] = "huge"
     bad.to_csv(tmp_path / "in.csv", index=False)
     argv = ["predict", folder / "number.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--rows", "50"]
-    assert "in the rows after 50: column 'size' has 'huge' in row 11, not a number" in run(*argv, fails=True)
+    assert "in.csv: column 'size' has 'huge' in row 61, not a number: correct this cell or empty it" in run(
+        *argv, fails=True
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
@@ -82,7 +84,7 @@ def test_errors(run, folder, tmp_path, sales):
     assert "columns are missing: 'size', 'day'" in missing
     assert "is not a saved model" in run("predict", folder / "sales.csv", tmp_path / "in.csv", *out, fails=True)
     named = run("predict", folder / "number.skops", folder / "sales.csv", *out, "--column", "id", fails=True)
-    assert "the data already has a column 'id'" in named
+    assert "already has a column 'id': choose another with --column" in named
 
 
 CELLS = """id,shop,size,day,promo,note
@@ -165,12 +167,12 @@ def test_formulas_are_neutralised_on_request(run, folder, tmp_path):
 
 
 def test_intervals_are_added_in_the_units_of_the_table(run, folder, tmp_path, sales):
-    said = run(
+    printed = run(
         "predict", folder / "number.skops", folder / "sales.csv", "-o", tmp_path / "out.csv", "--interval", "0.8"
     )
     out = pd.read_csv(tmp_path / "out.csv")
     assert out.columns.tolist() == [*sales.columns, "prediction", "prediction_low", "prediction_high"]
-    assert "with the columns 'prediction', 'prediction_low', 'prediction_high'" in said
+    assert "with the columns 'prediction', 'prediction_low', 'prediction_high'" in printed
     expected = load_model(folder / "number.skops").predict_interval(sales, 0.8)
     np.testing.assert_allclose(out[["prediction_low", "prediction_high"]], expected)
     assert (out.prediction_low < out.prediction).all()

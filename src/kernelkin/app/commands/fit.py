@@ -15,16 +15,16 @@ from ...progress import Progress
 from ...relations import TaskRelations
 from ...tables import TableSchema
 from ...tables.describe import describe_column
-from ...tables.text import STDIN
+from ...tables.text import STDIN, display_name
 from ..terminal import Terminal
-from .baseline_scores import BASELINES, show_scores
+from .baseline_scores import BASELINES, show_scores, show_verdict
 from .held_uncertainty import held_uncertainty
 from .holdout import held_values, hold_out, last_rows, mean, read_metric, score_name, split_by_task
 from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
 from .problem import Problem, add_data_arguments, load_problem
 from .search_folder import search_folder
-from .sharing import held_out_report, tested_relations
+from .sharing import add_sharing_argument, check_sharing_argument, tested_relations, verdict_on_sharing
 from .training import Recipe, add_model_arguments, check_cache, check_parameters
 
 HELP = "learn a model of many tasks from a table, measure it on held-out rows, save it"
@@ -35,6 +35,7 @@ EXAMPLES = (
     "  kernelkin fit umsatz.csv --sep ';' --decimal , --encoding cp1252 --task ort --target umsatz -o m.skops\n"
     "  kernelkin fit shops.csv --task shop --target sales --set C=10 min_rank=2 -o sales.skops\n"
     "  kernelkin fit exams.parquet --task school --target grade --couplings common --kernels gaussian@each -o m.skops\n"
+    "  kernelkin fit sales.csv --task shop --target sales --task-features shops.csv -o sales.skops\n"
     "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.skops\n\n"
     "a search (--cv) that is interrupted continues with the same command; until it is finished, its parts are kept in\n"
     "the folder MODEL.search, or in the one given by --cache; of a single fit (--quick) nothing is kept\n\n" + KERNELS
@@ -42,11 +43,21 @@ EXAMPLES = (
 # The model of a plain `fit`.
 SEARCHED = "Kin"
 _SWITCHES = ("classification", "regression", "quick", "cv", "balanced", "keep_test", "json")
-_SINGLE = ("task", "sep", "encoding", "decimal", "model", "couplings", "scoring", "jobs", "seed", "test_size", "test")
+_SINGLE = (
+    *("task", "sep", "encoding", "decimal", "model", "couplings", "task_features", "unknown_tasks", "scoring"),
+    *("jobs", "seed", "test_size", "test", "sharing_repeats"),
+)
 _LISTS = ("target", "drop", "kernels", "set")
-_DEFAULTS = {"seed": 0, "test_size": 0.25, "encoding": "utf-8", "decimal": "."}
-# How long other models take beside a search, and how times grow with the number of rows.
-_WITHOUT_SEARCH, _GROWTH = 0.03, 1.5
+_DEFAULTS = {"seed": 0, "unknown_tasks": "error", "test_size": 0.25, "encoding": "utf-8", "decimal": "."}
+# How long the other steps take beside the fit of the model: each simpler model, and the test of relations; first where
+# the model is searched for, then where it is not. And how times grow with the number of rows: 1.28 times from 240 to
+# 320 rows of eight shops.
+_SIMPLER, _RELATIONS = (0.01, 1.0), (0.06, 3.0)
+_GROWTH = 1.0
+# How long the cross-validation takes that answers whether sharing helps, beside the model's fit to the same rows: fits
+# of a model that searches take most of it (2.8 times there, one repetition of three folds); otherwise there are 60 fits
+# of like models.
+_VERDICT = (2.8, 30.0)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -67,6 +78,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="share of every task to hold out; 0: no test (default: 0.25)",
     )
     parser.add_argument("--test", metavar="FILE", help="a labelled table to test on, in place of rows held out of DATA")
+    add_sharing_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
     parser.add_argument(
         "--keep-test", action="store_true", help="save the model that was tested; by default it is refitted to all rows"
@@ -120,6 +132,7 @@ def _summary(
         "notes": list(problem.notes),
         "evaluation": evaluation,
         "mean_scores": evaluation and {name: mean(values) for name, values in evaluation["scores"].items()},
+        "sharing": about.get("sharing"),
         "column_shares": getattr(model, "column_shares_", None),
         "explanation": model.explain() if hasattr(model, "explain") else None,
         "command": about["command"],
@@ -133,6 +146,7 @@ def _check(arguments: Namespace) -> None:
         raise ValueError("--keep-test needs a test: --test-size above 0")
     if arguments.cache and not arguments.cv and choose_model(arguments) != SEARCHED:
         raise ValueError("--cache keeps the parts of a search: it needs --cv, or a fit without --quick and --model")
+    check_sharing_argument(arguments)
     check_writable(arguments.out)
     check_cache(arguments)
 
@@ -146,32 +160,55 @@ def _fit_and_save(
     recipes = {recipe.name: recipe, **{name: recipe.other(name) for name in BASELINES if name != recipe.name}}
     tests, refit = bool(arguments.test_size or arguments.test), _refits(arguments)
     about: dict[str, Any] = {}
-    weights = [1.0, *[_WITHOUT_SEARCH if recipe.name == SEARCHED else 1.0] * (len(recipes) - 1)] if tests else []
-    weights += [(1 / (1 - arguments.test_size)) ** _GROWTH] if refit else []
+    searched = recipe.name == SEARCHED
+    weights = _weights(len(recipes), arguments, searched=searched)
+    compares = arguments.sharing_repeats != 0
     with terminal.progress(len(weights), weights) as progress:
+        train = np.arange(len(problem.frame))
         if tests:
-            about["evaluation"], schema, model = _evaluate(problem, recipes, arguments, progress)
+            about["evaluation"], train, schema, model = _evaluate(problem, recipes, arguments, progress)
             progress.clear()
             show_scores(terminal, about["evaluation"])
+        if compares:
+            rows = problem.frame.iloc[train]
+            found = verdict_on_sharing(recipe, problem.schema(train), rows, problem.scoring, progress)
+            progress.clear()
+            about |= show_verdict(terminal, found, tuned=searched or bool(arguments.cv))
         if refit:
             progress.begin(f"{recipe.name} on all {len(problem.frame)} rows")
             schema = problem.schema()
             model = recipe.fit(schema, problem.frame, progress)
+        progress.begin("test of the relations of tasks")
+        tested = tested_relations(model, *_rows(schema, problem), arguments.seed)
     about["task_rows"] = _task_rows(schema, problem)
-    frame = problem.frame
-    found = tested_relations(model, schema.encode(frame), schema.targets(frame), schema.tasks(frame), arguments.seed)
-    if found is not None:
-        about["relations"] = found
+    if tested is not None:
+        about["relations"] = tested
     about["data"] = "standard input" if arguments.data == STDIN else arguments.data
     about["command"] = command_line(arguments)
     save_model(model, arguments.out, schema=schema, about=about)
     return model, about, schema
 
 
+def _weights(n_models: int, arguments: Namespace, *, searched: bool) -> list[float]:
+    """How long the steps take beside each other."""
+    simpler, relations = (pair[not searched] for pair in (_SIMPLER, _RELATIONS))
+    verdict = _VERDICT[not (searched or arguments.cv)]
+    weights = [1.0, *[simpler] * (n_models - 1)] if arguments.test_size or arguments.test else []
+    weights += [verdict] if arguments.sharing_repeats != 0 else []
+    weights += [(1 / (1 - arguments.test_size)) ** _GROWTH] if _refits(arguments) else []
+    return [*weights, relations]
+
+
+def _rows(schema: TableSchema, problem: Problem) -> tuple[np.ndarray, Any, np.ndarray | None]:
+    """All rows as the model sees them, their targets and tasks."""
+    frame = problem.frame
+    return schema.encode(frame), schema.targets(frame), schema.tasks(frame)
+
+
 def _evaluate(
     problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, progress: Progress
-) -> tuple[dict[str, Any], TableSchema, Any]:
-    """Fit every model to a part of the rows and score it on the others -> scores, schema, and the first model."""
+) -> tuple[dict[str, Any], np.ndarray, TableSchema, Any]:
+    """Fit every model to a part of the rows and score it on the others -> scores; training rows, schema, model."""
     classification = not problem.regression
     data = problem.task_data()
     metric = read_metric(problem.scoring, data, classification=classification)
@@ -181,16 +218,15 @@ def _evaluate(
         fold = hold_out(data, arguments.test_size, arguments.seed, classification=classification)
     train, test = fold.rows(data)
     if not len(test):
-        raise ValueError("the tasks have too few rows to hold any out: use --test-size 0")
+        raise ValueError(f"{display_name(arguments.data)}: the tasks have too few rows to hold any out: --test-size 0")
     scorer = Scorer(data, [fold], metric, classification=classification)
     schema = problem.schema(train)
-    scores, models, outputs = {}, [], {}
+    scores, models = {}, []
     for name, recipe in recipes.items():
         progress.begin(f"{name} on {len(train)} rows, tested on {len(test)}")
         models.append(recipe.fit(schema, problem.frame.iloc[train], progress))
         values = held_values(models[-1], schema, problem.frame.iloc[test])
-        outputs[name] = [split_by_task(values, data, fold, classification=classification)]
-        scores[name] = scorer.score_tasks(outputs[name]).tolist()
+        scores[name] = scorer.score_tasks([split_by_task(values, data, fold, classification=classification)]).tolist()
     evaluation: dict[str, Any] = {
         "score": score_name(problem.scoring),
         "tasks": data.labels.tolist(),
@@ -200,11 +236,7 @@ def _evaluate(
         "tuned": bool(arguments.cv),
         "uncertainty": held_uncertainty(models[0], schema, problem.frame.iloc[test], data, fold),
     }
-    rows = problem.schema().encode(problem.frame)
-    report = held_out_report(outputs, data, rows, [fold], problem.scoring, arguments.seed)
-    if report is not None:
-        evaluation |= {"sharing": str(report), "verdict": report.verdict}
-    return evaluation, schema, models[0]
+    return evaluation, train, schema, models[0]
 
 
 def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem) -> None:

@@ -10,7 +10,6 @@ the model, and predicts. Here its commands are run from Python, so that this pag
 # A table as one would have it: patients of a diabetes study, in groups by age, with text among the columns.
 
 # sphinx_gallery_thumbnail_path = 'images/report.png'
-import html
 import tempfile
 from contextlib import chdir
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_diabetes
 
+from kernelkin import load_model
 from kernelkin.app.cli import main
 
 folder = Path(tempfile.mkdtemp())
@@ -58,23 +58,10 @@ kernelkin("inspect model.skops")
 
 # %%
 # The report has the same and more, in one file that needs no network. Here it is, to try: sort the table, search a
-# group, click on one, move over the heatmaps.
+# group, set columns and see the prediction.
 
 kernelkin("report model.skops -o report.html")
-
-
-class Page:
-    """An HTML file inside another."""
-
-    def __init__(self, path):
-        self.html = path.read_text()
-
-    def _repr_html_(self):
-        style = "width: 100%; height: 900px; border: 1px solid #ccc"
-        return f'<iframe title="The report" style="{style}" srcdoc="{html.escape(self.html)}"></iframe>'
-
-
-Page(folder / "report.html")
+load_model(folder / "model.skops").report()
 
 # %%
 # Predict: a column is added to the table, however long it is.

@@ -139,8 +139,8 @@ PROTOCOL = Protocol(
     remarks=read_remarks("drugs"),
     introduction=(
         "Correlation r of predicted and measured responses over the test entries of all drugs, then their RMSE, then "
-        "the correlation inside a drug, mean over drugs; mean and standard error over ten folds. Bold: the best, and "
-        "those that a paired t-test (5%) cannot distinguish from it."
+        "the correlation inside a drug, mean over drugs; mean and standard error over folds. Bold: the best, and those "
+        "that a paired t-test (5%) cannot distinguish from it."
     ),
     further=(RMSE, INSIDE),
     sections=sections,

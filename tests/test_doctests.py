@@ -15,7 +15,7 @@ import kernelkin
 ROOT = Path(__file__).parents[1]
 PAGES = [page for folder in ("docs", "docs/guide", "docs/howto") for page in sorted(ROOT.glob(f"{folder}/*.md"))]
 # The modules a user imports from.
-PUBLIC = ("datasets", "exceptions", "plots", "app.report")
+PUBLIC = ("datasets", "exceptions", "plots")
 
 
 def named(path: str) -> Any:

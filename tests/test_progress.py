@@ -71,6 +71,30 @@ def test_a_terminal_gets_one_line_that_is_cleared_at_the_end(clock, monkeypatch)
     assert last == "" and "\n" not in screen.getvalue()
 
 
+def test_a_notebook_gets_one_line_that_is_drawn_once_a_second(clock):
+    # Notebooks are known by the module of their streams.
+    stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    with Progress(2, stream, clock) as progress:
+        progress.begin("MK-MTRL")
+        for done in range(3000):
+            clock.now += 0.01
+            progress.part(done, 3000, "candidate")
+    written = stream.getvalue()
+    assert "\n" not in written and "\x1b" not in written
+    _, *drawn, empty, last = written.split("\r")
+    assert 29 <= len(drawn) <= 32 and {len(line) for line in drawn} == {80}
+    assert empty.strip() == last == ""
+
+
+def test_a_terminal_is_not_drawn_to_for_every_part(clock):
+    screen = Screen()
+    progress = Progress(1, screen, clock)
+    progress.begin("MK-MTRL")
+    for done in range(1000):
+        progress.part(done, 1000, "candidate")
+    assert screen.getvalue().count("\r") == 1
+
+
 @pytest.mark.parametrize("error", [BrokenPipeError(), UnicodeEncodeError("ascii", "é", 0, 1, "not ASCII")])
 def test_a_display_that_fails_does_not_stop_the_work(clock, error):
     class Broken(io.StringIO):

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from .registry import all_models
     from .relations import SharingReport, TaskRelations, kernel_likeness, sharing_report, task_relations
+    from .report import Report
     from .tables import TableEncoder, TableSchema
 
 __version__ = "0.1.0"
@@ -78,6 +79,7 @@ __all__ = [
     "MultiTaskCV",
     "MultiTaskKernelEstimator",
     "OLSRegressor",
+    "Report",
     "STLClassifier",
     "STLRegressor",
     "SavedModel",
@@ -104,7 +106,7 @@ __all__ = [
 
 # Names and modules are imported when they are first used: the command line imports this file before it can handle an
 # interrupt, and NumPy, SciPy and scikit-learn take a second.
-_SOURCES = ("auto", "io", "kernels", "model_selection", "models", "registry", "relations", "tables")
+_SOURCES = ("auto", "io", "kernels", "model_selection", "models", "registry", "relations", "tables", "report")
 _MODULES = (
     *_SOURCES,
     "couplings",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -133,3 +134,23 @@ def test_a_fold_has_the_stored_figures():
         ]
         assert result.score == pytest.approx(kept["scores"]["all"], abs=1e-3)
         assert result.figures["RMSE"] == pytest.approx(kept["figures"]["RMSE"], abs=5e-3)
+
+
+def test_the_gallery_page_has_the_stored_figures():
+    root = Path(__file__).parents[2]
+    stored = json.loads((root / "docs" / "results" / "drugs" / "results.json").read_text())
+    page = (root / "examples" / "plot_drug_response.py").read_text()
+    names = {
+        "means": ("drug and cell-line means", "drug mean", "cell-line mean"),
+        "the nearest": (
+            "nearest drugs, by responses", "nearest cell lines, by measurements", "nearest drugs, by structure",
+        ),
+        "one model for each drug": ("AVG", "AVG", None),
+        "everything": ("everything",) * 3,
+    }  # fmt: skip
+    for name, models in names.items():
+        (figures,) = re.findall(rf"^# {name} +(\S+) +(\S+) +(\S+)$", page, re.MULTILINE)
+        for figure, setting, model in zip(figures, SETTINGS, models, strict=True):
+            units = [each for each in stored if (each["setting"], each["model"]) == (setting.name, model)]
+            found = f"{np.mean([each['figures']['RMSE'] for each in units]):.2f}" if units else "-"
+            assert figure == found, (name, setting.name)

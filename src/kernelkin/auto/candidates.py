@@ -96,14 +96,16 @@ def make_candidates(
 
 
 def _dictionaries(data: TaskData, kernels: Any) -> dict[str, Any]:
-    if kernels is not None:
-        return {"the given kernels": read_kernels(kernels)}
+    """Return the sources of kernels by name; each is fitted once to the same rows."""
+    sources = _all_sources(data) if kernels is None else {"the given kernels": read_kernels(kernels)}
+    return {name: RememberedKernels(source, name) for name, source in sources.items()}
+
+
+def _all_sources(data: TaskData) -> dict[str, Any]:
     found: dict[str, Any] = {ALL: ListedKernels(tuple(default_kernels()))}
     if data.X.shape[1] > 1:
         found[GROUPS] = AutoKernels()
-        found[RELEVANCE] = RememberedKernels(
-            JoinedKernels((RelevanceKernels(), ListedKernels(tuple(default_kernels()))))
-        )
+        found[RELEVANCE] = JoinedKernels((RelevanceKernels(), ListedKernels(tuple(default_kernels()))))
     found[SMOOTH] = ListedKernels((*gaussian_kernels((1.0, 2.0, 4.0, 8.0)), *linear_kernels()))
     found[LINEAR] = ListedKernels(tuple(linear_kernels()))
     return found
@@ -137,7 +139,7 @@ def _coupled(
 ) -> list[Candidate]:
     """Return candidates with parts that tasks share; where rows are many, only on kernels of low rank."""
     if n_rows > MAX_COUPLED_ROWS:
-        sources = {"each column": AutoKernels(whole=False)}
+        sources = {"each column": RememberedKernels(AutoKernels(whole=False), "each column")}
         sources |= {name: source for name, source in dictionaries.items() if name == LINEAR}
         return [
             _shared(name, source, targets, "common", task_features)

@@ -26,7 +26,7 @@ from .explain import column_shares
 from .jobs import JobRunner
 from .search import Search, Trial
 from .standard import Standard
-from .weights import average_weights, stack_weights
+from .weights import average_weights, own_choices, stack_weights
 
 # Attributes of the member with the largest weight that the average has too.
 LEADING = (
@@ -51,15 +51,20 @@ FACTS = ("kernel_names_", "kernel_weights_", "coupling_weights_", "objective_", 
 
 @dataclass(frozen=True)
 class Member:
-    """A trial that is averaged: its weight, and its fit on all rows."""
+    """A trial that is averaged: its weight for tasks as a whole and for each task (T,), and its fit on all rows."""
 
     trial: Trial
     weight: float
+    task_weights: np.ndarray
     fitted: Fitted
+
+    @property
+    def mean_weight(self) -> float:
+        return float(self.task_weights.mean())
 
     def facts(self) -> dict[str, Any]:
         found = {name.rstrip("_"): self.fitted.attributes[name] for name in FACTS if name in self.fitted.attributes}
-        return {"name": self.trial.candidate.name, "C": self.trial.C, "weight": self.weight, **found}
+        return {"name": self.trial.candidate.name, "C": self.trial.C, "weight": self.mean_weight, **found}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +129,9 @@ class KinPlan:
         if not isinstance(specification, Fit):
             return specification.plan(self.data).memory(n_jobs)
         # Kernels that look at targets are slow to fit, and no more than these.
-        kernels = fit_kernels(gaussian_kernels(tuple(range(1, 13))), self.data.X)
-        plan = specification.plan(self.data, kernels if specification.kernels_use_targets else None)
+        many = gaussian_kernels(tuple(range(1, 13)))
+        kernels = fit_kernels(many, self.data.X) if specification.kernels_use_targets else None
+        plan = specification.plan(self.data, kernels)
         need = fit_need(plan.gram_plan(), plan.solved_by, 1, len(self.folds))
         # Processes share nothing; one may have all folds.
         return replace(need, peak=n_jobs * need.peak)
@@ -139,15 +145,20 @@ class KinPlan:
             search.run()
         trials = [trial for trial in search.trials if trial.outcomes]
         weights = self._weights(search, trials)
-        fitted = {i: self._fit_member(trials[i], options) for i in np.flatnonzero(weights).tolist()}
+        choices = self._choices(search, trials, weights)
+        wanted = np.union1d(np.flatnonzero(weights), choices[choices >= 0]).tolist()
+        fitted = {i: self._fit_member(trials[i], options) for i in wanted}
         unfinished = [i for i, member in fitted.items() if _is_unfinished(member)]
-        if len(unfinished) < len(fitted):
+        if not set(unfinished).issuperset(np.flatnonzero(weights).tolist()):
             # Members that did not reach `tol` have no certificate: the others can do without them.
             weights[unfinished] = 0.0
             weights /= weights.sum()
-        members = [Member(trials[i], float(weights[i]), fitted[i]) for i in np.flatnonzero(weights).tolist()]
+            choices[np.isin(choices, unfinished)] = -1
+        by_task = np.where(choices >= 0, np.arange(len(trials))[:, np.newaxis] == choices, weights[:, np.newaxis])
+        used = np.flatnonzero(weights + by_task.sum(axis=1)).tolist()
+        members = [Member(trials[i], float(weights[i]), by_task[i], fitted[i]) for i in used]
         attributes = self._attributes(members) | {
-            "search_results_": _table(trials, weights, unfinished),
+            "search_results_": _table(trials, by_task.mean(axis=1), unfinished),
             "n_candidates_": len(trials),
             "is_complete_": not search.stopped,
         }
@@ -200,11 +211,23 @@ class KinPlan:
         found = dict(zip(map(id, entered), weights.tolist(), strict=True))
         return np.array([found.get(id(trial), 0.0) for trial in trials])
 
+    def _choices(self, search: Search, trials: Sequence[Trial], weights: np.ndarray) -> np.ndarray:
+        """Return for each task (T,) the trial that it takes in place of the average, or -1; -1 for classes."""
+        complete = [i for i, trial in enumerate(trials) if len(trial.outcomes) == len(self.folds)]
+        nobody = np.full(self.data.n_tasks, -1)
+        if self.classification or len(complete) < 2 or self.data.n_tasks < 2:
+            return nobody
+        values, targets, _ = search.out_of_fold([trials[i] for i in complete])
+        losses = (values - targets[:, np.newaxis]) ** 2
+        average = (values @ weights[complete] - targets) ** 2
+        found = own_choices(average[:, np.newaxis] - losses, search.tasks_out_of_fold(), self.data.n_tasks)
+        return np.where(found >= 0, np.array(complete)[found], -1)
+
     def _attributes(self, members: Sequence[Member]) -> dict[str, Any]:
         """Return the fitted attributes that the members of the average lead to."""
-        best = max(members, key=lambda member: member.weight)
+        best = max(members, key=lambda member: member.mean_weight)
         leading = best.fitted.attributes
-        weights = [member.weight for member in members]
+        weights = [member.mean_weight for member in members]
         functions, nearest = self._functions(members), self._nearest()
         return {name: leading[name] for name in LEADING if name in leading} | {
             **nearest,
@@ -213,6 +236,7 @@ class KinPlan:
             "functions_": functions,
             "uncertainty_": self._uncertainty(functions, members, nearest.get("input_index_")),
             "members_": tuple(member.facts() for member in members),
+            "task_weights_": functions.task_weights.T,
             "best_candidate_": best.trial.candidate.name,
             "best_C_": best.trial.C,
             "best_error_": best.trial.error.error,
@@ -228,6 +252,7 @@ class KinPlan:
         return CombinedFunctions(
             members=tuple(member.fitted.attributes["functions_"] for member in members),
             weights=np.array([member.weight for member in members]),
+            task_weights=np.array([member.task_weights for member in members]),
             slopes=np.array([member.trial.error.slope for member in members]),
             offsets=np.array([member.trial.error.offset for member in members]),
             center=self.standard.center,

@@ -90,7 +90,7 @@ class Search:
     def run(self) -> list[Trial]:
         """Return the trials that were tried on all folds."""
         self._began = self._last = time.perf_counter()
-        waves = make_waves(self.candidates)
+        waves = make_waves(self.candidates, first_alone=self.time_limit is not None)
         self._work = Remaining(len(self.folds), {_name(group): _work(group) for wave in waves for group in wave})
         try:
             for wave in waves:
@@ -112,6 +112,10 @@ class Search:
         every = range(len(self.folds))
         columns = [self._pool(every).flat(_values(trial, every)) for trial in trials]
         return np.column_stack([values for values, _, _ in columns]), columns[0][1], columns[0][2]
+
+    def tasks_out_of_fold(self) -> np.ndarray:
+        """Return the task (n,) of each of these rows, for targets with one output."""
+        return np.concatenate([np.repeat(np.arange(len(fold.held)), list(map(len, fold.held))) for fold in self.folds])
 
     def n_untried(self) -> int:
         """Return the number of groups of which nothing is known."""
@@ -186,10 +190,16 @@ class Search:
         if _lead(pool, leader, best) > REACH * error:
             kept = []
         else:
-            kept = [trial for trial in own if trial is best or _lead(pool, best, trial) <= 0]
+            kept = [trial for trial in own if self._may_matter(trial, pool, best)]
         for trial in own:
             trial.is_dropped = trial not in kept
         return kept
+
+    def _may_matter(self, trial: Trial, pool: ErrorPool, best: Trial) -> bool:
+        """Whether a value of C may be as good as the best of its candidate, for all tasks or for one of them."""
+        if trial is best or _lead(pool, best, trial) <= 0:
+            return True
+        return not self.classification and pool.is_ahead_in_a_task(_values(trial, [0]), _values(best, [0]), CERTAIN)
 
     def _extend(self, group: Sequence[Trial]) -> list[Trial]:
         """Return trials beyond an end of the grid, for candidates that are best there and among the leaders."""
@@ -232,15 +242,21 @@ class Search:
         return f"best so far: {best.candidate.name}, C={best.C:.3g} (error {best.error.error:.4f})"
 
 
-def make_waves(candidates: Sequence[Candidate]) -> list[list[list[Candidate]]]:
-    """Return groups of candidates in the order in which they are tried: the first one, cheap ones, costly ones."""
+def make_waves(candidates: Sequence[Candidate], *, first_alone: bool) -> list[list[list[Candidate]]]:
+    """Return groups of candidates in the order in which they are tried: cheap ones, then costly ones.
+
+    Where time is limited the first group is a wave of its own, so that there is something to fit soon. Otherwise it is
+    screened with the others: where these are far ahead, that saves most of its fits.
+    """
     groups: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         groups.setdefault(candidate.group, []).append(candidate)
     first, *others = groups.values()
     cheap = [group for group in others if not group[0].is_costly]
     costly = [group for group in others if group[0].is_costly]
-    return [wave for wave in ([first], cheap, costly) if wave]
+    if first[0].is_costly or first_alone:
+        return [wave for wave in ([first], cheap, costly) if wave]
+    return [wave for wave in ([first, *cheap], costly) if wave]
 
 
 def _name(group: Sequence[Candidate]) -> str:

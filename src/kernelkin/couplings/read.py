@@ -28,17 +28,18 @@ def read_couplings(
 
     None: none. "common": one function for all tasks. "inputs": tasks share as far as their inputs are alike. "targets":
     as far as their targets are alike on rows that both have. "auto": one function for all tasks, likeness of inputs at
-    several widths, and groups of tasks by their inputs and by their functions, as far as the rows confirm these. A
-    dict: names to "common", "inputs" or "targets", to group labels (one for each task, in the order of `data.labels`,
-    or a dict from task to label; tasks with the same label share a function) or to T x T matrices. Features
-    of tasks add a coupling for each kernel between tasks.
+    several widths, and groups of tasks by their inputs and by their functions, as far as the rows confirm these; each
+    is charged the more, the less functions of its tasks agree. A dict: names to "common", "inputs" or "targets", to
+    group labels (one for each task, in the order of `data.labels`, or a dict from task to label; tasks with the same
+    label share a function) or to T x T matrices. Features of tasks add a coupling for each kernel between tasks.
     """
-    found = [*_read(couplings, data), *_of_features(task_features, data)]
+    features = [coupling.charged(sharing) for coupling in _of_features(task_features, data)]
+    found = (*_read(couplings, data, sharing), *features)
     names = [coupling.name for coupling in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"couplings and task_features have the same name: {listing(twice)}")
-    return tuple(coupling.charged(sharing) for coupling in found)
+    return found
 
 
 def new_kernels(
@@ -78,17 +79,17 @@ def uses_targets(couplings: Any) -> bool:
     return any(isinstance(value, str) and value in (AUTO, TARGETS) for value in named)
 
 
-def _read(couplings: Any, data: TaskData) -> list[Coupling]:
+def _read(couplings: Any, data: TaskData, sharing: float) -> list[Coupling]:
     if couplings is None:
         return []
     if isinstance(couplings, str) and couplings == AUTO:
-        return _find(data)
+        return _find(data, sharing)
     if isinstance(couplings, str) and couplings in _NAMED:
         couplings = {couplings: couplings}
     if not isinstance(couplings, Mapping):
         got = repr(couplings) if isinstance(couplings, str) else type(couplings).__name__
         raise ValueError(f"couplings must be None, 'common', 'inputs', 'targets', 'auto' or a dict, got {got}")
-    return [Coupling(str(name), _factor(name, value, data)) for name, value in couplings.items()]
+    return [Coupling(str(name), _factor(name, value, data)).charged(sharing) for name, value in couplings.items()]
 
 
 def _of_features(task_features: Any, data: TaskData) -> list[Coupling]:
@@ -99,8 +100,8 @@ def _of_features(task_features: Any, data: TaskData) -> list[Coupling]:
     ]
 
 
-def _find(data: TaskData) -> list[Coupling]:
-    """The couplings of "auto"; those that are the same count once."""
+def _find(data: TaskData, sharing: float) -> list[Coupling]:
+    """The couplings of "auto", charged by how far the rows support them; those that are the same count once."""
     groups = find_groups(data)
     found = [Coupling(COMMON, _common_factor(data))]
     if groups.inputs_differ:
@@ -116,7 +117,7 @@ def _find(data: TaskData) -> list[Coupling]:
     for coupling in found:
         if not any(np.allclose(coupling.matrix, other.matrix) for other in distinct):
             distinct.append(coupling)
-    return distinct
+    return [coupling.charged(sharing * groups.support(coupling.matrix)) for coupling in distinct]
 
 
 def _common_factor(data: TaskData) -> np.ndarray:

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -24,6 +24,9 @@ from .model_tree import check_tree
 from .storable import storable
 from .storage import write_whole
 from .tree_nodes import TreeError
+
+if TYPE_CHECKING:
+    from ..report import Report
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,26 @@ class SavedModel:
         if self.schema is None:
             return ends
         return np.stack([self.schema.restore(ends[..., end]) for end in (0, 1)], axis=-1)
+
+    def report(self, path: str | os.PathLike[str] | None = None, table: Any = None) -> Report:
+        """Return a page on how well this model predicts and what drives predictions; a notebook shows it.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            An HTML file to write too; the page needs no network.
+        table : DataFrame, optional
+            A labelled table to test on, in place of the rows that `kernelkin fit` held out; needs a schema.
+
+        Returns
+        -------
+        report : Report
+        """
+        # Reports look at saved models, so that they cannot be imported first.
+        from ..report import report_of_files
+
+        report = report_of_files([self], test=table)
+        return report if path is None else report.save(path)
 
     def _call(self, method: str, X: Any, options: dict[str, Any]) -> np.ndarray:
         """Call a method of the model on rows of a table, or on what the model takes."""

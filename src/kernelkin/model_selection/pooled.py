@@ -17,6 +17,9 @@ from ..fitting.targets import classes_of_outputs
 from ..uncertainty import pooled_link
 from .scoring import jackknife_error
 
+# Rows of a task at least, for its own error to decide about a candidate.
+LEAST_TASK_ROWS = 10
+
 
 @dataclass(frozen=True)
 class PooledError:
@@ -77,6 +80,18 @@ class ErrorPool:
         losses, weights, *_ = self._losses(first)
         difference = losses - self._losses(second)[0]
         return float(np.average(difference, weights=weights)), _standard_error(difference, weights)
+
+    def is_ahead_in_a_task(
+        self, first: Sequence[Sequence[np.ndarray]], second: Sequence[Sequence[np.ndarray]], certain: float
+    ) -> bool:
+        """Whether the first has a smaller error in some task, by so many standard errors over its rows."""
+        gain = self._losses(second)[0] - self._losses(first)[0]
+        parts = [values for values_of in first for values in values_of]
+        ends = np.cumsum([values.size for values in parts])[:-1]
+        return any(
+            len(own) >= LEAST_TASK_ROWS and own.mean() > certain * own.std(ddof=1) / np.sqrt(len(own)) > 0
+            for own in np.split(gain, ends)
+        )
 
     def flat(self, outputs: Sequence[Sequence[np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return values, coded targets and costs of all held-out rows and outputs."""

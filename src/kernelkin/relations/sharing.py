@@ -212,7 +212,8 @@ def sharing_report(
     1
     """
     classification = is_classifier(model)
-    data = clone(getattr(model, "estimator", model)).training_data(X, y, tasks)
+    single = model.make_model() if hasattr(model, "make_model") else model
+    data = clone(single).training_data(X, y, tasks)
     score = _score(data, scoring, classification=classification)
     rng = check_random_state(random_state)
     seed = int(rng.randint(2**31 - 1))

@@ -60,7 +60,7 @@ class Uncertainty:
     """Held-out values of a fit, and the link or the intervals that follow from them.
 
     They are computed when they are first needed, or by `compute`. Until then, a pickle has what they are computed from;
-    afterwards it has neither training targets nor Gram matrices.
+    afterwards it has neither training targets nor Gram matrices nor held-out values.
 
     Parameters
     ----------
@@ -78,6 +78,12 @@ class Uncertainty:
         self.data: TaskData | None = data
         self.classification = classification
         self._result: TaskLink | Intervals | None = None
+        self._held: tuple[HeldOut, TaskData] | None = None
+
+    def held_out(self) -> tuple[HeldOut, TaskData] | None:
+        """Return the held-out values and the training data; None for a model from a file, which has neither."""
+        self.compute()
+        return self._held
 
     @property
     def link(self) -> TaskLink:
@@ -100,8 +106,12 @@ class Uncertainty:
             with SingleThreadedBLAS():
                 held = self.source.held_out()
             self._result = (_link if self.classification else _intervals)(held, self.data)
+            self._held = held, self.data
             self.source = self.data = None
         return self._result
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_held": None}
 
 
 def _link(held: HeldOut, data: TaskData) -> TaskLink:

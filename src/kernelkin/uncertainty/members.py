@@ -102,12 +102,13 @@ def average_held_out(
         for member, slope, offset in zip(values, functions.slopes, functions.offsets, strict=True)
     ]
     stacked = [np.array(parts) for parts in zip(*linked, strict=True)]
-    means = [np.tensordot(functions.weights, parts, axes=1) for parts in stacked]
+    weights = functions.task_weights.T
+    means = [np.tensordot(own, parts, axes=1) for own, parts in zip(weights, stacked, strict=True)]
     if y is None:
         return HeldOut.constant(means)
     spreads = [
-        np.tensordot(functions.weights, (parts - mean) ** 2, axes=1)[:, 0]
-        for parts, mean in zip(stacked, means, strict=True)
+        np.tensordot(own, (parts - mean) ** 2, axes=1)[:, 0]
+        for own, parts, mean in zip(weights, stacked, means, strict=True)
     ]
     residuals = np.concatenate([part - mean[:, 0] for part, mean in zip(y, means, strict=True)])
     total = float(np.nanmean(residuals**2))

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import shlex
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...data import listing
+from ...io import SavedModel
 from ...io.storage import check_writable
 from ...model_selection import Scorer
+from ...models.facts import changed_parameters, relative_gap
 from ...progress import Progress
 from ...relations import TaskRelations
+from ...report.evaluation import evaluation_content
+from ...report.held_out import HeldOutRows, rows_of_table
 from ...tables import TableSchema
 from ...tables.describe import describe_column
 from ...tables.text import STDIN, display_name
 from ..terminal import Terminal
 from .baseline_scores import BASELINES, show_scores, show_verdict
-from .held_uncertainty import held_uncertainty
 from .holdout import held_values, hold_out, last_rows, mean, read_metric, score_name, split_by_task
-from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
 from .problem import Problem, add_data_arguments, load_problem
 from .search_folder import search_folder
 from .sharing import add_sharing_argument, check_sharing_argument, tested_relations, verdict_on_sharing
 from .training import Recipe, add_model_arguments, check_cache, check_parameters
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 HELP = "learn a model of many tasks from a table, measure it on held-out rows, save it"
 EXAMPLES = (
@@ -130,7 +135,7 @@ def _summary(
         "columns": {column.name: describe_column(column) for column in schema.columns},
         "left_out": schema.left_out,
         "notes": list(problem.notes),
-        "evaluation": evaluation,
+        "evaluation": evaluation and {name: value for name, value in evaluation.items() if name != "report"},
         "mean_scores": evaluation and {name: mean(values) for name, values in evaluation["scores"].items()},
         "sharing": about.get("sharing"),
         "column_shares": getattr(model, "column_shares_", None),
@@ -234,9 +239,17 @@ def _evaluate(
         "test_rows": len(test),
         "train_rows": len(train),
         "tuned": bool(arguments.cv),
-        "uncertainty": held_uncertainty(models[0], schema, problem.frame.iloc[test], data, fold),
     }
+    shown = _held_out_rows(models[0], schema, problem.frame.iloc[test], arguments)
+    evaluation["report"] = evaluation_content(shown, problem.scoring)
     return evaluation, train, schema, models[0]
+
+
+def _held_out_rows(model: Any, schema: TableSchema, frame: DataFrame, arguments: Namespace) -> HeldOutRows:
+    """The predictions of a model for the rows of a table that it was not fitted to."""
+    how = f"the rows of {arguments.test}" if arguments.test else f"{arguments.test_size:.0%} of the rows of every task"
+    refitted = "; the saved model was then fitted to all rows" if _refits(arguments) else ""
+    return rows_of_table(SavedModel(model, schema), frame, f"{how}, which this fit had not seen{refitted}")
 
 
 def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem) -> None:

@@ -48,6 +48,12 @@ class Browser:
         """The value of a script's `return`."""
         return self._post("/execute/sync", script=script, args=list(arguments))
 
+    def wait(self, script: str):
+        """The first value of a script's `return` that is not empty; pages draw their pictures by and by."""
+        asked = "const done = arguments[0], ask = () => {{ const found = (() => {{ {} }})(); found ? done(found) : "
+        asked = asked.format(script) + "requestAnimationFrame(ask); }; ask();"
+        return self._post("/execute/async", script=asked, args=[])
+
     def texts(self, selector: str) -> list[str]:
         return self.run("return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", selector)
 

@@ -205,7 +205,7 @@ def test_tables_and_pictures_can_be_downloaded(browser, pages, few):
     assert saved["predicted-and-actual.svg"].startswith("data:image/svg+xml;charset=utf-8,<svg")
     assert saved["predicted-and-actual.png"].startswith("data:image/png;base64,")
     lines = saved["tasks.csv"].partition(",")[2].split("\r\n")
-    assert lines[0].startswith("task,rows,test rows,R²") and len(lines) == 5
+    assert lines[0].startswith("task,rows,test rows,R²") and "in 90% interval" in lines[0] and len(lines) == 5
     assert lines[1].startswith('"</script><img src=x onerror=""document')
     scores = few.about["evaluation"]["report"]["task_score"]
     assert [float(line.split(",")[3]) for line in lines[2:4]] == scores[1:]

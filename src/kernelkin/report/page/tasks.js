@@ -20,6 +20,7 @@ function taskRecords(model) {
       low: E ? E.task_low[t] : null,
       high: E ? E.task_high[t] : null,
       error: E && E.task_error ? E.task_error[t] : null,
+      covered: E && E.task_covered ? E.task_covered[t] : null,
       gain: best ? best.task_gain[place.get(task)] : null,
       kernel: top >= 0 && K.shares[t][top] > 0 ? `${K.names[top]} ${percent(K.shares[t][top])}` : null,
       shared: P ? 1 - P.shares[t].at(-1) : null,
@@ -42,6 +43,7 @@ function taskColumns(model, records) {
     add("low", { title: `${percent(E.level)} from`, show: score });
     add("high", { title: "to", show: score });
     add("error", { title: "mean error", show: (value) => text(value) });
+    add("covered", { title: `in ${percent(E.coverage || 0)} interval`, show: (value) => percent(value) });
   }
   if (C) add("gain", { title: `gain on ${bestOther(C).title.toLowerCase()}`, show: signed });
   add("shared", { title: "shared part", show: (value) => percent(value) });

@@ -3,7 +3,14 @@
 import sys
 import warnings
 
-__all__ = ["CollapseWarning", "GramMemoryError", "ModelFileError"]
+__all__ = ["ApproximationWarning", "CollapseWarning", "GramMemoryError", "ModelFileError"]
+
+
+class ApproximationWarning(UserWarning):
+    """The part that coupled tasks share was approximated, as their rows are too many for an exact one.
+
+    Setting `shared_rank` to a number says that this is wanted, and silences it.
+    """
 
 
 class CollapseWarning(UserWarning):

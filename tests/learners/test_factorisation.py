@@ -7,8 +7,8 @@ import scipy.linalg
 from kernelkin import decompositions
 from kernelkin.grams.blocks import BlockLowRank
 from kernelkin.learners import Machine, Ridge
-from kernelkin.learners.bordered import Bordered
-from learners.problems import indicators, random_machine
+from kernelkin.learners.bordered import Bordered, Groups
+from learners.problems import random_machine
 
 
 @pytest.mark.parametrize("cost", [1.0, 1e14])
@@ -16,7 +16,7 @@ def test_energy_is_that_of_the_solutions(cost):
     """Also for repeated rows at an enormous cost, where rounding may leave no Cholesky factor."""
     gram, machine = random_machine(Ridge(), 2, 20, n_groups=2)
     twice = np.concatenate([np.arange(20), np.arange(20)])
-    system = Bordered(gram[np.ix_(twice, twice)], np.full(40, cost), indicators(machine)[twice])
+    system = Bordered(gram[np.ix_(twice, twice)], np.full(40, cost), Groups(machine.groups[twice], 2))
     R = np.random.default_rng(3).normal(size=(20, 4))[twice]
     np.testing.assert_allclose(system.energy(R), R.T @ system.solve(R), rtol=1e-6)
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..data import TaskData
 from ..engines import Each, Workers, serially
-from ..exceptions import CollapseWarning
+from ..exceptions import ApproximationWarning, CollapseWarning
 from ..functions import InputIndex, task_functions
 from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, on_device, plan_grams, raw_grams, scale_grams
 from ..kernels import FittedKernel, is_precomputed, read_kernels
@@ -66,6 +66,9 @@ class Fit:
         How cheap a shared part is: 1 charges it as one task, 0 as all tasks that share it.
     task_features : what `read_task_features` reads
         Features of tasks, or kernels between tasks: each makes couplings.
+    shared_rank : int, "auto" or None
+        Columns of the factors that approximate shared parts of tasks with their own rows, for the squared loss; "auto":
+        where rows are many; None: shared parts are exact.
     unknown_tasks : {"error", "common", "nearest"}
         "common" needs a coupling of all tasks.
     normalize : {"trace", "cosine", "center"} or None
@@ -94,6 +97,7 @@ class Fit:
     couplings: Any = None
     sharing: float = 1.0
     task_features: Any = None
+    shared_rank: int | str | None = "auto"
     unknown_tasks: str = "error"
     normalize: str | None = "trace"
     choose_kernel: Callable[[list[str]], int] | None = None
@@ -208,7 +212,9 @@ class FitPlan:
     def gram_plan(self, couplings_width: int | None = None) -> GramPlan:
         """Return the sizes of the Gram matrices. The width of couplings may be that of other candidates too."""
         wide = width(self.couplings) if couplings_width is None else couplings_width
-        return plan_grams(self.data, self.kernels, self.fit.normalize, wide)
+        # Machines with other losses need the entries of matrices.
+        rank = self.fit.shared_rank if isinstance(self.learner, Ridge) else None
+        return plan_grams(self.data, self.kernels, self.fit.normalize, wide, rank)
 
     def memory(self, n_jobs: int = 1) -> Need:
         return fit_need(self.gram_plan(), self.solved_by, n_jobs)
@@ -261,7 +267,9 @@ class FitPlan:
         attributes = self._attributes(bank, solution)
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
-        return Fitted(attributes, (*convergence_warnings(solution, self.fit.tol), *self._collapsed(solution)))
+            attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
+        warnings = (*convergence_warnings(solution, self.fit.tol), *self._collapsed(solution), *self._approximated(bank))
+        return Fitted(attributes, warnings)
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
@@ -287,6 +295,20 @@ class FitPlan:
         }
         linked = connected_tasks(self.couplings, n_tasks) if self.couplings else ()
         return attributes | self.fit.targets.attributes(data, linked) | input_index(self.fit.unknown_tasks, data)
+
+    def _approximated(self, bank: KernelBank) -> list[tuple[str, type[Warning]]]:
+        """Warn where the shared part is approximate and nobody asked for that."""
+        if bank.link_factors is None or self.fit.shared_rank != "auto":
+            return []
+        missing = bank.link_factors.missing()
+        worst = int(missing.argmax())
+        n_rows, rank = bank.link_factors.n_rows, bank.link_factors.rank
+        message = (
+            f"the part that tasks share is approximated by factors of {rank} columns for {n_rows} rows, which lack up to "
+            f"{missing[worst]:.2g} of a kernel's trace ({bank.names[worst]}; shared_error_ has all): a higher shared_rank "
+            f"is more exact, shared_rank=None is exact and takes {n_rows} x {n_rows} matrices"
+        )
+        return [(message, ApproximationWarning)]
 
     def _collapsed(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
         """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must."""

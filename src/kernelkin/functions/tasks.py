@@ -10,7 +10,7 @@ import numpy as np
 from ..couplings import Coupling, TaskKernel, TaskTable, new_kernels, predict_levels
 from ..data import TaskData
 from ..grams import KernelBank
-from .expansion import Expansion, make_expansion
+from .expansion import Bundle, Expansion, make_expansion
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,27 @@ def _link_expansion(
         np.add.at(at_rows, rows, stacked)
         rows, stacked = np.arange(len(data.X)), at_rows
     width = stacked.shape[1]
+    if bank.link_factors is not None:
+        return _factor_expansion(data, bank, rows, stacked, b)
     return make_expansion(data.X, rows, bank.kernels, bank.link_scaling, stacked, _repeat(b, width), np.zeros(width))
+
+
+def _factor_expansion(data: TaskData, bank: KernelBank, rows: np.ndarray, a: np.ndarray, b: np.ndarray) -> Expansion:
+    """The same on approximate factors: a kernel with landmarks is expanded over these."""
+    assert bank.link_factors is not None and bank.link_scaling is not None and bank.kernels is not None
+    exact, weights, bundles = b.copy(), _repeat(b, a.shape[1]), []
+    for family in bank.link_factors.families:
+        if family.landmarks is None:
+            continue
+        active = family.kernels
+        exact[active] = 0.0
+        if b[active].any():
+            kernels, scaling = tuple(bank.kernels[k] for k in active), bank.link_scaling.select(active)
+            landmarks, coefficients = family.landmarks, family.landmarks.dual(family.factor.T @ a)
+            bundles.append(Bundle(kernels, active, scaling, landmarks.rows, landmarks.points, coefficients))
+    zeros = np.zeros(a.shape[1])
+    rest = make_expansion(data.X, rows, bank.kernels, bank.link_scaling, a, _repeat(exact, len(zeros)), zeros)
+    return Expansion((*rest.bundles, *bundles), weights, zeros)
 
 
 def _repeat(b: np.ndarray, width: int) -> np.ndarray:

@@ -25,8 +25,10 @@ from ..kernels import (
 )
 from .charges import kernel_charges
 from .collections import Grams, SharedGrams, TaskGrams
-from .coupled import CoupledGrams, FactorStack, LinkStack, PointStack
+from .coupled import CoupledGrams
+from .links import FactorStack, LinkStack, PointStack
 from .lowrank import LowRankKernels
+from .nystroem import nystroem_kernels
 from .plan import GramPlan, plan_grams
 from .stack import GramStack
 
@@ -41,7 +43,7 @@ class RawGrams:
     names : the K kernels' names.
     own : raw stacks (K, n, n): one for each task, or a single one over all rows of wide data.
     linked : for coupled tasks on long data, the stack over the rows of all tasks in order, or the kernels' factors of
-        low rank where there are exact ones; None otherwise.
+        low rank; None otherwise.
     """
 
     kernels: tuple[FittedKernel, ...] | None
@@ -68,12 +70,14 @@ class KernelBank:
     kernels : the fitted kernels, or None where Grams are precomputed.
     scalings : one for each stack: one in all for wide data, one for each task for long data.
     link_scaling : that of the part that coupled tasks share.
+    link_factors : approximate factors, not scaled, that stand for the kernels of that part; None where it is exact.
     """
 
     names: tuple[str, ...]
     kernels: tuple[FittedKernel, ...] | None
     scalings: tuple[Scaling, ...]
     link_scaling: Scaling | None = None
+    link_factors: LowRankKernels | None = None
 
 
 def build_grams(
@@ -108,8 +112,18 @@ def raw_grams(
     present = np.any([_largest(stack) > 0 for stack in own], axis=0)
     if not present.all():
         raise ValueError(f"kernel {names[int(np.argmin(present))]!r} is zero on all training rows")
-    whole = _raw_stack(data, kernels, np.concatenate(data.rows)) if plan.dense else plan.low_rank
-    return RawGrams(None if kernels is None else tuple(kernels), tuple(names), own, whole)
+    return RawGrams(None if kernels is None else tuple(kernels), tuple(names), own, _raw_linked(data, kernels, plan))
+
+
+def _raw_linked(
+    data: TaskData, kernels: Sequence[FittedKernel] | None, plan: GramPlan
+) -> np.ndarray | LowRankKernels | None:
+    """The kernels over the rows of all tasks, where these are linked."""
+    if plan.dense:
+        return _raw_stack(data, kernels, np.concatenate(data.rows))
+    if plan.approximate_rank and kernels is not None:
+        return nystroem_kernels(data, kernels, plan.approximate_rank)
+    return plan.low_rank
 
 
 def scale_grams(
@@ -141,7 +155,8 @@ def scale_grams(
         grams = TaskGrams([GramStack(scaled) for scaled in stacks])
         if couplings:
             link, link_scaling = _scale_linked(raw, data, normalize, overwrite, charges)
-            bank = replace(bank, link_scaling=link_scaling)
+            approximate = isinstance(raw.linked, LowRankKernels) and not raw.linked.is_exact
+            bank = replace(bank, link_scaling=link_scaling, link_factors=raw.linked if approximate else None)
     _check_scaled(bank)
     if couplings:
         grams = CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows])

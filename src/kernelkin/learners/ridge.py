@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from .base import DualSolution, HessianFunction, Machine
-from .bordered import Bordered, indicators
+from .bordered import Bordered, Groups
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Ridge:
             if len(rows) == 0:
                 continue
             part = gram if len(rows) == n else np.asarray(gram)[np.ix_(rows, rows)]
-            y, groups = machine.y[np.ix_(rows, columns)], indicators(machine.groups[rows], machine.n_groups)
+            y, groups = machine.y[np.ix_(rows, columns)], Groups(machine.groups[rows], machine.n_groups)
             system = Bordered(part, cost[rows], groups)
             systems.append((system, rows, columns))
             solution = system.solve(y)
@@ -71,14 +71,14 @@ def _equal_columns(C: np.ndarray) -> list[np.ndarray]:
 
 
 def _evaluate(
-    gram: np.ndarray, y: np.ndarray, cost: np.ndarray, groups: np.ndarray, a: np.ndarray
+    gram: np.ndarray, y: np.ndarray, cost: np.ndarray, groups: Groups, a: np.ndarray
 ) -> tuple[np.ndarray, tuple[float, float, float]]:
     """The best intercepts (n_groups, m) at a, and (lin, quad, primal) summed over outputs."""
     f = gram @ a
     residual = y - f
-    weight = groups.T @ cost
-    intercept = (groups.T @ (cost[:, None] * residual)) / np.where(weight > 0, weight, 1.0)[:, None]
-    residual -= groups @ intercept
+    weight = groups.sums(cost[:, None])
+    intercept = groups.sums(cost[:, None] * residual) / np.where(weight > 0, weight, 1.0)
+    residual -= groups.spread(intercept)
     quad = 0.5 * float(np.sum(a * f))
     lin = float(np.sum(y * a) - 0.5 * np.sum(a**2 / cost[:, None]))
     return intercept, (lin, quad, quad + 0.5 * float(np.sum(cost[:, None] * residual**2)))

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..couplings import Coupling, connected_tasks
 from ..kernels import FittedKernel, Scaling, diagonals, evaluate
-from ..learners.bordered import Bordered, indicators
+from ..learners.bordered import Bordered, Groups, indicators
 
 # Kernel values held at one time, in bytes.
 _BLOCK_BYTES = 1 << 26
@@ -133,8 +133,9 @@ class _TaskMachine:
         self.cost = np.concatenate([process.costs[t] for t in members])
         sizes = [len(process.rows[t]) for t in members]
         groups = np.repeat(np.arange(len(members)), sizes)
-        self.groups = indicators(groups, len(members) if process.has_intercept else 0)
-        self.system = Bordered(self.gram, self.cost, self.groups)
+        n_groups = len(members) if process.has_intercept else 0
+        self.groups = indicators(groups, n_groups)
+        self.system = Bordered(self.gram, self.cost, Groups(groups, n_groups))
 
     def variance(self, X: np.ndarray, task: int) -> np.ndarray:
         """Rows (q, d) of a task -> variances (q,) of its function."""

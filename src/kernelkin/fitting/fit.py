@@ -14,7 +14,18 @@ from ..data import TaskData
 from ..engines import Each, Workers, serially
 from ..exceptions import ApproximationWarning, CollapseWarning
 from ..functions import InputIndex, task_functions
-from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, on_device, plan_grams, raw_grams, scale_grams
+from ..grams import (
+    CoupledGrams,
+    GramPlan,
+    Grams,
+    KernelBank,
+    RawGrams,
+    SharedGrams,
+    on_device,
+    plan_grams,
+    raw_grams,
+    scale_grams,
+)
 from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine, Ridge
 from ..memory import Need, fit_need
@@ -236,6 +247,8 @@ class FitPlan:
         """Put the parts together."""
         if self.fit.device is not None:
             grams = on_device(grams, self.fit.device)
+        if isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
+            grams.compute_on_demand()
         if isinstance(self.penalty, MixedNorm):
             return MixedNormProblem(grams, self.machines, self.learner, self.penalty)
         if self.fit.worst_task:

@@ -6,6 +6,8 @@ The value is twice differentiable except where a row meets a bound.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..decompositions import solve_symmetric
@@ -18,14 +20,14 @@ _ROUNDING = 1e-9
 _JITTER = 1e-8
 
 
-def box_hessian(gram: np.ndarray, machine: Machine, a: np.ndarray, images: np.ndarray) -> np.ndarray:
+def box_hessian(gram: Any, machine: Machine, a: np.ndarray, images: np.ndarray) -> np.ndarray:
     """a (n, m), images G_k a (K, n, m) -> the Hessian (K, K) of the machine's value in its kernel weights."""
     size, cost = np.abs(a), machine.C
     free = (size > _ROUNDING * cost) & (size < (1.0 - _ROUNDING) * cost)
     H = np.zeros((len(images), len(images)))
     for k in range(a.shape[1]):
         rows = free[:, k].nonzero()[0]
-        part = gram[rows[:, np.newaxis], rows]
+        part = gram.block(rows) if hasattr(gram, "block") else gram[rows[:, np.newaxis], rows]
         scale = part.trace() / max(len(rows), 1)
         if scale > 0.0:  # without kernel weights there are no margins
             V = images[:, rows, k]

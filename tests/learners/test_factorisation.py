@@ -45,6 +45,25 @@ def test_a_structured_gram_without_cholesky_factors_is_solved_by_its_entries():
     np.testing.assert_array_equal(found.a, expected.a)
 
 
+@pytest.mark.parametrize("labels", [[0, 1, 2], [0, 1, 0]])
+def test_blocks_plus_a_factor_are_solved_as_their_entries_are(labels):
+    """An intercept for each block, or one that two blocks share; factors that do not reach every block."""
+    rng = np.random.default_rng(6)
+    rows = [rng.normal(size=(n, 4)) for n in (5, 8, 6)]
+    columns = [np.array([0, 1, 2]), np.array([2, 3, 4]), np.array([0, 4])]
+    reach = [rng.normal(size=(len(X), len(c))) for X, c in zip(rows, columns, strict=True)]
+    gram = BlockLowRank([X @ X.T for X in rows], reach, columns, 5)
+    dense, cost = np.asarray(gram), rng.uniform(0.5, 20.0, size=19)
+    groups = Groups(np.repeat(labels, [5, 8, 6]), 3)
+    V = rng.normal(size=(19, 2))
+    np.testing.assert_allclose(gram @ V, dense @ V, rtol=1e-12)
+    found, expected = Bordered(gram, cost, groups), Bordered(dense, cost, groups)
+    np.testing.assert_allclose(found.solve(V), expected.solve(V), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.energy(V), expected.energy(V), rtol=1e-9)
+    np.testing.assert_allclose(found.diagonal(), np.diag(expected.solve(np.eye(19))), rtol=1e-9)
+    np.testing.assert_allclose(expected.diagonal(), found.diagonal(), rtol=1e-9)
+
+
 def test_a_singular_symmetric_system_is_solved_by_least_squares():
     system, target = np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([[2.0, 2.0]])
     np.testing.assert_allclose(decompositions.solve_symmetric(system, target), [[1.0, 1.0]])

@@ -226,7 +226,10 @@ def _block(stack: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def _raw_stack(data: TaskData, kernels: Sequence[FittedKernel] | None, rows: np.ndarray) -> np.ndarray:
     """(K, n, n) kernel values among these rows, checked, in memory of our own."""
     if kernels is None:
-        stack = np.ascontiguousarray(np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0))
+        # All rows are not copied twice: the matrices may take most of the memory that there is.
+        whole = len(rows) == len(data.X) and bool((rows == np.arange(len(rows))).all())
+        values = data.X if whole else data.X[np.ix_(rows, rows)]
+        stack = np.array(np.moveaxis(values, 2, 0), order="C")
         project_stack(precomputed_names(len(stack)), stack)
         return stack
     raw = evaluate(kernels, data.X[rows])

@@ -125,7 +125,7 @@ def approximate_rank(n_rows: int, shared_rank: int | str | None) -> int:
     """Return how many columns approximate factors over so many rows have; 0 where they are not used."""
     if shared_rank is None or (isinstance(shared_rank, str) and n_rows <= MOST_EXACT_ROWS):
         return 0
-    return min(DEFAULT_RANK if isinstance(shared_rank, str) else int(shared_rank), n_rows)
+    return DEFAULT_RANK if isinstance(shared_rank, str) else int(shared_rank)
 
 
 def _n_outputs(y) -> int:

@@ -51,6 +51,7 @@ class MKMTRLClassifierCV(BaseSearch):
         couplings=None,
         sharing=1.0,
         task_features=None,
+        shared_rank="auto",
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -81,6 +82,7 @@ class MKMTRLClassifierCV(BaseSearch):
         self.couplings = couplings
         self.sharing = sharing
         self.task_features = task_features
+        self.shared_rank = shared_rank
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -137,6 +139,7 @@ class MKMTRLRegressorCV(BaseSearch):
         couplings=None,
         sharing=1.0,
         task_features=None,
+        shared_rank="auto",
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -168,6 +171,7 @@ class MKMTRLRegressorCV(BaseSearch):
         self.couplings = couplings
         self.sharing = sharing
         self.task_features = task_features
+        self.shared_rank = shared_rank
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank

@@ -17,7 +17,13 @@ BOX_LEARNERS = [SVM(), SVR(0.0), SVR(0.3)]
 def all_rows(gram):
     """The source of a Gram of which all rows are there."""
     empty = np.empty((0, 0, 0))
-    return empty.astype(np.float32), empty, np.empty(0), np.empty(0, dtype=np.uint64), np.ones(len(gram), dtype=np.uint8)
+    return (
+        empty.astype(np.float32),
+        empty,
+        np.empty(0),
+        np.empty(0, dtype=np.uint64),
+        np.ones(len(gram), dtype=np.uint8),
+    )
 
 
 @njit

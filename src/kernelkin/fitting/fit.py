@@ -281,7 +281,11 @@ class FitPlan:
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
-        warnings = (*convergence_warnings(solution, self.fit.tol), *self._collapsed(solution), *self._approximated(bank))
+        warnings = (
+            *convergence_warnings(solution, self.fit.tol),
+            *self._collapsed(solution),
+            *self._approximated(bank),
+        )
         return Fitted(attributes, warnings)
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
@@ -317,9 +321,9 @@ class FitPlan:
         worst = int(missing.argmax())
         n_rows, rank = bank.link_factors.n_rows, bank.link_factors.rank
         message = (
-            f"the part that tasks share is approximated by factors of {rank} columns for {n_rows} rows, which lack up to "
-            f"{missing[worst]:.2g} of a kernel's trace ({bank.names[worst]}; shared_error_ has all): a higher shared_rank "
-            f"is more exact, shared_rank=None is exact and takes {n_rows} x {n_rows} matrices"
+            f"the part that tasks share is approximated by factors of {rank} columns for {n_rows} rows, which lack up "
+            f"to {missing[worst]:.2g} of a kernel's trace ({bank.names[worst]}; shared_error_ has all): a higher "
+            f"shared_rank is more exact, shared_rank=None is exact and takes {n_rows} x {n_rows} matrices"
         )
         return [(message, ApproximationWarning)]
 

@@ -15,9 +15,10 @@ class BlockLowRank:
     Parameters
     ----------
     blocks : symmetric matrices (n_t, n_t).
-    reach : the rows of U of each block, (n_t, R_t): its columns `columns[t]`, the only ones that are not zero there. They
-        may be computed on access.
+    reach : the rows of U of each block, (n_t, R_t): its columns `columns[t]`, the only ones that are not zero there.
+        They may be computed on access.
     columns : for each block, the positions (R_t,) of these columns among all R; None where each has all of them.
+    rank : R.
     """
 
     def __init__(

@@ -155,8 +155,9 @@ def scale_grams(
         grams = TaskGrams([GramStack(scaled) for scaled in stacks])
         if couplings:
             link, link_scaling = _scale_linked(raw, data, normalize, overwrite, charges)
-            approximate = isinstance(raw.linked, LowRankKernels) and not raw.linked.is_exact
-            bank = replace(bank, link_scaling=link_scaling, link_factors=raw.linked if approximate else None)
+            bank = replace(bank, link_scaling=link_scaling)
+            if isinstance(raw.linked, LowRankKernels) and not raw.linked.is_exact:
+                bank = replace(bank, link_factors=raw.linked)
     _check_scaled(bank)
     if couplings:
         grams = CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows])

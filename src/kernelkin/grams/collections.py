@@ -138,10 +138,8 @@ class SharedGrams(SeparateGrams):
         if len(machines) > 1 and (weights == weights[:, :1]).all():
             gram = self.stack.combine(weights[:, :1], each, self._space(1))[0]
             return [_block(gram, self.rows[m]) for m in machines]
-        return [
-            GramOnDemand(self.stack, B[:, m], every if self.rows[m] is None else self.rows[m], self._square)
-            for m in machines
-        ]
+        points = [every if (rows := self.rows[m]) is None else rows for m in machines]
+        return [GramOnDemand(self.stack, B[:, m], at, self._square) for m, at in zip(machines, points, strict=True)]
 
     def _square(self, n: int) -> np.ndarray:
         """Memory for one matrix (n, n) that the present thread works on."""

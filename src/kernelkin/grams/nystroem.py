@@ -75,7 +75,7 @@ class PartialCholesky:
     def extend(self, count: int) -> int:
         """Add up to `count` columns; the number of those that were."""
         total, before = self.diagonal.sum(), self.left.sum()
-        possible = np.count_nonzero(self.left)
+        possible = int(np.count_nonzero(self.left))
         if before <= _ENOUGH * total or not possible:
             self.gain = 0.0
             return 0
@@ -109,7 +109,8 @@ class PartialCholesky:
 
 def _pivoted(S: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
     """S (s, s) -> an order of some of its rows, and L with L L' = S there; without pivots below `floor`."""
-    left, order, rows = np.diag(S).copy(), [], np.zeros((0, len(S)))
+    order: list[int] = []
+    left, rows = np.diag(S).copy(), np.zeros((0, len(S)))
     while left.max() > floor:
         i = int(left.argmax())
         row = (S[i] - rows[:, i] @ rows) / np.sqrt(left[i])

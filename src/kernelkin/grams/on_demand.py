@@ -1,7 +1,6 @@
 """Combined Gram matrices of wide data whose rows are computed when they are read.
 
-A support vector machine reads the rows that it moves, which are few beside all, so that nothing of size n x n is written
-for each task.
+A support vector machine reads the rows that it moves, which are few beside all: the others are never computed.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ entry where there are no groups.
 
 A row of the Gram may be computed when it is first read. `source` has what it is made of: the Gram matrices of kernels
 over N points in single or in double precision (K, N, N), the other of the two empty; the weights (K,) of the kernels;
-the points (n,) of the rows; and which rows of `gram` are there already (n,), all of them where nothing has to be computed.
+the points (n,) of the rows; and which rows of `gram` are there already (n,): all of them where nothing is computed.
 """
 
 from __future__ import annotations

@@ -81,10 +81,10 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "shared_rank": Parameter(
         'int, "auto" or None',
-        "With couplings and the squared loss, for tasks with rows of their own: columns of the factors that approximate "
-        'the kernels of the parts that tasks share (the own parts stay exact). "auto": 1,000 where all tasks together '
-        "have more than 5,000 rows and no kernel matrix of low rank, with a warning; None: shared parts are exact, which "
-        "takes matrices over the rows of all tasks.",
+        "With couplings and the squared loss, for tasks with rows of their own: columns of the factors that "
+        'approximate the kernels of the parts that tasks share (the own parts stay exact). "auto": 1,000 where all '
+        "tasks together have more than 5,000 rows and kernels have no exact factors of low rank, with a warning; None: "
+        "shared parts are exact, which takes matrices over the rows of all tasks.",
         [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
     ),
     "min_rows": Parameter(
@@ -204,8 +204,8 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "coupling_weights_": ("array of shape (n_couplings, K)", "Kernel weights of the couplings' parts."),
     "shared_error_": (
         "array of shape (K,) or None",
-        "With couplings: the share of each kernel's trace over all rows that the factors of the shared parts lack; None "
-        "where these are exact.",
+        "With couplings: the share of each kernel's trace over all rows that the factors of the shared parts lack; "
+        "None where these are exact.",
     ),
     "part_shares_": (
         "array of shape (T, 1 + n_couplings)",

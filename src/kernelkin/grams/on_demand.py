@@ -57,6 +57,10 @@ class GramOnDemand:
                 out += weight * gram[np.ix_(points, points)]
         return out
 
+    def read(self, rows: np.ndarray) -> np.ndarray:
+        """`block` of rows that were computed, as long as the thread works on no other Gram."""
+        return self.space(len(self))[np.ix_(rows, rows)]
+
     def rows_when_read(self) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         """Memory for the matrix, and the `source` of its rows; see `learners.smo_core`."""
         values, n = self.stack.values, len(self)

@@ -192,7 +192,7 @@ def test_tasks_linked_in_two_sets_are_two_machines():
     assert [machine.n_groups for machine in columns] == [2, 5]
     np.testing.assert_array_equal(columns[0].y, np.vstack([machines[0].y, machines[2].y]))
     arrays = [machine.y for machine in columns]
-    np.testing.assert_array_equal(columns.spread(arrays), columns.y)
+    np.testing.assert_array_equal(columns.side_by_side(arrays), columns.y)
 
 
 def test_a_device_gives_the_same_fit():

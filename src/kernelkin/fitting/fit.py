@@ -30,7 +30,16 @@ from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine, Ridge
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
-from ..problems import AnyProblem, MachinePanel, MixedNormProblem, Problem, Units, WorstTaskProblem, panel_pays
+from ..problems import (
+    AnyProblem,
+    MachinePanel,
+    MixedNormProblem,
+    PanelDuals,
+    Problem,
+    Units,
+    WorstTaskProblem,
+    panel_pays,
+)
 from ..solvers import Solution, Solver, Status, solve
 from ..uncertainty import Uncertainty
 from ..uncertainty.machines import MachinesHeldOut
@@ -291,6 +300,7 @@ class FitPlan:
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
         a, intercepts = split_by_task(solution.duals, self.machines, data, self.couplings)
+        spread = solution.duals.a if isinstance(solution.duals, PanelDuals) else None
         attributes = {
             "tasks_": data.labels,
             "data_form_": data.form,
@@ -305,7 +315,7 @@ class FitPlan:
             "n_iter_": len(solution.history["iteration"]),
             "dual_coef_": a,
             "intercept_": stack_intercepts(intercepts),
-            "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings),
+            "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings, spread),
             "couplings_": self.couplings,
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
             "uncertainty_": machines_uncertainty(self, solution.B),

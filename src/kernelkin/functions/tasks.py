@@ -204,10 +204,16 @@ def task_functions(
     a: Sequence[np.ndarray],
     intercepts: Sequence[np.ndarray],
     couplings: Sequence[Coupling] = (),
+    spread: np.ndarray | None = None,
 ) -> TaskFunctions:
-    """The functions of all tasks from kernel weights B (K, J), and the dual variables and intercepts of each task."""
-    own = _wide_expansions if data.form == "wide" else _long_expansions
-    expansions, shares = own(data, bank, B, a, intercepts)
+    """The functions of all tasks from kernel weights B (K, J), and the dual variables and intercepts of each task.
+
+    `spread` (n, outputs of all tasks) are the dual variables of wide data side by side, where they are known so.
+    """
+    if data.form == "wide":
+        expansions, shares = _wide_expansions(data, bank, B, a, intercepts, spread)
+    else:
+        expansions, shares = _long_expansions(data, bank, B, a, intercepts)
     for j, coupling in enumerate(couplings):
         expansions.append(_link_expansion(data, bank, B[:, data.n_tasks + j], a, coupling))
         whole = slice(0, len(expansions[-1].intercept))
@@ -244,17 +250,17 @@ def _long_expansions(data, bank, B, a, intercepts) -> tuple[list[Expansion], lis
     return expansions, [[Share(t, slice(0, part.shape[1]), np.ones(1))] for t, part in enumerate(a)]
 
 
-def _wide_expansions(data, bank, B, a, intercepts) -> tuple[list[Expansion], list[list[Share]]]:
+def _wide_expansions(data, bank, B, a, intercepts, spread) -> tuple[list[Expansion], list[list[Share]]]:
     """One expansion for all tasks, over the rows they share."""
     ends = np.cumsum([part.shape[1] for part in a]).tolist()
     outputs = [slice(end - part.shape[1], end) for end, part in zip(ends, a, strict=True)]
-    if all(len(part) == len(data.X) for part in a):
+    if spread is None and all(len(part) == len(data.X) for part in a):
         spread = np.hstack(a)
-    else:
+    elif spread is None:
         spread = np.zeros((len(data.X), ends[-1]))
         for rows, where, part in zip(data.rows, outputs, a, strict=True):
             spread[rows, where] = part
-    weights = np.hstack([_repeat(B[:, t], part.shape[1]) for t, part in enumerate(a)])
+    weights = np.repeat(B[:, : len(a)], [part.shape[1] for part in a], axis=1)
     every = np.arange(len(data.X))
     shared = make_expansion(data.X, every, bank.kernels, bank.scalings[0], spread, weights, np.concatenate(intercepts))
     return [shared], [[Share(0, where, np.ones(1))] for where in outputs]

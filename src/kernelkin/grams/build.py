@@ -54,7 +54,7 @@ class RawGrams:
     def restrict(self, data: TaskData, kept: Sequence[np.ndarray]) -> RawGrams:
         """The same for fewer rows: `kept` are the positions within each task's rows in `data`."""
         if data.form == "wide":
-            used = np.unique(np.concatenate([rows[part] for rows, part in zip(data.rows, kept, strict=True)]))
+            used = np.flatnonzero(_mark([rows[part] for rows, part in zip(data.rows, kept, strict=True)], len(data.X)))
             return replace(self, own=(_block(self.own[0], used),))
         own = tuple(_block(stack, rows) for stack, rows in zip(self.own, kept, strict=True))
         return replace(self, own=own, linked=_restrict_linked(self.linked, data, kept))
@@ -168,10 +168,15 @@ def _stack_weights(data: TaskData) -> list[np.ndarray]:
     """Return the weights of the rows of each stack; on wide data rows that no task uses have none."""
     if data.form != "wide":
         return [data.sample_weight[rows] for rows in data.rows]
-    weight = np.zeros(len(data.X))
-    used = np.unique(np.concatenate(data.rows))
-    weight[used] = data.sample_weight[used]
-    return [weight]
+    return [np.where(_mark(data.rows, len(data.X)), data.sample_weight, 0.0)]
+
+
+def _mark(rows: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
+    """(n_rows,) whether any of the sets of rows has this one; no more than once for sets that are one object."""
+    used = np.zeros(n_rows, dtype=bool)
+    for part in {id(part): part for part in rows}.values():
+        used[part] = True
+    return used
 
 
 def _check_scaled(bank: KernelBank) -> None:

@@ -40,7 +40,7 @@ def box_hessian(gram: Any, machine: Machine, a: np.ndarray) -> HessianFunction:
 def _hessian(
     gram: Any, machine: Machine, free: list[np.ndarray], parts: list[np.ndarray] | None, images: np.ndarray
 ) -> np.ndarray:
-    """images G_k a (K, n, m) -> (K, K), from the free rows of each output; `parts` is the Gram among these, if known."""
+    """images G_k a (K, n, m) -> (K, K), from the free rows of each output; `parts`: the Gram among these, if known."""
     H = np.zeros((len(images), len(images)))
     for k, rows in enumerate(free):
         part = _block(gram, rows) if parts is None else parts[k]

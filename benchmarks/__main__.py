@@ -7,6 +7,7 @@ python -m benchmarks online -- tasks      a report of its own, with its argument
 python -m benchmarks predict --help       predictions beside those of other libraries, with options of its own
 python -m benchmarks calibration --help   probabilities, and by the name of coverage intervals, likewise
 python -m benchmarks relations --help     tests of relations between tasks, with options of its own
+python -m benchmarks sharing --help       whether sharing helps on known data, likewise
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PROBLEMS = (
     "scale",
 )
 # They read options of their own, and keep their results in files.
-WITH_OPTIONS = ("predict", "calibration", "coverage", "relations")
+WITH_OPTIONS = ("predict", "calibration", "coverage", "relations", "sharing")
 # They print what they find.
 REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "parsimony", "gpu")
 

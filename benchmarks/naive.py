@@ -2,7 +2,7 @@
 
     machines: SVC on the combined Gram of each task, or a linear solve
     B:        Newton's method on `sum W/(2 B) + (mu/2) tr(B inv(Omega) B')`, W = |w_tk|^2, all kernels' rows at once
-    Omega:    from the eigenvalues of B'B, held to `shrinkage/T` from below
+    Omega:    from the eigenvalues of B'B, at least `shrinkage/T`
 
 The objective is known at every round from what has been computed anyway; the loop ends when it has changed by less than
 `tol` relative to itself, when it is down to `target` (for a race to a known value), or after `max_iter` rounds.

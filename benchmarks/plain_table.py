@@ -1,4 +1,4 @@
-"""`kernelkin fit` on a small mixed table without an option: its score on held-out rows, and the time of a new process.
+"""`kernelkin fit` on a small mixed table: its score on held-out rows, and the time of its two fits in a new process.
 
 Four tasks of 50 rows; the target is sin(2a) + [colour is red] with little noise, beside a column without any effect.
 """
@@ -29,10 +29,15 @@ def write_table(path: Path) -> None:
     path.write_text("\n".join([f"ort,a,farbe,b,{TARGET}", *rows]))
 
 
+def command(folder: Path, *options: str) -> list[str]:
+    """Arguments of `kernelkin` that fit the table and print a JSON object."""
+    argv = ["fit", str(folder / "data.csv"), "--task", "ort", "--target", TARGET, "-o", str(folder / "m.skops")]
+    return [*argv, "--json", *options]
+
+
 def fit_table(folder: Path, *options: str) -> dict:
     """Fit the table in a new process and return what it prints."""
-    command = ["fit", str(folder / "data.csv"), "--task", "ort", "--target", TARGET, "-o", str(folder / "m.skops")]
-    argv = [sys.executable, "-m", "kernelkin", *command, "--json", *options]
+    argv = [sys.executable, "-m", "kernelkin", *command(folder, *options)]
     done = subprocess.run(argv, check=True, capture_output=True, text=True)
     return json.loads(done.stdout)
 

@@ -13,7 +13,7 @@ grow with the number of rows.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from kernelkin import TwoStageMKMTRLClassifier
+from kernelkin import TwoStageMKMTRLClassifier, kernel_likeness
 from kernelkin.datasets import make_related_tasks
 
 data = make_related_tasks(
@@ -65,8 +65,9 @@ for ax, weights, title in (
 plt.show()
 
 # %%
-# The tasks whose kernels are most like those of one task of each group, without a matrix of tasks by tasks.
+# The tasks whose mixes of kernels are most like those of one task of each group, without a matrix of tasks by tasks.
+# This describes the fit; :func:`~kernelkin.task_relations` tests whether mixes differ.
 
 for task in ("task00", "task39"):
-    likeness = model.related_tasks(task, by="kernels", n=4)
-    print(task, [f"{other} {value:.2f}" for other, value in likeness.items()])
+    likeness = kernel_likeness(model, task=task)
+    print(task, [f"{model.tasks_[other]} {likeness[other]:.2f}" for other in np.argsort(-likeness)[1:5]])

@@ -1,4 +1,4 @@
-"""What begins with an underscore is used in its own module only, and nobody reaches into `__dict__`."""
+"""What begins with an underscore is used in its own module only, and no code uses the `__dict__` of another object."""
 
 import ast
 from pathlib import Path

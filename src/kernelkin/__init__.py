@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         TwoStageMKMTRLRegressor,
     )
     from .registry import all_models
-    from .relations import SharingReport, TaskRelations, model_likeness, sharing_report, task_relations
+    from .relations import SharingReport, TaskRelations, kernel_likeness, sharing_report, task_relations
     from .tables import TableEncoder, TableSchema
 
 __version__ = "0.1.0"
@@ -80,9 +80,9 @@ __all__ = [
     "TwoStageMKMTRLRegressor",
     "all_models",
     "gaussian_kernels",
+    "kernel_likeness",
     "linear_kernels",
     "load_model",
-    "model_likeness",
     "nearest_psd",
     "polynomial_kernels",
     "save_model",

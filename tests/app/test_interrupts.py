@@ -47,7 +47,7 @@ def test_during_an_import_the_program_ends_in_silence(tmp_path, command, name):
     assert outcome == (-signal.SIGINT, "")
 
 
-def test_in_a_command_the_program_says_so(tmp_path):
+def test_during_a_command_the_program_reports_the_interrupt(tmp_path):
     arguments = ["demo", "-o", str(tmp_path)]
     outcome = run(tmp_path, INTERRUPT_AT_IMPORT, [*MAIN, *arguments], INTERRUPTED_IMPORT="kernelkin.app.demo")
     assert outcome == (130, "kernelkin: interrupted\n")

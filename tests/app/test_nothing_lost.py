@@ -22,7 +22,13 @@ TABLE = pd.DataFrame({"task": TASKS, "x": X[:, 0], "z": X[:, 1], "y": X[:, 0] + 
 def argv(tmp_path):
     TABLE.to_csv(tmp_path / "t.csv", index=False)
     given = ["--task", "task", "--target", "y", "--kernels", "linear", "-o", str(tmp_path / "m.skops")]
-    return ["fit", str(tmp_path / "t.csv"), *given]
+    return ["fit", str(tmp_path / "t.csv"), "--sharing-repeats", "0", *given]
+
+
+@pytest.fixture
+def quick(argv):
+    """The same without a search."""
+    return [*argv[:-2], "--quick", *argv[-2:]]
 
 
 @pytest.fixture
@@ -40,34 +46,34 @@ def run(arguments, shell="", **how):
     return subprocess.run(command, capture_output=True, text=True, check=False, **how)
 
 
-def test_a_model_is_saved_when_nobody_reads_what_is_printed(argv, gone, monkeypatch, capsys):
+def test_a_model_is_saved_when_nobody_reads_what_is_printed(quick, gone, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", gone)
-    assert cli.main(argv) == 0
+    assert cli.main(quick) == 0
     assert "error" not in capsys.readouterr().err
-    assert load_model(argv[-1]).schema.n_rows == 24
+    assert load_model(quick[-1]).schema.n_rows == 24
 
 
-def test_a_model_is_saved_when_standard_output_is_full(argv, monkeypatch, capsys):
+def test_a_model_is_saved_when_standard_output_is_full(quick, monkeypatch, capsys):
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
-        assert cli.main(argv) == 1
+        assert cli.main(quick) == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("kernelkin: error: the result is complete, but standard output failed: ")
-    assert load_model(argv[-1]).schema.n_rows == 24
+    assert load_model(quick[-1]).schema.n_rows == 24
 
 
-def test_a_model_is_saved_where_the_terminal_has_only_ascii(argv, monkeypatch):
+def test_a_model_is_saved_where_the_terminal_has_only_ascii(quick, monkeypatch):
     ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", ascii_only)
-    assert cli.main(argv) == 0
-    assert load_model(argv[-1]).schema.n_rows == 24
+    assert cli.main(quick) == 0
+    assert load_model(quick[-1]).schema.n_rows == 24
     assert b"R2 on 6 test rows" in ascii_only.buffer.getvalue()
 
 
-def test_a_model_is_saved_with_all_streams_closed(argv):
-    done = run([*argv, "--test-size", "0"], "<&- >&- 2>&-")
+def test_a_model_is_saved_with_all_streams_closed(quick):
+    done = run([*quick, "--test-size", "0"], "<&- >&- 2>&-")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert load_model(argv[-1]).schema.n_rows == 24
+    assert load_model(quick[-1]).schema.n_rows == 24
 
 
 def test_no_file_takes_the_number_of_a_closed_stream():
@@ -92,7 +98,7 @@ def test_a_closed_stream_that_is_needed_is_an_error(arguments, shell, error, tmp
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["models"], 1), (["--help"], 0)])
-def test_a_reader_that_stops_reading_is_no_reason_to_complain(arguments, code, gone):
+def test_a_reader_that_stops_reading_causes_no_message(arguments, code, gone):
     command = [sys.executable, "-m", "kernelkin", *arguments]
     done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (code, "")
@@ -200,9 +206,9 @@ def test_a_search_that_fails_at_once_leaves_no_folder(argv, tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv"]
 
 
-def test_names_of_the_user_are_printed_as_text(argv, capsys):
-    assert cli.main(argv) == 0
-    assert cli.main(["inspect", argv[-1]]) == 0
+def test_names_of_the_user_are_printed_as_text(quick, capsys):
+    assert cli.main(quick) == 0
+    assert cli.main(["inspect", quick[-1]]) == 0
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "[/red]\\x1b[31m" in out and "[link=http://evil]x" in out

@@ -47,7 +47,7 @@ def test_a_terminal_without_the_characters_gets_others(monkeypatch):
     assert sys.stdout.written() == "R2 of \\u6771\\u4eac: 0.9 +/- 0.1\n"
 
 
-def test_columns_are_aligned_by_what_is_seen():
+def test_columns_are_aligned_by_the_width_that_is_displayed():
     first, _, wide, combined = format_table(
         ["task", "n"], [["東京", "1"], ["e\u0301e\u0301e\u0301e\u0301", "2"]]
     ).split("\n")

@@ -20,7 +20,8 @@ from kernelkin.fitting import Regression, RunOptions
 from kernelkin.functions import CombinedFunctions
 from kernelkin.model_selection import make_folds
 from kernelkin.model_selection.pooled import ErrorPool, PooledError, logistic_link
-from probability_checks import PROBABILITIES
+from scikit_learn_checks import PROBABILITIES
+from short_search import PLACE, cheap_candidates, few_candidates
 
 
 def data(seed=0, T=3, n=24, d=3):
@@ -37,13 +38,15 @@ def fitted():
     return KinRegressor(random_state=0).fit(X, y, tasks=tasks)
 
 
-def test_scikit_learn_checks():
+def test_scikit_learn_checks(monkeypatch):
+    monkeypatch.setattr(PLACE, few_candidates)
     found = check_estimator(KinRegressor("linear", cv=2, random_state=0), on_fail=None, on_skip=None)
     assert not [f"{each['check_name']}: {each['exception']}" for each in found if each["status"] == "failed"]
 
 
-def test_scikit_learn_checks_of_classes():
-    # The others are those of the regressor, whose entrance is the same.
+def test_scikit_learn_checks_of_classes(monkeypatch):
+    # The others are those of the regressor, which reads its arguments in the same way.
+    monkeypatch.setattr(PLACE, few_candidates)
     model, ran = KinClassifier("linear", cv=2, random_state=0), 0
     for estimator, check in estimator_checks_generator(model):
         name = check.func.__name__
@@ -117,6 +120,7 @@ def test_the_number_of_processes_and_a_cache_change_nothing(tmp_path):
 
 
 def test_candidates_that_are_dropped_would_have_had_no_weight(monkeypatch):
+    monkeypatch.setattr(PLACE, cheap_candidates)
     rng = np.random.default_rng(9)
     X, tasks = rng.normal(size=(200, 6)), np.repeat([0, 1], 100)
     y = np.sin(3 * X[:, 2]) + 0.3 * rng.normal(size=200)
@@ -131,10 +135,10 @@ def test_candidates_that_are_dropped_would_have_had_no_weight(monkeypatch):
     assert not any(weight[trial] for trial in dropped)
 
 
-def test_a_grid_goes_on_where_its_end_is_best():
+def test_a_grid_is_extended_where_its_end_is_best():
     X, _, tasks = data(T=2, n=40, d=2)
     y = np.sin(3 * X[:, 0])  # without noise, for which no C is large enough
-    table = KinRegressor(random_state=0).fit(X, y, tasks=tasks).search_results_
+    table = KinRegressor("auto", cv=2, random_state=0).fit(X, y, tasks=tasks).search_results_
     assert table["C"].max() > 1e3
 
 
@@ -189,7 +193,7 @@ def test_members_that_do_not_converge_are_left_out(monkeypatch):
         return replace(fitted, warnings=(("stopped at max_iter", ConvergenceWarning),))
 
     monkeypatch.setattr(KinPlan, "_fit_member", fit)
-    model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
+    model = KinRegressor("auto", cv=2, random_state=0).fit(X, y, tasks=tasks)
     names = [member["name"] for member in model.members_]
     assert names and stopped[0].candidate.name not in names
     assert sum(member["weight"] for member in model.members_) == pytest.approx(1.0)

@@ -149,7 +149,7 @@ def test_columns_of_polars_as_targets_tasks_and_weights():
     assert_same(data, read(tasks=NAMES, sample_weight=weight))
 
 
-def test_a_lazy_frame_is_not_collected_in_silence():
+def test_a_lazy_frame_is_refused_and_not_collected():
     polars = pytest.importorskip("polars")
     with pytest.raises(TypeError, match=r"^X is a LazyFrame, whose rows are not in memory yet: collect them first$"):
         read(polars.DataFrame(X).lazy())

@@ -90,6 +90,14 @@ def test_tasks_that_share_nothing_are_refused_with_advice():
         MKMTRLClassifier().fit(X[tasks != "d"], labels[tasks != "d"], tasks=tasks[tasks != "d"])
 
 
+@pytest.mark.parametrize("model", [MKMTRLClassifier(KERNELS, couplings="common"), KinClassifier(KERNELS)])
+def test_tasks_that_all_have_one_class_have_nothing_to_share(model):
+    X, _, tasks = make_tasks()
+    for labels in (np.zeros(len(X), dtype=int), (tasks == "a").astype(int)):
+        with pytest.raises(ValueError, match=r"^every task has one class only; a task of one class can share with"):
+            model.fit(X, labels, tasks=tasks)
+
+
 def test_min_rows_sets_tasks_aside():
     X, y, tasks = make_tasks()
     model = MKMTRLRegressor(KERNELS, min_rows=3, couplings="common", unknown_tasks="common")

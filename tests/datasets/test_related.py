@@ -69,7 +69,7 @@ def test_no_held_out_rows_by_default():
     assert make_related_tasks(random_state=0).data_test.shape == (0, 12)
 
 
-def test_each_kernel_sees_its_own_block():
+def test_each_kernel_uses_its_own_block():
     bunch = make_related_tasks(random_state=0)
     rng = np.random.default_rng(0)
     for k, kernel in enumerate(fit_kernels(bunch.kernels, bunch.data)):

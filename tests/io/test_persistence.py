@@ -124,7 +124,7 @@ def test_only_classes_and_functions_of_known_libraries_are_storable():
     assert {module for module, _ in functions} == {"sklearn.metrics.pairwise"}
 
 
-def test_a_two_stage_model_goes_on_with_its_stream(path):
+def test_a_two_stage_model_continues_its_stream(path):
     fitted = TwoStageMKMTRLRegressor(n_rounds=50, random_state=0).fit(X, Y, tasks=TASKS)
     save_model(fitted, path)
     loaded = load_model(path).model

@@ -98,11 +98,11 @@ def test_kin_tries_the_same_values():
         ([2.0, 1.0, 2.0], []),
     ],
 )
-def test_values_of_c_go_on_where_an_end_is_better_by_more_than_a_trifle(errors, expected):
+def test_values_of_c_are_extended_where_an_end_is_clearly_better(errors, expected):
     assert next_costs([1.0, 10.0, 100.0], errors, 0.1) == pytest.approx(expected)
 
 
-def test_only_the_best_line_goes_on():
+def test_only_the_best_line_is_continued():
     grid = [{"C": C, "parsimony": p} for p in (0.0, 1.0) for C in (1.0, 10.0)]
     assert beyond(grid, np.array([0.9, 0.1, 0.2, 0.5]), np.full(4, 0.01)) == [
         {"parsimony": 0.0, "C": pytest.approx(C)} for C in (0.1, 10**-0.5)
@@ -110,7 +110,7 @@ def test_only_the_best_line_goes_on():
     assert beyond([{"mu": 1.0}, {"mu": 2.0}], np.array([0.0, 1.0]), np.zeros(2)) == []
 
 
-def test_a_search_goes_on_beyond_the_default_values_and_not_beyond_given_ones():
+def test_a_search_extends_default_grids_and_not_given_ones():
     X, _, tasks = long_data(n=20)
     y = X[:, 0]  # without noise, for which no C is large enough
     model = AverageRegressor(linear_kernels())

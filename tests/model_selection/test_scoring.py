@@ -68,9 +68,9 @@ def test_a_task_without_positives_among_held_out_rows_is_left_out(scoring):
 
 def test_names_of_scikit_learn():
     rng = np.random.default_rng(0)
-    y, said = rng.random(20) < 0.5, rng.random(20) < 0.5
+    y, predicted = rng.random(20) < 0.5, rng.random(20) < 0.5
     metric = read_scoring("f1", classification=True)
-    assert metric.function(y, said, np.ones(20)) == pytest.approx(f1_score(y, said))
+    assert metric.function(y, predicted, np.ones(20)) == pytest.approx(f1_score(y, predicted))
     distance = read_scoring("neg_mean_absolute_error", classification=False)
     assert distance.function(np.array([0.0, 1.0]), np.array([0.5, 1.0]), np.array([1.0, 3.0])) == -0.125
     with pytest.raises(ValueError, match="needs predict_proba: of the scores of probabilities, searches have"):

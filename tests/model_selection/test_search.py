@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import check_estimator
 
 from kernelkin import (
     AverageRegressor,
@@ -19,7 +18,7 @@ from kernelkin import (
 from kernelkin.data import make_folds, read_training
 from kernelkin.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from kernelkin.solvers import Joint
-from probability_checks import PROBABILITIES
+from scikit_learn_checks import PROBABILITIES, run_checks
 
 KERNELS = [*gaussian_kernels([0.5, 2.0]), *linear_kernels()]
 
@@ -33,14 +32,14 @@ def long_data(seed=0, n=18, classification=False):
 
 def refit_scores(estimator, X, y, tasks, params, folds):
     """The pooled score of each task, from one plain fit on each fold."""
-    truth, said = {}, {}
+    truth, predicted = {}, {}
     for train, test in folds:
         fitted = clone(estimator).set_params(**params).fit(X[train], y[train], tasks=tasks[train])
         for task in np.unique(tasks):
             rows = test[tasks[test] == task]
             truth.setdefault(task, []).append(y[rows])
-            said.setdefault(task, []).append(fitted.predict(X[rows], tasks=tasks[rows]))
-    return {task: (np.concatenate(truth[task]), np.concatenate(said[task])) for task in truth}
+            predicted.setdefault(task, []).append(fitted.predict(X[rows], tasks=tasks[rows]))
+    return {task: (np.concatenate(truth[task]), np.concatenate(predicted[task])) for task in truth}
 
 
 def splits(n, k=3, seed=0):
@@ -89,11 +88,11 @@ def test_scores_of_wide_data_with_missing_labels_are_those_of_plain_fits():
     Y[rng.random((30, 2)) < 0.2] = np.nan
     estimator = MKMTRLRegressor(fixed_widths(), couplings="common", tol=1e-8)
     folds = splits(30)
-    said = np.full(Y.shape, np.nan)
+    predicted = np.full(Y.shape, np.nan)
     for train, test in folds:
-        said[test] = clone(estimator).fit(X[train], Y[train]).predict(X[test])
+        predicted[test] = clone(estimator).fit(X[train], Y[train]).predict(X[test])
     known = ~np.isnan(Y)
-    expected = np.mean([-((Y[k, t] - said[k, t]) ** 2).mean() for t, k in enumerate(known.T)])
+    expected = np.mean([-((Y[k, t] - predicted[k, t]) ** 2).mean() for t, k in enumerate(known.T)])
     search = MultiTaskCV(estimator, {"C": [1.0]}, cv=folds, search_tol=1e-8, scoring="neg_mean_squared_error")
     assert search.fit(X, Y).best_score_ == pytest.approx(expected, abs=1e-4)
 
@@ -118,8 +117,8 @@ def test_candidates_of_equal_mu_over_c_cubed_are_one_model():
         refit_scores(MKMTRLClassifier(KERNELS, tol=1e-9, max_iter=500), X, y, tasks, params, folds).values()
         for params in (one, other)
     ]
-    for (_, said), (_, said_too) in zip(*pairs, strict=True):
-        np.testing.assert_array_equal(said, said_too)
+    for (_, predicted), (_, predicted_too) in zip(*pairs, strict=True):
+        np.testing.assert_array_equal(predicted, predicted_too)
     grid = [{name: [value] for name, value in params.items()} for params in (one, other, {"C": 4.0, "mu": 0.1})]
     search = MultiTaskCV(MKMTRLClassifier(KERNELS), grid, cv=folds, scoring="roc_auc").fit(X, y, tasks=tasks)
     scores = search.cv_results_["mean_test_score"]
@@ -213,7 +212,7 @@ class TestCache:
         assert len(solved) == 1
         np.testing.assert_array_equal(again.cv_results_["mean_test_score"], first.cv_results_["mean_test_score"])
 
-    def test_a_killed_search_goes_on(self, tmp_path, monkeypatch):
+    def test_a_killed_search_continues(self, tmp_path, monkeypatch):
         whole = self.fit(None)
         init, solved = Joint.init, []
 
@@ -284,7 +283,7 @@ def test_a_grid_of_what_is_no_parameter_is_refused(grid, message):
 )
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_accepts_it(search):
-    check_estimator(search, expected_failed_checks=PROBABILITIES if is_classifier(search) else {}, on_skip=None)
+    run_checks(search, PROBABILITIES if is_classifier(search) else {})
 
 
 def test_estimating_memory_searches_nothing():

@@ -11,7 +11,7 @@ from kernelkin import (
     MKMTRLClassifier,
     MKMTRLRegressor,
     gaussian_kernels,
-    model_likeness,
+    kernel_likeness,
     polynomial_kernels,
 )
 from kernelkin.exceptions import CollapseWarning
@@ -29,7 +29,7 @@ def test_two_groups_are_plain_with_min_rank_two(regression):
     fit = model(data.kernels, C=10.0, min_rank=2).fit(data.data, data.target, tasks=data.tasks)
     together = data.groups[:, None] == data.groups
     others = ~np.eye(len(together), dtype=bool)
-    for matrix in (fit.task_relationship_, model_likeness(fit, by="kernels")):
+    for matrix in (fit.task_relationship_, kernel_likeness(fit)):
         assert matrix[together & others].min() > matrix[~together].max()
     # Each task puts most of its weight on the kernels that its group needs.
     needed = data.kernel_weights > 0
@@ -186,7 +186,7 @@ def test_verbose_prints_each_iteration(capsys):
     assert all(word in lines[-1] for word in ("objective", "bound", "gap", "rank"))
 
 
-def test_an_interrupted_fit_goes_on_from_what_the_callback_kept(model):
+def test_an_interrupted_fit_continues_from_what_the_callback_kept(model):
     X, y, labels, tasks = long_data(23)
     y = targets(model, y, labels)
     kept = []

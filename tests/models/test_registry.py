@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.utils.estimator_checks import (
-    check_estimator,
     check_estimator_cloneable,
     check_get_params_invariance,
     check_no_attributes_set_in_init,
@@ -19,7 +18,7 @@ from sklearn.utils.estimator_checks import (
 import kernelkin
 from kernelkin import MKMTRLRegressor, MultiTaskKernelEstimator
 from kernelkin.registry import find_model
-from probability_checks import PROBABILITIES, WEIGHTS, check_without_probabilities
+from scikit_learn_checks import PROBABILITIES, WEIGHTS, check_without_probabilities, run_checks
 
 # The search over models has tests of its own in tests/auto.
 MODELS = [model for model in kernelkin.all_models() if model.name != "Kin"]
@@ -198,10 +197,10 @@ def test_scikit_learn_checks(name):
     model = make(name) if name in CASES else VARIANTS[name]
     expected = EXPECTED.get(name, {})
     if is_classifier(model):
-        check_estimator(model, expected_failed_checks={**PROBABILITIES, **expected}, on_skip=None)
+        run_checks(model, {**PROBABILITIES, **expected})
         check_without_probabilities(model, weights=WEIGHTS not in expected)
     else:
-        check_estimator(model, expected_failed_checks=expected, on_skip=None)
+        run_checks(model, expected)
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(CHECKED)))

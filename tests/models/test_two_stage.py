@@ -18,6 +18,7 @@ from kernelkin import (
     TwoStageMKMTRLClassifier,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
+    kernel_likeness,
 )
 from kernelkin.data import read_training
 from kernelkin.datasets import load_mfeat, make_related_tasks
@@ -97,7 +98,7 @@ def test_reservoirs_are_bounded_and_fair():
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_partial_fit_goes_on_after_fit_with_new_rows_and_new_tasks(kind):
+def test_partial_fit_continues_after_fit_with_new_rows_and_new_tasks(kind):
     data = problem(kind, n_samples=60)
     old = np.isin(data.tasks, data.task_names[:4])
     model = BOTH[kind](data.kernels, C=10, update="hinge", n_rounds=4000, random_state=0)
@@ -243,7 +244,8 @@ def test_the_relationship_shows_the_groups_in_factors_and_as_a_matrix(monkeypatc
     Omega = model.task_relationship_
     np.testing.assert_allclose(np.trace(Omega), 1.0)
     np.testing.assert_allclose(model.relation_.row(2), Omega[2])
-    assert set(model.related_tasks("task02", by="kernels", n=2)) == {"task00", "task01"}  # its group
+    likeness = kernel_likeness(model, task="task02")
+    assert set(model.tasks_[np.argsort(-likeness)[:3]]) == {"task00", "task01", "task02"}  # its group
     monkeypatch.setenv("KERNELKIN_MEMORY_GIB", "1e-7")
     with pytest.raises(GramMemoryError, match="task_relationship_ is a 6 x 6 array"):
         _ = model.task_relationship_
@@ -440,6 +442,7 @@ def test_a_fitted_model_keeps_reservoirs_and_no_data():
     assert [len(rows) for rows in kept.rows] == [20, 20] and model.stream_.reservoirs.X.shape == (40, 10)
     # 100 landmarks, 40 rows of the reservoirs, a dual variable a row, and at most 1,000 held-out residuals of each task
     # and 5,000 of all; the data are ten times as much.
+    model.predict_interval(X[:2], tasks[:2])  # until then, what the intervals follow from is kept
     assert len(pickle.dumps(model)) < 8 * (140 * 10 + n + 7000) + 20_000
 
 
@@ -459,6 +462,7 @@ def test_a_model_on_precomputed_kernels_keeps_no_gram():
     X, tasks = rng.normal(size=(120, 3)), np.arange(120) % 2
     grams = np.stack([X @ X.T, (X @ X.T) ** 2], axis=2)
     model = TwoStageMKMTRLRegressor("precomputed", n_rounds=200, random_state=0).fit(grams, X[:, 0], tasks=tasks)
+    model.predict_interval(grams[:1], tasks[:1])
     assert model.stream_ is None and len(pickle.dumps(model)) < grams.nbytes / 10
     with pytest.raises(ValueError, match="a stream has no precomputed kernels"):
         model.partial_fit(grams, X[:, 0], tasks)

@@ -4,6 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from kernelkin.penalties import (
     PENALTIES,
@@ -32,6 +35,15 @@ INDICATORS = {
     "simplex": SimplexPenalty(J),
 }
 CASES = {**SMOOTH, **INDICATORS}
+# Matrices with zeros, equal entries and entries of very different size among them.
+MATRICES = arrays(np.float64, (K, J), elements=st.just(0.0) | st.floats(1e-3, 1e2))
+DRAWN = settings(
+    max_examples=20,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 def test_every_registered_penalty_is_tested():
@@ -55,11 +67,16 @@ def allowed_weights(seed, indicator):
     return indicator.expand(np.random.default_rng(seed).dirichlet(np.ones(K))[:, np.newaxis])
 
 
+def project(penalty, B):
+    """A B that the penalty's free variables can make, from any."""
+    return penalty.expand(penalty.free(B))
+
+
 def weights(seed, penalty, sparse=False):
     """A B that the penalty's free variables can make."""
     rng = np.random.default_rng(seed)
     B = rng.uniform(0.2, 1.5, size=(K, J))
-    return penalty.expand(penalty.free(B * (rng.random((K, J)) < 0.5) if sparse else B))
+    return project(penalty, B * (rng.random((K, J)) < 0.5) if sparse else B)
 
 
 def test_gradient_is_the_slope_of_half_the_value(penalty):
@@ -104,30 +121,31 @@ def test_cost_and_bound_hold_where_squares_leave_the_range_of_floats(penalty):
         assert -np.inf < penalty.bound(small * Q, small * B, 1e-90 * small) < 0
 
 
-def test_convex_along_segments(penalty):
-    for seed in range(20):
-        B, D = weights(seed, penalty, sparse=seed % 2 == 0), weights(seed + 100, penalty)
-        ends = (penalty.value(B) + penalty.value(D)) / 2
-        assert penalty.value((B + D) / 2) <= ends * (1 + 1e-12)
+@DRAWN
+@given(B=MATRICES, D=MATRICES)
+def test_convex_along_segments(penalty, B, D):
+    B, D = project(penalty, B), project(penalty, D)
+    ends = (penalty.value(B) + penalty.value(D)) / 2
+    assert penalty.value((B + D) / 2) <= ends * (1 + 1e-12)
 
 
-def test_gradient_gives_a_tangent_below(penalty):
-    for seed in range(20):
-        B, D = weights(seed, penalty, sparse=seed % 2 == 0), weights(seed + 100, penalty, sparse=seed % 3 == 0)
-        value, gradient = penalty.value_and_gradient(B)
-        assert penalty.value(D) >= value + 2 * ((D - B) * gradient).sum() - 1e-10 * value
+@DRAWN
+@given(B=MATRICES, D=MATRICES)
+def test_gradient_gives_a_tangent_below(penalty, B, D):
+    B, D = project(penalty, B), project(penalty, D)
+    value, gradient = penalty.value_and_gradient(B)
+    assert penalty.value(D) >= value + 2 * ((D - B) * gradient).sum() - 1e-10 * value
 
 
-def test_bound_holds_everywhere(penalty):
-    rng = np.random.default_rng(3)
-    for seed in range(60):
-        Q, mu = rng.exponential(size=(K, J)) ** 2, rng.uniform(0.1, 10)
-        B = weights(seed, penalty, sparse=seed % 2 == 0)
-        bound = penalty.bound(Q, B, mu)
-        for other in (weights(seed + 100, penalty, sparse=seed % 3 == 0), B, penalty.expand(penalty.free(Q))):
-            # The best multiple of `other` is the hardest for the bound.
-            best = max(0.0, (other * Q).sum()) ** 2 / (2 * mu * penalty.value(other))
-            assert -best >= bound - 1e-10 * abs(bound)
+@DRAWN
+@given(B=MATRICES, other=MATRICES, Q=MATRICES, mu=st.floats(0.1, 10.0))
+def test_bound_holds_everywhere(penalty, B, other, Q, mu):
+    bound = penalty.bound(Q, project(penalty, B), mu)
+    for each in (B, other, Q):
+        D = project(penalty, each)
+        # The best multiple of D is the hardest for the bound.
+        best = (D * Q).sum() ** 2 / (2 * mu * penalty.value(D)) if D.any() else 0.0
+        assert -best >= bound - 1e-10 * abs(bound)
 
 
 def test_bound_is_tight_where_the_gradient_meets_Q(penalty):
@@ -210,18 +228,17 @@ def test_indicators_are_zero_on_their_set_and_infinite_elsewhere(indicator):
     np.testing.assert_array_equal(indicator.expand(indicator.free(B)), B)
 
 
-def test_bound_of_an_indicator_is_its_minimum_over_its_set(indicator):
-    rng = np.random.default_rng(3)
-    for seed in range(20):
-        Q = rng.exponential(size=(K, J)) ** 2
-        bound = indicator.bound(Q, allowed_weights(seed, indicator), 1.0)
-        rewards = [float(np.vdot(allowed_weights(seed + i, indicator), Q)) for i in range(20)]
-        assert -max(rewards) >= bound
-        if isinstance(indicator, FixedWeights):
-            assert bound == -rewards[0]
-        else:
-            corners = [indicator.expand(corner[:, np.newaxis]) for corner in np.eye(K)]
-            np.testing.assert_allclose(bound, -max(float(np.vdot(corner, Q)) for corner in corners), rtol=1e-8)
+@DRAWN
+@given(Q=MATRICES, seed=st.integers(0, 1000))
+def test_bound_of_an_indicator_is_its_minimum_over_its_set(indicator, Q, seed):
+    bound = indicator.bound(Q, allowed_weights(seed, indicator), 1.0)
+    rewards = [float(np.vdot(allowed_weights(seed + i, indicator), Q)) for i in range(20)]
+    assert -max(rewards) >= bound - 1e-12 * abs(bound)
+    if isinstance(indicator, FixedWeights):
+        assert bound == -rewards[0]
+    else:
+        corners = [indicator.expand(corner[:, np.newaxis]) for corner in np.eye(K)]
+        np.testing.assert_allclose(bound, -max(float(np.vdot(corner, Q)) for corner in corners), rtol=1e-8)
 
 
 def test_fixed_weights_must_be_weights():

@@ -56,7 +56,7 @@ def test_parts_differ_in_lightness():
 def test_names_do_not_overlap(n_tasks):
     own = np.random.default_rng(0).uniform(size=n_tasks)
     display = PartSharesDisplay(np.column_stack([own, 1 - own]), [f"school {t}" for t in range(n_tasks)], ["common"])
-    display.plot().figure_.canvas.draw()
+    display.plot().figure_.draw_without_rendering()
     boxes = [label.get_window_extent() for label in display.ax_.get_yticklabels()]
     assert all(above.y0 >= below.y1 - 1 for below, above in pairwise(boxes))
 

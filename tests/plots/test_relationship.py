@@ -23,7 +23,7 @@ def test_draws_the_likeness_in_the_order_of_its_labels_groups_as_blocks(n_tasks)
 @pytest.mark.parametrize("kind", ["heatmap", "dendrogram"])
 def test_names_of_139_tasks_do_not_overlap(kind):
     display = TaskRelationshipDisplay(relations(np.arange(139) % 3)).plot(kind=kind)
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
     boxes = [label.get_window_extent() for label in display.ax_.yaxis.get_ticklabels()]
     assert all(upper.y0 >= lower.y1 - 0.5 or lower.y0 >= upper.y1 - 0.5 for lower, upper in pairwise(boxes))
 

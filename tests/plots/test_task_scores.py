@@ -21,6 +21,7 @@ def test_draws_what_score_tasks_says_of_each_model(model, data):
     gains = display.scores["MKMTRLRegressor"] - display.scores["average"]
     assert (np.diff(gains[display.order_]) >= 0).all()
     assert display.ax_.get_xlabel() == "R²"
+    assert display.ax_.get_ylabel() == "task, by gain of MKMTRLRegressor on average"
 
 
 def test_error_bars_are_standard_errors_of_the_runs():

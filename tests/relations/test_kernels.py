@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelkin import MKMTRLRegressor, OLSRegressor, gaussian_kernels, linear_kernels, model_likeness, task_relations
+from kernelkin import MKMTRLRegressor, OLSRegressor, kernel_likeness, task_relations
 from kernelkin.datasets import make_related_tasks
 from kernelkin.relations.kernel_scores import TaskProcess
 from kernelkin.relations.likeness import kernel_root
@@ -62,7 +62,7 @@ def test_scores_of_draws_have_the_covariance_that_is_claimed():
 
 def test_kernel_likeness_is_the_alignment_of_combined_kernels():
     data, model = related(2, 0)
-    found = model_likeness(model, by="kernels", X=data.data)
+    found = kernel_likeness(model, X=data.data)
     X = data.data
     grams = np.stack([kernel(X) for kernel in model.kernels_])
     grams -= grams.mean(axis=1, keepdims=True)
@@ -81,28 +81,17 @@ def test_kernel_likeness_counts_equal_kernels_as_one_and_weights_by_their_shares
     assert first @ other == pytest.approx(0, abs=1e-12)
 
 
-def test_function_likeness_is_the_correlation_of_predictions():
-    data, model = related(2, 0)
-    found = model_likeness(model, X=data.data)
-    values = [model.predict(data.data, tasks=np.full(len(data.data), task)) for task in model.tasks_]
-    assert_allclose(found, np.corrcoef(values), atol=1e-9)
-    related_tasks = model.related_tasks(model.tasks_[2], n=3, X=data.data)
-    order = [t for t in np.argsort(-found[2]) if t != 2][:3]
-    assert list(related_tasks) == model.tasks_[order].tolist()
-    assert_allclose(list(related_tasks.values()), found[2][order])
-    of_kernels = model_likeness(model, by="kernels")
-    assert_allclose(model.related_tasks("task00", by="kernels")["task03"], of_kernels[0, 3])
+def test_likeness_of_one_task_is_its_row():
+    _, model = related(2, 0)
+    assert_allclose(kernel_likeness(model, task="task02"), kernel_likeness(model)[2], atol=1e-12)
 
 
-def test_related_tasks_refuses_what_it_cannot_compare():
+def test_kernel_likeness_refuses_what_it_cannot_compare():
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(30, 2)), np.repeat(["a", "b"], 15)
     linear = OLSRegressor().fit(X, X[:, 0], tasks=tasks)
-    with pytest.raises(ValueError, match="this OLSRegressor keeps no rows to compare tasks at: pass X"):
-        linear.related_tasks("a")
-    assert linear.related_tasks("a", X=X)["b"] == pytest.approx(1)
-    with pytest.raises(ValueError, match="OLSRegressor has no kernel weights: use by='functions'"):
-        linear.related_tasks("a", by="kernels", X=X)
-    model = MKMTRLRegressor([*gaussian_kernels(1.0), *linear_kernels()]).fit(X, X[:, 0], tasks=tasks)
+    with pytest.raises(ValueError, match="OLSRegressor has no kernel weights to compare"):
+        kernel_likeness(linear, X=X)
+    model = MKMTRLRegressor().fit(X, X[:, 0], tasks=tasks)
     with pytest.raises(ValueError, match="task 'c' was not in training"):
-        model.related_tasks("c")
+        kernel_likeness(model, task="c")

@@ -3,7 +3,14 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import roc_auc_score
 
-from kernelkin import AverageRegressor, KinRegressor, MKMTRLClassifier, MKMTRLRegressor, sharing_report
+from kernelkin import (
+    AverageRegressor,
+    KinRegressor,
+    MKMTRLClassifier,
+    MKMTRLRegressor,
+    SharingReport,
+    sharing_report,
+)
 from kernelkin.data import read_training
 from kernelkin.relations.ablations import OURS
 from kernelkin.relations.gains import HeldOutScores
@@ -81,7 +88,7 @@ def test_tasks_with_few_test_rows_are_set_aside_and_counted():
     assert report.used.tolist() == [False, False, True, True]
     assert report.test_rows.tolist() == sizes
     assert np.isnan(report.gains["single"].tasks[:2]).all()
-    assert "50 test rows of 2 tasks (2 with too few test rows are set aside)" in str(report)
+    assert "50 test rows of 2 tasks, 2 with too few test rows set aside (3-fold" in str(report)
 
 
 def test_means_over_tasks_and_rows_and_the_median_are_what_they_are_called():
@@ -175,11 +182,53 @@ def test_a_learning_curve_ends_where_sharing_stops_to_pay():
     assert "by training rows a task: 4: +" in str(report)
 
 
-def test_a_search_is_bounded_in_time():
-    from kernelkin.relations.ablations import SEARCH_SECONDS, make_ablations
+def test_learning_curves_of_rare_classes_have_a_row_of_each():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(80, 2)), np.repeat([0, 1], 40)
+    y = np.where(X[:, 0] > 1.0, "rare", "other")
+    report = sharing_report(MKMTRLClassifier(), X, y, tasks, ablations=["average"], curve_sizes=[2, 4], **QUICK)
+    assert report.curve.sizes.tolist() == [2, 4] and np.isfinite(report.curve.tasks).all()
 
-    assert make_ablations(KinRegressor(), ["average"], 0)[OURS].estimator.time_limit == SEARCH_SECONDS
-    assert make_ablations(KinRegressor(time_limit=2.0), ["average"], 0)[OURS].estimator.time_limit == 2.0
+
+def test_repetitions_end_with_the_time_and_the_report_says_so():
+    X, y, tasks = one_function(4, 10)
+    options = {"ablations": ["average"], "cv": 2, "n_repeats": 3, "random_state": 0}
+    report = sharing_report(AverageRegressor(), X, y, tasks, time_limit=0.0, **options)
+    assert (report.n_repeats, report.cv) == (1, 2)
+    assert str(report).startswith(
+        "R² on 40 test rows of 4 tasks (2-fold cross-validation inside the training rows, 1 of 3 repetitions, for lack "
+        "of time):"
+    )
+    calls = []
+    report = sharing_report(AverageRegressor(), X, y, tasks, callback=lambda *call: calls.append(call), **options)
+    assert report.n_repeats == 3 and "training rows, 3 repetitions)" in str(report)
+    # Two models, two folds, three repetitions.
+    assert [call[:2] for call in calls] == [(done, 12) for done in range(12)]
+    assert calls[-1][2] == "average, repetition 3 of 3"
+
+
+def test_a_report_is_saved_and_read_again():
+    import json
+
+    X, y, tasks = one_function(4, [3, 10, 20, 30])
+    report = sharing_report(AverageRegressor(), X, y, tasks, ablations=["single", "boosting"], **QUICK)
+    read = SharingReport.from_dict(json.loads(json.dumps(report.to_dict())))
+    assert str(read) == str(report) and "1 with too few test rows set aside" in str(read)
+    assert_allclose(read.gains["single"].tasks, report.gains["single"].tasks)
+
+
+def test_a_search_sees_which_encoded_columns_belong_together():
+    """A table is encoded as in a fit: each fold has the origins of the columns."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"day": rng.choice(["Mon", "Sat", "Sun"], 40), "size": rng.normal(size=40)})
+    data = KinRegressor().training_data(frame, frame["size"].to_numpy(), np.repeat([0, 1], 20))
+    folds = repeated_folds(data, 2, 1, classification=False, rng=np.random.RandomState(0))
+    split = Split(data, folds[0][0], False)
+    table = split.with_origins(split.columns(False)[0])
+    assert table.origins == data.feature_origins and len({origin for origin, _ in table.origins}) == 2
+    assert table.n_rows == 20
 
 
 def test_errors():

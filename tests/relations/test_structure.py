@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import spearmanr
 from sklearn.datasets import load_diabetes
 
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor, OLSRegressor, TaskRelations, task_relations
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor, OLSRegressor, TaskRelations, kernel_likeness, task_relations
 from kernelkin.relations.common import CommonFit, ScoreProducts, even_features
 from kernelkin.relations.rows import PooledRows
 from relations.problems import average_model, draw_function, group_problem, null_problem
@@ -48,11 +48,15 @@ def test_random_wards_on_the_diabetes_data_have_no_structure():
     assert not relations.structured
     assert str(relations).startswith("No structure found (p = ")
     assert relations.null == "permutation"
+    for by in ("functions", "kernels"):
+        likeness = model.related_tasks("ward 3", 20 * X, y, wards, by=by)
+        # The wards are alike, the smallest as much as the largest.
+        assert len(likeness) == 5 and len(set(likeness.values())) == 1 and min(likeness.values()) > 0.95
 
 
 def test_one_function_with_different_numbers_of_rows_is_one_function():
     rng = np.random.default_rng(0)
-    sizes = [10, 15, 25, 40, 70, 120, 200]
+    sizes = [8, 12, 20, 35, 60, 110, 200]
     tasks = np.repeat(np.arange(7), sizes)
     X = rng.normal(size=(len(tasks), 3))
     y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] ** 2 + 0.3 * rng.normal(size=len(tasks))
@@ -64,6 +68,25 @@ def test_one_function_with_different_numbers_of_rows_is_one_function():
         # One value for all pairs, so that it cannot follow the number of rows; and it is near one.
         assert np.ptp(relations.likeness[~np.eye(7, dtype=bool)]) == 0
         assert relations.likeness[0, 1] > 0.9 and relations.intervals[0, 1, 1] >= relations.likeness[0, 1]
+        one_value = dict.fromkeys(range(1, 7), relations.likeness[0, 1])
+        assert relations.related_tasks(0) == model.related_tasks(0, X, y, tasks, by=by) == one_value
+    # The mixes of the fit itself do not follow the rows either, where they may differ between tasks.
+    assert kernel_likeness(MKMTRLRegressor(C=10.0, min_rank=2).fit(X, y, tasks=tasks)).min() > 0.95
+
+
+def test_related_tasks_are_those_of_the_group_whatever_their_rows():
+    """Tasks of 20 to 320 rows in two groups: with tasks of its group likeness is one value, with the others another."""
+    rng = np.random.default_rng(0)
+    sizes = [20, 80, 320, 20, 80, 320]
+    tasks = np.repeat(np.arange(6), sizes)
+    X = rng.normal(size=(len(tasks), 2))
+    y = np.where(tasks < 3, X[:, 0], np.sin(2 * X[:, 1])) + 0.3 * rng.normal(size=len(tasks))
+    found = average_model(X, y, tasks).related_tasks(0, X, y, tasks)
+    assert list(found)[:2] == [1, 2] and found[1] == found[2] > 0.9
+    assert found[3] == found[4] == found[5] < 0.3
+    assert list(average_model(X, y, tasks).related_tasks(5, X, y, tasks, n=2)) == [3, 4]
+    with pytest.raises(ValueError, match="task 9 was not in training"):
+        average_model(X, y, tasks).related_tasks(9, X, y, tasks)
 
 
 def test_estimated_correlation_does_not_follow_the_number_of_rows():

@@ -136,10 +136,10 @@ class TestCompare:
             table = tmp_path / "t.csv"
             table.write_text("\n".join(["task,x,y", first_row, *rows[1:]]))
             argv = ["compare", str(table), "--task", "task", "--target", "y", "--folds", "2", "--models", "OLS", "AVG"]
-            assert cli.main([*argv, "--cache", str(tmp_path / "cache"), *more]) == 0
-            said = capsys.readouterr()
-            warned = [line for line in said.err.splitlines() if "warning: " in line]
-            return said.out, said.err.count("from the cache"), warned
+            assert cli.main([*argv, "--cache", str(tmp_path / "cache"), "--sharing-repeats", "0", *more]) == 0
+            printed = capsys.readouterr()
+            warned = [line for line in printed.err.splitlines() if "warning: " in line]
+            return printed.out, printed.err.count("from the cache"), warned
 
         return run
 
@@ -171,7 +171,7 @@ def test_fit_keeps_its_searches(tmp_path, capsys):
     rows = [f"{task},{x},{y}" for task, (x, _), y in zip(TASKS, X.tolist(), Y.tolist(), strict=True)]
     (tmp_path / "t.csv").write_text("\n".join(["task,x,y", *rows]))
     argv = ["fit", str(tmp_path / "t.csv"), "--task", "task", "--target", "y", "--model", "AVG", "--test-size", "0"]
-    argv += ["-o", str(tmp_path / "m.skops"), "--cache", str(tmp_path / "cache")]
+    argv += ["-o", str(tmp_path / "m.skops"), "--cache", str(tmp_path / "cache"), "--sharing-repeats", "0"]
     assert cli.main(argv) == 1
     assert (
         "--cache keeps the parts of a search: it needs --cv, or a fit without --quick and --model"

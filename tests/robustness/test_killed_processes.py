@@ -1,8 +1,7 @@
-"""An experiment in several processes, the first killed at several moments: the others end, and leave nothing behind."""
+"""An experiment in several processes, of which one is killed: the others end, and the same command continues."""
 
 import json
 import os
-import random
 import select
 import signal
 import subprocess
@@ -12,19 +11,23 @@ from pathlib import Path
 import pytest
 
 import toy_experiment as toy
+from experiments.__main__ import main
 
 PROGRAM = Path(__file__).with_name("toy_program.py")
-RUNS, KILLS = 2, 2
+RUNS = 2
 UNITS = RUNS * len(toy.PROTOCOL.settings) * len(toy.models(toy.PROTOCOL.settings[0]))
-# Much longer than an orphan may take to notice; nobody waits for it unless there is one.
+# Seconds; much longer than an orphan takes to notice. It is reached only where one does not end.
 LONGEST = 60.0
 
 
-def start(folder, jobs):
-    argv = [sys.executable, str(PROGRAM), "stock", "--runs", str(RUNS), "--jobs", str(jobs)]
+def arguments(folder, jobs):
+    return ["stock", "--runs", str(RUNS), "--jobs", str(jobs), "--output", str(folder)]
+
+
+def start(folder):
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([*argv, "--output", str(folder)], env=one_thread, **pipes)
+    argv = [sys.executable, str(PROGRAM), *arguments(folder, jobs=2)]
+    return subprocess.Popen(argv, env=one_thread, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 def children(process):
@@ -42,7 +45,7 @@ def worker(process):
 
 
 def have_ended(handles):
-    """Wait until all these processes have; they are orphans, nobody's to wait for but by their handles."""
+    """Wait until all these processes have ended; they are orphans, so that only their handles can be waited for."""
     for handle in handles:
         ended = select.select([handle], [], [], LONGEST)[0]
         os.close(handle)
@@ -56,8 +59,8 @@ def content(folder):
 
 
 def kill(folder, line):
-    """Start, and kill when it has told of so many units -> how many children it had, what it left, what they did."""
-    with start(folder, jobs=2) as process:
+    """Start, and kill after so many lines of progress -> number of children, files left, whether these stay."""
+    with start(folder) as process:
         for _ in range(line):
             assert process.stderr.readline()
         handles = children(process)
@@ -69,8 +72,8 @@ def kill(folder, line):
 
 
 def kill_a_worker(folder, line):
-    """The same for one of the processes that it has started -> its exit code, and its last words."""
-    with start(folder, jobs=2) as process:
+    """The same for one of the processes that it has started -> its exit code, and its last line."""
+    with start(folder) as process:
         for _ in range(line):
             assert process.stderr.readline()
         os.kill(worker(process), signal.SIGKILL)
@@ -80,49 +83,50 @@ def kill_a_worker(folder, line):
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-    """The folder, and what came of each kill; they come at ever later moments, so that each finds work to do."""
+    """The folder of an experiment whose first process was killed, and the outcome."""
     folder = tmp_path_factory.mktemp("killed")
-    rng = random.Random(0)
-    return folder, [kill(folder, rng.randint(1 + (at > 0), 4)) for at in range(KILLS)]
+    return folder, kill(folder, line=2)
+
+
+@pytest.fixture(scope="module")
+def worker_killed(killed):
+    """The same folder, after a second start of which a worker was killed, its files then, and the outcome."""
+    folder, _ = killed
+    outcome = kill_a_worker(folder, line=2)
+    return folder, content(folder), outcome
 
 
 def test_no_process_outlives_the_first_or_writes_after_it(killed):
-    _, outcomes = killed
-    # Two workers, and the one that Python has look after what they share.
-    assert [count for count, *_ in outcomes] == [3] * KILLS
-    assert all(untouched for *_, untouched in outcomes)
+    _, (count, _, untouched) = killed
+    # Two workers, and Python's own process for what they share.
+    assert count == 3
+    assert untouched
 
 
-def test_each_kill_leaves_whole_results_and_more_than_the_one_before(killed):
-    folder, outcomes = killed
-    counts = []
-    for _, left, _ in outcomes:
-        stored = [json.loads(text) for path, text in left.items() if path.suffix == ".json"]
-        assert all(result["scores"] for result in stored)
-        assert all(path.suffix in (".json", ".part") for path in left), "a lock, or a table of half an experiment"
-        counts.append(len(stored))
-    assert sorted(set(counts)) == counts and 0 < counts[0] < counts[-1] < UNITS
-    assert folder.is_dir()
+def test_a_kill_leaves_whole_results(killed):
+    _, (_, left, _) = killed
+    stored = [json.loads(text) for path, text in left.items() if path.suffix == ".json"]
+    assert 0 < len(stored) < UNITS and all(result["scores"] for result in stored)
+    assert all(path.suffix in (".json", ".part") for path in left), "a lock, or a table of half an experiment"
 
 
-def test_a_worker_that_is_killed_ends_all_in_one_line(killed):
-    folder, outcomes = killed
-    code, said = kill_a_worker(folder, 2)
+def test_a_worker_that_is_killed_ends_all_in_one_line(killed, worker_killed):
+    _, (_, before, _) = killed
+    _, after, (code, last) = worker_killed
     assert code == 1
-    assert said.startswith("python -m experiments: error: a process was killed") and "continues from there" in said
-    assert len(content(folder)) > len(outcomes[-1][1])
+    assert last.startswith("python -m experiments: error: a process was killed") and "continues from there" in last
+    assert len(after) > len(before)
 
 
-def test_the_table_in_the_end_is_that_of_one_process_undisturbed(killed, tmp_path):
-    folder, _ = killed
+def test_the_table_in_the_end_is_that_of_one_process_undisturbed(worker_killed, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("experiments.find_protocol", lambda name: toy.PROTOCOL)
     tables = []
-    for place, jobs in ((folder, 2), (tmp_path, 1)):
-        with start(place, jobs) as process:
-            out, errors = process.communicate()
-        assert process.returncode == 0, errors
-        assert ("found in" in errors) == (place == folder)
-        found = json.loads((place / "stock" / "results.json").read_text())
+    for folder in (worker_killed[0], tmp_path):
+        assert main(arguments(folder, jobs=1)) == 0
+        printed = capsys.readouterr()
+        assert ("found in" in printed.err) == (folder != tmp_path)
+        found = json.loads((folder / "stock" / "results.json").read_text())
         scores = [[result[name] for name in ("setting", "model", "run", "scores", "chosen")] for result in found]
-        tables.append((out.replace(str(place), ""), scores))
+        tables.append((printed.out.replace(str(folder), ""), scores))
     assert tables[0] == tables[1]
     assert "ours" in tables[0][0] and len(tables[0][1]) == UNITS

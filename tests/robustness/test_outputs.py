@@ -44,12 +44,13 @@ def table(tmp_path_factory):
     folder = tmp_path_factory.mktemp("table")
     rows = [f"{task},{x},{z},{y}" for task, (x, z), y in zip(TASKS, X.tolist(), Y.tolist(), strict=True)]
     (folder / "t.csv").write_text("\n".join(["task,x,z,y", *rows]))
-    assert cli.main(["fit", *fit_arguments(folder / "t.csv"), "-o", str(folder / "m.skops"), "--test-size", "0"]) == 0
+    argv = [*fit_arguments(folder / "t.csv"), "--quick", "--test-size", "0", "-o", str(folder / "m.skops")]
+    assert cli.main(["fit", *argv]) == 0
     return folder
 
 
 def fit_arguments(path):
-    return [str(path), "--task", "task", "--target", "y"]
+    return [str(path), "--task", "task", "--target", "y", "--sharing-repeats", "0"]
 
 
 COMMANDS = {

@@ -106,7 +106,7 @@ def exact_primal(model, y, mu):
 
 
 @pytest.mark.parametrize("ratio", [1e9, 1e12])
-def test_offsets_that_are_huge_beside_the_noise_leave_an_honest_objective(ratio):
+def test_offsets_that_are_huge_beside_the_noise_leave_the_objective_correct(ratio):
     """The offsets of tasks are 1e9 and 1e12 times the noise; what is left of the noise in y is what is fitted."""
     noise = 2.0**-10
     offsets = noise * ratio * np.array([1.0, -3.0, 0.5])[TASKS]

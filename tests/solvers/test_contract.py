@@ -1,4 +1,4 @@
-"""What every solver promises, whichever it is: an honest Solution, a full history, and a callback that sees it all."""
+"""What holds for every solver: a correct Solution, a full history, and a callback at every iteration."""
 
 import dataclasses
 import itertools

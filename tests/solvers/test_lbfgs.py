@@ -74,7 +74,7 @@ def test_the_best_point_is_kept_and_never_gets_worse():
     assert (np.diff(values) <= 0).all()
 
 
-def test_a_start_that_is_best_stays():
+def test_a_start_that_is_best_is_returned():
     def function(x):
         return float(x[0] + (x[1] - 2.0) ** 2), np.array([1.0, 2 * x[1] - 4.0])
 
@@ -112,7 +112,7 @@ def test_models_are_minimised_as_far_as_requested(forcing):
     assert fall == function(start)[0] - function(found)[0] > 0
 
 
-def test_a_model_that_is_least_at_its_start_promises_nothing():
+def test_a_start_at_the_minimum_is_returned_with_no_decrease():
     start = np.array([0.0, 2.0])
     found, fall = minimise_bounded(lambda x: (float(x[0]), np.array([1.0, 0.0])), start, 0.1)
     np.testing.assert_array_equal(found, start)

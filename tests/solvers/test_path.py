@@ -35,7 +35,7 @@ def test_where_functions_no_longer_change_nothing_is_solved(loss):
     solutions, problems = follow(np.logspace(-6, -12, 7), loss)
     assert not any(len(solution.history["iteration"]) for solution in solutions[3:])
     for solution, problem in zip(solutions[3:], problems[3:], strict=True):
-        # The referee, from scratch: the weights are as good as they are said to be, and the machines are solved.
+        # Evaluated anew: the weights are as good as the solution reports, and the machines are solved.
         judged = problem.evaluate(solution.B, tol=1e-9)
         assert judged.primal <= solution.primal * (1 + 1e-6)
         assert judged.bound >= solution.bound * (1 - 1e-3)

@@ -19,6 +19,7 @@ from kernelkin import (
     MKMTRLRegressor,
     MTRLRegressor,
     MultiTaskKernelEstimator,
+    OLSRegressor,
     TwoStageMKMTRLClassifier,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
@@ -66,6 +67,22 @@ def test_intervals_cover_new_rows_and_survive_saving(model, data, tmp_path):
     save_model(model, tmp_path / "model.skops")
     for same in (load_model(tmp_path / "model.skops").model, pickle.loads(pickle.dumps(model))):
         np.testing.assert_allclose(same.predict_interval(*test, coverage=0.8), ends)
+
+
+@pytest.mark.parametrize(
+    "model", [MKMTRLRegressor(), TwoStageMKMTRLRegressor(n_rounds=50, random_state=0), OLSRegressor()]
+)
+def test_a_pickle_computes_nothing_and_has_what_intervals_follow_from(model, data):
+    X, y, tasks = data
+    model = clone(model).fit(X[:120], y[:120], tasks=tasks[:120])
+    again = pickle.loads(pickle.dumps(model))
+    assert model.uncertainty_.data is not None
+    expected = model.predict_interval(X[:3], tasks[:3])
+    np.testing.assert_array_equal(again.predict_interval(X[:3], tasks[:3]), expected)
+    # Once they are there, the training data are given up.
+    assert model.uncertainty_.data is None
+    restored = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(restored.predict_interval(X[:3], tasks[:3]), expected)
 
 
 @pytest.mark.parametrize(

@@ -146,8 +146,9 @@ class KinPlan:
         }
         warnings = [warning for member in members for warning in member.fitted.warnings]
         if search.stopped:
-            left = f"{search.n_untried()} groups of candidates were not tried; the fit uses those that were"
-            warnings.insert(0, (f"{search.stopped}: {left}", UserWarning))
+            n_untried = search.n_untried()
+            left = f"{n_untried} groups of candidates were not tried" if n_untried else "some costs C were not tried"
+            warnings.insert(0, (f"{search.stopped}: {left}; the fit uses those that were", UserWarning))
         if self.fit.unknown_tasks == "nearest" and self.data.form == "long":
             index = InputIndex.of(self.data).in_units(self.standard.center, self.standard.scale)
             attributes["input_index_"] = index

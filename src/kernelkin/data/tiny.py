@@ -51,6 +51,10 @@ def _stuck(estimator: Any, data: TaskData, classification: bool) -> dict[int, st
     if not any(len(data.y[t]) for t in faults) or any(not len(y) for y in data.y):
         return faults
     borrowing = estimator.borrowing_tasks(data) if hasattr(estimator, "borrowing_tasks") else set()
+    if classification and borrowing and all((y == y[0]).all() for y in data.y):
+        raise ValueError(
+            "every task has one class only; a task of one class can share with others where one of them has two or more"
+        )
     return {t: fault for t, fault in faults.items() if t not in borrowing}
 
 

@@ -74,6 +74,10 @@ class LinearPlan:
         return Fitted(attributes | others, warnings)
 
 
+def _no_attributes(models: list[Any]) -> dict[str, Any]:
+    return {}
+
+
 @dataclass(frozen=True)
 class TaskByTask:
     """One of scikit-learn's linear models for each task.
@@ -85,7 +89,7 @@ class TaskByTask:
     """
 
     make: Callable[[], Any]
-    describe: Callable[[list[Any]], dict[str, Any]] = lambda models: {}
+    describe: Callable[[list[Any]], dict[str, Any]] = _no_attributes
 
     def check(self, data: TaskData) -> None:
         pass

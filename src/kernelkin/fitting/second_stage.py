@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,7 @@ class SecondStage:
             kernels = None if values.kernels is None else list(values.kernels)
             source = Refits(_AtWeights(self, kernels, weights, seed), data, classification)
             return Uncertainty(source, data, classification=classification)
-        fit = self._exact_fit(lambda shape: FixedWeights(weights.T), values)
+        fit = self._exact_fit(partial(_fixed_weights, weights.T), values)
         return machines_uncertainty(fit.plan(data, values.kernels), weights.T)
 
     def _exact_fit(self, penalty: Callable[[Shape], FixedWeights], values: RowKernels) -> Fit:
@@ -220,7 +221,7 @@ class SecondStage:
         return known
 
     def _run_coupled(self, data: TaskData, values: RowKernels, weights: np.ndarray, options: RunOptions) -> Fitted:
-        fit = self._exact_fit(lambda shape: _mean_weights(weights, self.fit_couplings(data)), values)
+        fit = self._exact_fit(partial(_mean_weights, weights, self.fit_couplings(data)), values)
         fitted = fit.plan(data, values.kernels).run(replace(options, verbose=0, callback=None))
         kept = {name: fitted.attributes[name] for name in _OF_COUPLED_MACHINES if name in fitted.attributes}
         kept |= {"nystroem_tasks_": data.labels[:0], "unfitted_tasks_": {}} | self.targets.attributes(data)
@@ -255,7 +256,11 @@ class _AtWeightsPlan:
         return RowKernels.of(self.data.X, self.at.kernels, self.at.stage.normalize)
 
 
-def _mean_weights(weights: np.ndarray, couplings: Sequence[Coupling]) -> FixedWeights:
+def _fixed_weights(B: np.ndarray, shape: Shape) -> FixedWeights:
+    return FixedWeights(B)
+
+
+def _mean_weights(weights: np.ndarray, couplings: Sequence[Coupling], shape: Shape) -> FixedWeights:
     """Return the weights (K, J) of tasks and couplings, from those (T, K) of the tasks."""
     own = weights.T
     touched = [np.square(coupling.factor).sum(axis=1) for coupling in couplings]

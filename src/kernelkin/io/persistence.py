@@ -228,6 +228,7 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
 def _dump(model: Any) -> bytes:
     """The skops archive of a model that `unpack` accepts; a ValueError where the model holds what a file cannot."""
     sio = _skops()
+    _compute_uncertainty(model)
     try:
         content = sio.dumps(model, compression=zipfile.ZIP_DEFLATED)
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -239,6 +240,13 @@ def _dump(model: Any) -> bytes:
             f"this model cannot be saved: {error}. A file holds kernels of this library and those that scikit-learn "
             "has a name for, but no functions or classes of your own"
         ) from error
+
+
+def _compute_uncertainty(model: Any) -> None:
+    """Compute what would need the training data later: a file does not have them."""
+    for part in (model, getattr(model, "best_estimator_", None)):
+        if hasattr(part, "uncertainty_"):
+            part.uncertainty_.compute()
 
 
 def _skops() -> Any:

@@ -217,22 +217,34 @@ class MultiTaskEstimator(BaseEstimator):
         check_square(len(self.tasks_), "task_relationship_", "use `relation_`, which has its factors")
         return relation.matrix() / relation.trace()
 
-    def related_tasks(self, task: Any, by: str = "functions", n: int = 10, X: Any = None) -> dict[Any, float]:
-        """Return the tasks whose fitted functions, or kernels, are most like those of one task.
+    def related_tasks(
+        self,
+        task: Any,
+        X: Any,
+        y: Any,
+        tasks: Any = None,
+        *,
+        by: str = "functions",
+        n: int = 10,
+        random_state: Any = 0,
+    ) -> dict[Any, float]:
+        """Return the tasks most like one task, and their tested likeness, which does not depend on numbers of rows.
 
-        These numbers describe the fit and are not tested: `task_relations` says whether there is structure at all. The
-        functions of tasks with few rows are noisy, which lowers their correlations; `task_relations` corrects for it.
+        Runs `task_relations`: tasks that could not be told apart are equally like every other task, and without
+        structure all tasks are. Use its result where several tasks are asked about.
 
         Parameters
         ----------
         task : label
             A task of `tasks_`.
+        X, y, tasks : as for `fit`
+            Rows with targets; those that the model was fitted to will do.
         by : {"functions", "kernels"}, default "functions"
-            Correlation of the functions over the rows of all tasks, or alignment of the combined kernels there.
+            Correlation of the tasks' functions over the rows of all tasks, or alignment of their combined kernels.
         n : int, default 10
             Number of tasks to return, at most.
-        X : array of shape (q, d), optional
-            Rows to compare at. None: those that the model keeps; models without kernels keep none.
+        random_state : int, RandomState or None, default 0
+            Seed of the test.
 
         Returns
         -------
@@ -240,9 +252,9 @@ class MultiTaskEstimator(BaseEstimator):
             The largest first.
         """
         # Relations are compared by models too, so that they cannot be imported first.
-        from ..relations.likeness import related_tasks
+        from ..relations import task_relations
 
-        return related_tasks(self, task, by, n, X)
+        return task_relations(self, X, y, tasks, by=by, random_state=random_state).related_tasks(task, n)
 
     def _relation(self) -> Relation:
         if "relation_" not in vars(self):

@@ -216,7 +216,7 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "task_relationship_": (
         "array of shape (T, T)",
         "Omega, which ties the kernel weights: a parameter of the model, not a measure of likeness (see "
-        "`related_tasks`). Computed on access; refused where it does not fit into memory.",
+        "`task_relations`). Computed on access; refused where it does not fit into memory.",
     ),
     "dual_coef_": ("list of arrays of shape (n_t, n_outputs)", "Signed dual variables of each task."),
     "intercept_": ("array of shape (T,)", "Intercepts; a list of arrays where a task has several outputs."),

@@ -70,7 +70,7 @@ def _prior_roots(prior: Array, n: int) -> tuple[Array, Array]:
 
 
 class RelationPenalty(Penalty):
-    """R(B) = min over Omega of tr(inv(Gamma) B inv(Omega) B'), Omega held to a prior and spread over directions.
+    """R(B) = min over Omega of tr(inv(Gamma) B inv(Omega) B'), Omega near a prior and spread over directions.
 
     With J components, A = (J Omega0)^(1/2) for the prior Omega0 of trace 1 and Omega = A Psi A, the minimum is over
     (shrinkage/J) I <= Psi <= (1/min_rank) I with tr Psi = 1. Gamma = (1 - evenness) I + evenness 11' (K, K).
@@ -82,9 +82,9 @@ class RelationPenalty(Penalty):
     prior : array (J, J), optional
         What is known of the relationship; positive definite, of any scale. The identity by default.
     shrinkage : float in [0, 1]
-        How far Omega is held to the prior.
+        Shrinkage of Omega towards the prior (1: fixed at the prior).
     min_rank : float in [1, J]
-        Over how many directions at least Omega spreads.
+        Lower bound on the effective rank of Omega.
     evenness : float in [0, 1)
         How alike the weights of different kernels are expected to be.
     """

@@ -2,9 +2,9 @@
 
 from .analysis import task_relations
 from .gains import Gain, Summary
-from .likeness import model_likeness
+from .likeness import kernel_likeness
 from .result import TaskRelations
-from .sharing import LearningCurve, SharingReport, report_of_values, sharing_report
+from .sharing import LearningCurve, SharingReport, sharing_report
 
 __all__ = [
     "Gain",
@@ -12,8 +12,7 @@ __all__ = [
     "SharingReport",
     "Summary",
     "TaskRelations",
-    "model_likeness",
-    "report_of_values",
+    "kernel_likeness",
     "sharing_report",
     "task_relations",
 ]

@@ -35,8 +35,6 @@ _ALONE = {
     "single": (STLClassifier, STLRegressor),
 }
 COSTS = (0.1, 1.0, 10.0, 100.0)
-# Seconds for one fit of a model that searches, where it has no limit of its own.
-SEARCH_SECONDS = 30.0
 LANDMARKS = 200
 MANY_ROWS = 20_000
 
@@ -51,7 +49,7 @@ def make_ablations(model: Any, names: list[str] | None, random_state: int) -> di
             raise ValueError(f"no ablation is named {name!r}; there are {', '.join(ABLATIONS)}")
         if name not in known:
             raise ValueError(f"ablation {name!r} needs columns, and kernels are precomputed")
-    found: dict[str, Any] = {OURS: _TasksModel(_bounded(model), scaled=False)}
+    found: dict[str, Any] = {OURS: _TasksModel(clone(model), scaled=False)}
     stacked = stacked_models(is_classifier(model), random_state)
     for name in names or known:
         found[name] = _alone(name, model, kernels) if name in _ALONE else stacked[name]
@@ -64,12 +62,9 @@ def stacked_models(classification: bool, random_state: int) -> dict[str, Callabl
     return {name: _Stacked(make, classification, random_state) for name, make in made.items()}
 
 
-def _bounded(model: Any) -> Any:
-    """The model, unfitted; one that searches without a limit gets one."""
-    bounded = clone(model)
-    if "time_limit" in bounded.get_params() and bounded.time_limit is None:
-        bounded.set_params(time_limit=SEARCH_SECONDS)
-    return bounded
+def searches(model: Any) -> bool:
+    """Whether a model chooses parameters by cross-validation."""
+    return "cv" in model.get_params(deep=False)
 
 
 def _alone(name: str, model: Any, kernels: Any) -> Any:
@@ -79,11 +74,10 @@ def _alone(name: str, model: Any, kernels: Any) -> Any:
     given = inner.get_params()
     shared = ("C", "loss", "epsilon", "class_weight", "normalize", "task_column")
     parameters = {key: given[key] for key in shared if key in given and key in estimator.get_params()}
-    searches = "cv" in model.get_params()
     if name != "single":
         parameters["kernels"] = kernels
     estimator.set_params(**parameters)
-    if searches:
+    if searches(model):
         estimator = MultiTaskCV(estimator, {"C": list(COSTS)}, cv=3, random_state=0)
     return _TasksModel(estimator, scaled="time_limit" in model.get_params())
 
@@ -96,7 +90,7 @@ class _TasksModel:
 
     def __call__(self, split: Any) -> np.ndarray:
         model = clone(self.estimator)
-        X, X_test = split.columns(self.scaled)
+        X, X_test = (split.with_origins(part) for part in split.columns(self.scaled))
         if split.wide:
             model.fit(X, split.wide_targets())
             values = model.decision_function(X_test) if split.ranks else model.predict(X_test)

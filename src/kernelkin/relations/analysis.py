@@ -13,12 +13,13 @@ from ..data import TaskData, read_training
 from .estimate import group_likeness
 from .groups import evidence_linkage, task_evidence, tested_groups
 from .kernel_structure import kernel_relations
-from .likeness import BY
 from .null import CommonFunctionTest, choose_null
 from .pooled import mix_features, pooled_kernels
 from .result import TaskRelations
 from .rows import pool
 from .structure import StructureTest, shared_p_value
+
+BY = ("functions", "kernels")
 
 
 def task_relations(
@@ -90,7 +91,9 @@ def task_relations(
 
 
 def _read(model: Any, X: Any, y: Any, tasks: Any) -> TaskData:
-    data = read_training(clone(model), X, y, tasks, None, classification=is_classifier(model))
+    encoder = getattr(model, "encoder_", None)
+    encode = None if encoder is None else encoder.encode
+    data = read_training(clone(model), X, y, tasks, None, classification=is_classifier(model), encode=encode)
     if data.n_tasks < 2:
         raise ValueError("relations need two tasks or more")
     if data.labels.tolist() != model.tasks_.tolist():

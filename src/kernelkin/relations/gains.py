@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +54,12 @@ class Gain:
             return 0
         return int(self.low.tasks > 0) - int(self.high.tasks < 0)
 
+    @classmethod
+    def from_dict(cls, found: dict[str, Any]) -> Gain:
+        """A gain from its fields as plain numbers and lists."""
+        ends = {key: Summary(**found[key]) for key in ("mean", "low", "high")}
+        return cls(**{**found, **ends, "tasks": np.asarray(found["tasks"])})
+
 
 class HeldOutScores:
     """Scores (models, T) of held-out values, as they are and with the rows of every task drawn again.
@@ -76,6 +83,7 @@ class HeldOutScores:
         rng: np.random.RandomState,
     ) -> None:
         self.names, self.metric = list(values), metric
+        self.n_repeats = len(next(iter(values.values())))
         self.rows = np.array([int(mask.sum()) for mask in tested])
         self._y = [self._read(y, y)[mask] for y, mask in zip(data.y, tested, strict=True)]
         # (models, repetitions, rows) of each task.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data import listing
+from .likeness import task_position
 
 _ARRAYS = ("tasks", "likeness", "intervals", "groups", "linkage", "sizes")
 
@@ -85,6 +86,26 @@ class TaskRelations:
     def members(self) -> list[np.ndarray]:
         """The task labels of each group."""
         return [self.tasks[self.groups == g] for g in range(self.n_groups)]
+
+    def related_tasks(self, task: Any, n: int = 10) -> dict[Any, float]:
+        """Return the tasks most like one task, and their likeness, the largest first.
+
+        Parameters
+        ----------
+        task : label
+            One of `tasks`.
+        n : int, default 10
+            Number of tasks to return, at most.
+
+        Returns
+        -------
+        likeness : dict from task to float
+            Without structure all values are the same.
+        """
+        t = task_position(self.tasks, task)
+        order = np.argsort(-self.likeness[t], kind="stable")
+        order = order[order != t][:n]
+        return dict(zip(self.tasks[order].tolist(), self.likeness[t, order].tolist(), strict=True))
 
     def __str__(self) -> str:
         return " ".join([self.headline(), *self._details(), self._method()])

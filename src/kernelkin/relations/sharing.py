@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
-from ..data import TaskData, read_training
+from ..data import TaskData
 from ..model_selection import Fold
-from .ablations import OURS, make_ablations, stacked_models
+from .ablations import OURS, make_ablations
 from .gains import Gain, HeldOutScores, Summary
 from .splits import held_out_values, repeated_folds, tested_rows
-from .verdict import report_table, report_text
+from .verdict import recommendation, report_table, report_text
 
 # Where a class is rarer than this in some task, accuracy says little, and AUC is the score.
 RARE = 0.2
@@ -72,6 +72,10 @@ class SharingReport:
         On request.
     level : float
         Level of the intervals.
+    cv, n_repeats : int
+        Folds, and repetitions with other folds.
+    asked_repeats : int
+        Repetitions that were asked for; there are fewer where the time limit was reached.
 
     Examples
     --------
@@ -95,6 +99,9 @@ class SharingReport:
     gains: dict[str, Gain]
     curve: LearningCurve | None
     level: float
+    cv: int
+    n_repeats: int
+    asked_repeats: int
 
     def __str__(self) -> str:
         return report_text(self)
@@ -106,7 +113,32 @@ class SharingReport:
     @property
     def verdict(self) -> str:
         """The recommendation."""
-        return report_text(self).split("\n")[-1]
+        return recommendation(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, lists and texts, for files and pages; the learning curve is left out."""
+        found = {key: value for key, value in vars(self).items() if key != "curve"}
+        for key in ("tasks", "test_rows", "used"):
+            found[key] = found[key].tolist()
+        found["scores"] = {name: values.tolist() for name, values in self.scores.items()}
+        found["summaries"] = {name: asdict(summary) for name, summary in self.summaries.items()}
+        found["gains"] = {name: {**asdict(gain), "tasks": gain.tasks.tolist()} for name, gain in self.gains.items()}
+        return found
+
+    @classmethod
+    def from_dict(cls, found: dict[str, Any]) -> SharingReport:
+        """The same from what `to_dict` returned."""
+        read = {key: np.asarray(found[key]) for key in ("tasks", "test_rows", "used")}
+        return cls(
+            **{
+                **found,
+                **read,
+                "scores": {name: np.asarray(values) for name, values in found["scores"].items()},
+                "summaries": {name: Summary(**summary) for name, summary in found["summaries"].items()},
+                "gains": {name: Gain.from_dict(gain) for name, gain in found["gains"].items()},
+                "curve": None,
+            }
+        )
 
 
 def sharing_report(
@@ -123,7 +155,8 @@ def sharing_report(
     curve_sizes: Sequence[int] | None = None,
     level: float = 0.95,
     random_state: Any = None,
-    progress: Callable[[str], None] | None = None,
+    time_limit: float | None = None,
+    callback: Callable[[int, int, str], None] | None = None,
 ) -> SharingReport:
     """Compare a model with simpler ones by repeated cross-validation, and say which to use.
 
@@ -135,8 +168,7 @@ def sharing_report(
     Parameters
     ----------
     model : model of this library, fitted or not
-        It is fitted anew in every fold. A `KinRegressor` or `KinClassifier` without `time_limit` is limited to 30
-        seconds a fit.
+        It is fitted anew in every fold, with its search, if it has one.
     X, y, tasks : as for `fit`
         Training rows: nothing else is used.
     ablations : list of str, optional
@@ -156,8 +188,11 @@ def sharing_report(
         Level of the intervals, which come from resampling the rows of every task.
     random_state : int, RandomState or None
         Seed of folds and intervals.
-    progress : callable, optional
-        Called with a line of text before each fit.
+    time_limit : float, optional
+        Seconds. A repetition after the first is begun only if it is expected to end within this time; the report says
+        how many there were.
+    callback : callable, optional
+        Called before each fit with the number of fits that are done, their total and a text.
 
     Returns
     -------
@@ -176,82 +211,44 @@ def sharing_report(
     1
     """
     classification = is_classifier(model)
-    data = read_training(clone(model), X, y, tasks, None, classification=classification)
+    data = clone(getattr(model, "estimator", model)).training_data(X, y, tasks)
     score = _score(data, scoring, classification=classification)
     rng = check_random_state(random_state)
     seed = int(rng.randint(2**31 - 1))
     fits = make_ablations(model, None if ablations is None else list(ablations), seed)
     folds = repeated_folds(data, cv, n_repeats, classification=classification, rng=rng)
 
-    def compare(models: dict[str, Any], given: list[list[Fold]]) -> HeldOutScores:
-        values = held_out_values(data, models, folds=given, ranks=score == "roc_auc", progress=progress)
+    def compare(models: dict[str, Any], given: list[list[Fold]], limit: float | None = None) -> HeldOutScores:
+        ranks = score == "roc_auc"
+        values = held_out_values(data, models, folds=given, ranks=ranks, callback=callback, time_limit=limit)
         masks = zip(*(tested_rows(data, repetition) for repetition in given), strict=True)
         tested = [np.logical_and.reduce(of_task) for of_task in masks]
         return HeldOutScores(data, tested, values, score, min_rows, rng)
 
-    found = compare(fits, folds)
+    found = compare(fits, folds, time_limit)
     if not found.used.any():
         raise ValueError(f"no task has {min_rows} test rows or more (both classes, for AUC): lower min_rows")
     curve = None
     if curve_sizes is not None:
         pair = {OURS: fits[OURS], **make_ablations(model, ["independent"], seed)}
-        curve = _curve(compare, pair, folds, sorted(curve_sizes), level, rng)
-    return _report(type(model).__name__, data, found, score, level, curve)
+        classes = data.y if classification else None
+        curve = _curve(compare, pair, classes, folds[: found.n_repeats], sorted(curve_sizes), level, rng)
+    name = type(getattr(model, "estimator", model)).__name__
+    return _report(name, data, found, score=score, level=level, curve=curve, cv=cv, asked_repeats=n_repeats)
 
 
-def report_of_values(
-    data: TaskData,
-    values: dict[str, list[list[np.ndarray]]],
-    folds: list[Fold],
-    score: str,
-    *,
-    min_rows: int = 5,
-    level: float = 0.95,
-    random_state: Any = None,
-) -> SharingReport | None:
-    """Report on values for held-out rows that are there already, beside a pooled model and gradient boosting.
-
-    Parameters
-    ----------
-    data : all rows
-    values : for each model, a list of one: values of each task in the order of its rows; the model itself comes first
-    folds : what was held out
-    score : {"r2", "accuracy", "roc_auc"}
-    min_rows, level, random_state : as for `sharing_report`
-
-    Returns
-    -------
-    report : SharingReport, or None where no task has enough test rows
-    """
-    rng = check_random_state(random_state)
-    name, *others = values
-    stacked = stacked_models(score != "r2", int(rng.randint(2**31 - 1)))
-    added = held_out_values(data, stacked, folds=[folds], ranks=score == "roc_auc")
-    found = HeldOutScores(
-        data,
-        tested_rows(data, folds),
-        {OURS: values[name], **{o: values[o] for o in others}, **added},
-        score,
-        min_rows,
-        rng,
-    )
-    return _report(name, data, found, score, level, None) if found.used.any() else None
-
-
-def _report(
-    name: str, data: TaskData, found: HeldOutScores, score: str, level: float, curve: LearningCurve | None
-) -> SharingReport:
+def _report(name: str, data: TaskData, found: HeldOutScores, *, level: float, **given: Any) -> SharingReport:
     return SharingReport(
         name=name,
-        score=score,
         tasks=data.labels,
         test_rows=found.rows,
         used=found.used,
         scores=dict(zip(found.names, found.scores, strict=True)),
         summaries={model: found.summary(values) for model, values in zip(found.names, found.scores, strict=True)},
         gains={model: found.gain(OURS, model, level) for model in found.names if model != OURS},
-        curve=curve,
         level=level,
+        n_repeats=found.n_repeats,
+        **given,
     )
 
 
@@ -271,6 +268,7 @@ def _score(data: TaskData, scoring: str | None, *, classification: bool) -> str:
 def _curve(
     compare: Callable[[dict[str, Any], list[list[Fold]]], HeldOutScores],
     pair: dict[str, Any],
+    classes: Sequence[np.ndarray] | None,
     folds: list[list[Fold]],
     sizes: Sequence[int],
     level: float,
@@ -279,10 +277,17 @@ def _curve(
     """The model and independent kernel learning with at most so many training rows a task."""
     gains = []
     for size in sizes:
-        fewer = [[Fold(_some(fold.kept, size, rng), fold.held) for fold in repetition] for repetition in folds]
+        fewer = [[_with_fewer_rows(fold, classes, size, rng) for fold in repetition] for repetition in folds]
         gains.append(compare(pair, fewer).gain(OURS, "independent", level))
     return LearningCurve(np.array(sizes), tuple(gains), np.stack([gain.tasks for gain in gains]))
 
 
-def _some(kept: tuple[np.ndarray, ...], size: int, rng: np.random.RandomState) -> tuple[np.ndarray, ...]:
-    return tuple(np.sort(rng.permutation(part)[:size]) for part in kept)
+def _with_fewer_rows(fold: Fold, classes: Sequence[np.ndarray] | None, size: int, rng: np.random.RandomState) -> Fold:
+    """The fold with at most `size` training rows of each task, drawn at random; a row of each class is among them."""
+    kept = []
+    for t, part in enumerate(fold.kept):
+        drawn = rng.permutation(part)
+        first = np.empty(0, dtype=np.intp) if classes is None else np.unique(classes[t][drawn], return_index=True)[1]
+        drawn = np.concatenate([drawn[first], np.delete(drawn, first)])
+        kept.append(np.sort(drawn[: max(size, len(first))]))
+    return Fold(tuple(kept), fold.held)

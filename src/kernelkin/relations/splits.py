@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..data import TaskData
+from ..data import Table, TaskData
 from ..model_selection import Fold, make_folds
 
 
@@ -86,6 +87,12 @@ class Split:
         scale = np.where(scale > 0, scale, 1.0)
         return (train - center) / scale, (test - center) / scale
 
+    def with_origins(self, X: np.ndarray) -> np.ndarray | Table:
+        """Columns (q, d) as the model's `fit` had them: an encoded table, where the data are one."""
+        if self.data.feature_origins is None or self.data.feature_names is None:
+            return X
+        return Table(self.data.feature_names, tuple(X.T), ("float64",) * X.shape[1], self.data.feature_origins)
+
     def wide_targets(self) -> np.ndarray:
         """Targets (rows, T) of the training rows, missing where a task has none."""
         y = self.y
@@ -110,24 +117,37 @@ def held_out_values(
     *,
     folds: list[list[Fold]],
     ranks: bool,
-    progress: Callable[[str], None] | None = None,
+    callback: Callable[[int, int, str], None] | None = None,
+    time_limit: float | None = None,
 ) -> dict[str, list[list[np.ndarray]]]:
-    """Values of every model for rows left out: for each repetition and task, in the order of the task's rows."""
+    """Values of every model for rows left out: for each repetition and task, in the order of the task's rows.
+
+    A repetition after the first is begun only if it is expected to end within `time_limit` seconds from the start.
+    """
     found: dict[str, list[list[np.ndarray]]] = {name: [] for name in models}
+    began, done, total = time.perf_counter(), 0, sum(map(len, folds)) * len(models)
     for r, repetition in enumerate(folds):
+        if r and time_limit is not None and (time.perf_counter() - began) * (r + 1) / r > time_limit:
+            break
         for name, fit in models.items():
             values = [np.full(len(y), np.nan) if ranks or y.dtype.kind == "f" else y.copy() for y in data.y]
             for fold in repetition:
-                if progress is not None:
-                    progress(f"{name}, repetition {r + 1} of {len(folds)}")
-                split = Split(data, fold, ranks)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    predicted = fit(split)
-                for t, part in enumerate(np.split(predicted, np.cumsum(list(map(len, fold.held)))[:-1])):
-                    values[t][fold.held[t]] = part
+                if callback is not None:
+                    callback(done, total, f"{name}, repetition {r + 1} of {len(folds)}")
+                _predict_fold(Split(data, fold, ranks), fit, values)
+                done += 1
             found[name].append(values)
     return found
+
+
+def _predict_fold(split: Split, fit: Callable[[Split], np.ndarray], values: list[np.ndarray]) -> None:
+    """Write a model's values for the rows that a fold leaves out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        predicted = fit(split)
+    held = split.fold.held
+    for t, part in enumerate(np.split(predicted, np.cumsum(list(map(len, held)))[:-1])):
+        values[t][held[t]] = part
 
 
 def tested_rows(data: TaskData, folds: list[Fold]) -> list[np.ndarray]:

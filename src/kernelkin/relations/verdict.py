@@ -53,8 +53,11 @@ def report_text(report: SharingReport) -> str:
 def _basis(report: SharingReport) -> str:
     used, T = int(report.used.sum()), len(report.tasks)
     rows = int(report.test_rows[report.used].sum())
-    aside = f" ({T - used} with too few test rows are set aside)" if used < T else ""
-    return f"{SCORES[report.score]} on {rows} test rows of {used} tasks{aside}:"
+    aside = f", {T - used} with too few test rows set aside" if used < T else ""
+    n, asked = report.n_repeats, report.asked_repeats
+    repeats = f"{n} repetition{'s' if n > 1 else ''}" if n == asked else f"{n} of {asked} repetitions, for lack of time"
+    how = f"{report.cv}-fold cross-validation inside the training rows, {repeats}"
+    return f"{SCORES[report.score]} on {rows} test rows of {used} tasks{aside} ({how}):"
 
 
 def _curve(report: SharingReport) -> list[str]:

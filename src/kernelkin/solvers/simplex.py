@@ -118,7 +118,7 @@ class SimplexDescent(Solver):
         return self._advance(replace(state, worth=worth), descent, place)
 
     def _descend(self, state: SimplexState, descent: Descent, settled: Settled) -> SimplexState:
-        """Tell the descent what its trial is worth, and keep the best place on the way."""
+        """Pass the value of the trial to the descent, and keep the best point so far."""
         assert state.place is not None
         place = settled if settled.value <= state.place.value else state.place
         return self._advance(replace(state, place=place), descent, settled)

@@ -43,8 +43,8 @@ class Intervals:
 class Uncertainty:
     """Held-out values of a fit, and the link or the intervals that follow from them.
 
-    They are computed at the first call, and when the model is saved or copied: a saved model has the result, and
-    neither training targets nor Gram matrices.
+    They are computed when they are first needed, or by `compute`. Until then, a pickle has what they are computed from;
+    afterwards it has neither training targets nor Gram matrices.
 
     Parameters
     ----------
@@ -66,18 +66,19 @@ class Uncertainty:
     @property
     def link(self) -> TaskLink:
         """The link of a classifier."""
-        found = self._computed()
+        found = self.compute()
         assert isinstance(found, TaskLink)
         return found
 
     @property
     def intervals(self) -> Intervals:
         """The intervals of a regressor."""
-        found = self._computed()
+        found = self.compute()
         assert isinstance(found, Intervals)
         return found
 
-    def _computed(self) -> TaskLink | Intervals:
+    def compute(self) -> TaskLink | Intervals:
+        """Return the link or the intervals; the first call computes them and gives up the training data."""
         if self._result is None:
             assert self.source is not None and self.data is not None
             with SingleThreadedBLAS():
@@ -85,10 +86,6 @@ class Uncertainty:
             self._result = (_link if self.classification else _intervals)(held, self.data)
             self.source = self.data = None
         return self._result
-
-    def __getstate__(self) -> dict[str, object]:
-        result = self._computed()
-        return {"source": None, "data": None, "classification": self.classification, "_result": result}
 
 
 def _link(held: HeldOut, data: TaskData) -> TaskLink:

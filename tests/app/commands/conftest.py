@@ -32,8 +32,8 @@ def folder(tmp_path_factory, sales):
     folder = tmp_path_factory.mktemp("shops")
     sales.to_csv(folder / "sales.csv", index=False)
     for name, target, other, more in (
-        ("number", "sales", "busy", ["--couplings", "common"]),
-        ("class", "busy", "sales", ["--quick"]),
+        ("number", "sales", "busy", ["--couplings", "common", "--sharing-repeats", "1"]),
+        ("class", "busy", "sales", ["--quick", "--sharing-repeats", "0"]),
     ):
         out = str(folder / f"{name}.skops")
         argv = ["fit", str(folder / "sales.csv"), "--task", "shop", "--target", target, "--drop", other, "-o", out]
@@ -43,10 +43,15 @@ def folder(tmp_path_factory, sales):
 
 @pytest.fixture
 def run(capsys):
-    """Run a command that goes well -> what it says; one that fails -> its error."""
+    """Run a command that goes well -> what it says; one that fails -> its error.
+
+    Whether sharing helps is left out unless the arguments ask for it: it takes most of the time of a fit.
+    """
 
     def do(*argv, fails=False):
         capsys.readouterr()
+        if argv[0] in ("fit", "compare") and "--sharing-repeats" not in argv:
+            argv = (*argv, "--sharing-repeats", "0")
         code = cli.main([str(argument) for argument in argv])
         captured = capsys.readouterr()
         assert code == int(fails), captured.err

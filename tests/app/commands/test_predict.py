@@ -165,12 +165,12 @@ def test_formulas_are_neutralised_on_request(run, folder, tmp_path):
 
 
 def test_intervals_are_added_in_the_units_of_the_table(run, folder, tmp_path, sales):
-    said = run(
+    printed = run(
         "predict", folder / "number.skops", folder / "sales.csv", "-o", tmp_path / "out.csv", "--interval", "0.8"
     )
     out = pd.read_csv(tmp_path / "out.csv")
     assert out.columns.tolist() == [*sales.columns, "prediction", "prediction_low", "prediction_high"]
-    assert "with the columns 'prediction', 'prediction_low', 'prediction_high'" in said
+    assert "with the columns 'prediction', 'prediction_low', 'prediction_high'" in printed
     expected = load_model(folder / "number.skops").predict_interval(sales, 0.8)
     np.testing.assert_allclose(out[["prediction_low", "prediction_high"]], expected)
     assert (out.prediction_low < out.prediction).all()

@@ -12,11 +12,13 @@ import kernelkin
 from kernelkin import (
     AverageRegressor,
     LassoRegressor,
+    MeanRegressor,
     MKMTRLRegressor,
     MKMTRLRegressorCV,
     MultiTaskCV,
     SavedModel,
     TaskRelations,
+    sharing_report,
 )
 from kernelkin.app.report import render_report, write_report
 from kernelkin.app.report.content import report_content
@@ -26,7 +28,7 @@ X, TASKS = rng.normal(size=(40, 2)), np.repeat(["a", "b"], 20)
 Y = X[:, 0]
 
 
-def test_says_what_the_model_says(few):
+def test_content_equals_the_attributes_of_the_model(few):
     content, model = report_content(few), few.model
     assert content["title"] == "mark by school"
     assert content["tasks"] == ["school 1", "school 2", "school 3"]
@@ -67,9 +69,11 @@ def test_scores_are_those_of_the_model_s_tasks_in_its_order(many):
 
 
 def test_the_recommendation_is_shown(few):
-    evaluation = {**few.about["evaluation"], "verdict": "Recommendation: use the pooled model."}
-    found = report_content(replace(few, about={"evaluation": evaluation}))["scores"]["verdict"]
-    assert found == "Recommendation: use the pooled model."
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(40, 2)), np.repeat([0, 1], 20)
+    report = sharing_report(MeanRegressor(), X, X[:, 0], tasks, ablations=["pooled"], cv=2, n_repeats=1)
+    found = report_content(replace(few, about={**few.about, "sharing": report.to_dict()}))["scores"]["verdict"]
+    assert found == report.verdict and found.startswith("Recommendation: use the pooled model")
     assert report_content(few)["scores"]["verdict"] == ""
 
 

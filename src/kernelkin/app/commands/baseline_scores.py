@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...relations import SharingReport
 from ..terminal import Terminal
 from .holdout import mean, shorten
 
@@ -14,7 +15,7 @@ BASELINES = {"AVG": "average kernel", "STL": "single-task", "IMKL": "independent
 
 
 def show_scores(terminal: Terminal, evaluation: dict[str, Any]) -> None:
-    """The table of tasks, the models side by side with intervals, and the recommendation."""
+    """The scores of every task by the models side by side."""
     names, tasks = list(evaluation["scores"]), evaluation["tasks"]
     columns = np.array(list(evaluation["scores"].values()))
     order = np.argsort(-np.nan_to_num(columns[0], nan=-np.inf), kind="stable")
@@ -26,10 +27,16 @@ def show_scores(terminal: Terminal, evaluation: dict[str, Any]) -> None:
         f"(trained on {evaluation['train_rows']}; parameters {how}):"
     )
     terminal.table(["task", *(title(name) for name in names)], [*shorten(rows), [], means])
-    if "sharing" in evaluation:
-        terminal.say("", *evaluation["sharing"].split("\n"))
-        if not evaluation["tuned"] and names[0] != "Kin":
-            terminal.say("Parameters were not tuned for this table; --cv tunes them.")
+
+
+def show_verdict(terminal: Terminal, report: SharingReport | str, *, tuned: bool) -> dict[str, Any]:
+    """The models side by side with intervals and the recommendation -> what is saved of it."""
+    terminal.say("", *str(report).split("\n"))
+    if isinstance(report, str):
+        return {}
+    if not tuned:
+        terminal.say("Parameters were not tuned for this table; --cv tunes them.")
+    return {"sharing": report.to_dict()}
 
 
 def title(name: str) -> str:

@@ -16,7 +16,6 @@ from ...io.cache import ResultCache
 from ...io.fingerprint import fingerprint
 from ...model_selection import Scorer, make_folds
 from ...progress import Progress
-from ...relations import SharingReport
 from ...tables import TableSchema
 from ...tables.text import STDIN
 from ..terminal import Terminal
@@ -24,7 +23,7 @@ from .holdout import held_values, read_metric, score_name, split_by_task
 from .kernel_spec import HELP as KERNELS
 from .problem import Problem, add_data_arguments, load_problem
 from .search_folder import search_folder
-from .sharing import held_out_report
+from .sharing import add_sharing_argument, check_sharing_argument, verdict_on_sharing
 from .training import Recipe, add_model_arguments, check_cache, check_parameters
 
 if TYPE_CHECKING:
@@ -46,12 +45,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--models", nargs="+", default=list(MODELS), metavar="NAME", help=f"default: {' '.join(MODELS)}"
     )
     parser.add_argument("--folds", type=int, default=5, metavar="K", help="parts, each held out once (default: 5)")
+    add_sharing_argument(parser)
     add_model_arguments(parser)
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
     if arguments.folds < 2:
         raise ValueError(f"--folds must be at least 2, not {arguments.folds}")
+    check_sharing_argument(arguments)
     check_cache(arguments)
     problem = load_problem(arguments)
     recipes = {recipe.name: recipe for recipe in (Recipe.of(name, problem, arguments) for name in arguments.models)}
@@ -59,7 +60,19 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     terminal.say(*problem.notes)
     with search_folder(arguments.cache, _kept_as(arguments)) as folder:
         recipes = {name: recipe.with_cache(folder) for name, recipe in recipes.items()}
-        found, report = _cross_validate(problem, recipes, arguments, terminal, ResultCache(folder))
+        with terminal.progress(arguments.folds * len(recipes) + (arguments.sharing_repeats != 0)) as progress:
+            found = _cross_validate(problem, recipes, arguments, progress, ResultCache(folder))
+            progress.clear()
+            _show(terminal, problem, arguments, found)
+            if arguments.sharing_repeats != 0:
+                first = next(iter(recipes.values()))
+                report = verdict_on_sharing(first, problem.schema(), problem.frame, problem.scoring, progress)
+                progress.clear()
+                terminal.say("", *str(report).split("\n"))
+
+
+def _show(terminal: Terminal, problem: Problem, arguments: Namespace, found: dict[str, Scores]) -> None:
+    """The table of models."""
     score = score_name(problem.scoring)
     how = (
         "chosen by --cv inside each training part" if arguments.cv else "at their defaults or as given; --cv tunes them"
@@ -69,8 +82,6 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         f"(parameters {how}; * best; tasks: number of tasks in which no model is better)",
     )
     terminal.table(["model", score, "", "tasks", "seconds"], _rows(found))
-    if report is not None:
-        terminal.say("", *str(report).split("\n"))
 
 
 def _kept_as(arguments: Namespace) -> str:
@@ -109,31 +120,28 @@ def _rows(found: dict[str, Scores]) -> list[list[str]]:
 
 
 def _cross_validate(
-    problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, terminal: Terminal, cache: ResultCache
-) -> tuple[dict[str, Scores], SharingReport | None]:
-    classification, data, whole = not problem.regression, problem.task_data(), problem.schema()
+    problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, progress: Progress, cache: ResultCache
+) -> dict[str, Scores]:
+    classification, data = not problem.regression, problem.task_data()
     metric = read_metric(problem.scoring, data, classification=classification)
     folds = make_folds(data, arguments.folds, classification=classification, random_state=arguments.seed)
     outputs: dict[str, list[list[np.ndarray]]] = {name: [] for name in recipes}
     seconds = dict.fromkeys(recipes, 0.0)
-    with terminal.progress(len(folds) * len(recipes)) as progress:
-        for number, fold in enumerate(folds):
-            train, test = fold.rows(data)
-            schema = problem.schema(train)
-            for name, recipe in recipes.items():
-                piece = Piece(recipe, schema, problem.frame.iloc[train], problem.frame.iloc[test], progress)
-                stored = piece.load(cache)
-                progress.begin(f"fold {number + 1}: {name}{'' if stored is None else ', from the cache'}")
-                values, took = piece.perform(cache) if stored is None else stored
-                outputs[name].append(split_by_task(values, data, fold, classification=classification))
-                seconds[name] += took
+    for number, fold in enumerate(folds):
+        train, test = fold.rows(data)
+        schema = problem.schema(train)
+        for name, recipe in recipes.items():
+            piece = Piece(recipe, schema, problem.frame.iloc[train], problem.frame.iloc[test], progress)
+            stored = piece.load(cache)
+            progress.begin(f"fold {number + 1}: {name}{'' if stored is None else ', from the cache'}")
+            values, took = piece.perform(cache) if stored is None else stored
+            outputs[name].append(split_by_task(values, data, fold, classification=classification))
+            seconds[name] += took
     scorer = Scorer(data, folds, metric, classification=classification)
-    report = held_out_report(outputs, data, whole.encode(problem.frame), folds, problem.scoring, arguments.seed)
-    found = {
+    return {
         name: Scores(*scorer.score(values)[:2], scorer.score_tasks(values), seconds[name])
         for name, values in outputs.items()
     }
-    return found, report
 
 
 @dataclass(frozen=True)

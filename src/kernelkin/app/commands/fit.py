@@ -17,14 +17,14 @@ from ...tables import TableSchema
 from ...tables.describe import describe_column
 from ...tables.text import STDIN
 from ..terminal import Terminal
-from .baseline_scores import BASELINES, show_scores
+from .baseline_scores import BASELINES, show_scores, show_verdict
 from .held_uncertainty import held_uncertainty
 from .holdout import held_values, hold_out, last_rows, mean, read_metric, score_name, split_by_task
 from .inspect import changed_parameters, relative_gap
 from .kernel_spec import HELP as KERNELS
 from .problem import Problem, add_data_arguments, load_problem
 from .search_folder import search_folder
-from .sharing import held_out_report, tested_relations
+from .sharing import add_sharing_argument, check_sharing_argument, tested_relations, verdict_on_sharing
 from .training import Recipe, add_model_arguments, check_cache, check_parameters
 
 HELP = "learn a model of many tasks from a table, measure it on held-out rows, save it"
@@ -42,11 +42,16 @@ EXAMPLES = (
 # The model of a plain `fit`.
 SEARCHED = "Kin"
 _SWITCHES = ("classification", "regression", "quick", "cv", "balanced", "keep_test", "json")
-_SINGLE = ("task", "sep", "encoding", "decimal", "model", "couplings", "scoring", "jobs", "seed", "test_size", "test")
+_SINGLE = (
+    *("task", "sep", "encoding", "decimal", "model", "couplings", "scoring", "jobs", "seed", "test_size", "test"),
+    "sharing_repeats",
+)
 _LISTS = ("target", "drop", "kernels", "set")
 _DEFAULTS = {"seed": 0, "test_size": 0.25, "encoding": "utf-8", "decimal": "."}
 # How long other models take beside a search, and how times grow with the number of rows.
 _WITHOUT_SEARCH, _GROWTH = 0.03, 1.5
+# How long the cross-validation takes that answers whether sharing helps, beside the model's fit to the same rows.
+_VERDICT = 8.0
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -67,6 +72,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="share of every task to hold out; 0: no test (default: 0.25)",
     )
     parser.add_argument("--test", metavar="FILE", help="a labelled table to test on, in place of rows held out of DATA")
+    add_sharing_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
     parser.add_argument(
         "--keep-test", action="store_true", help="save the model that was tested; by default it is refitted to all rows"
@@ -120,6 +126,7 @@ def _summary(
         "notes": list(problem.notes),
         "evaluation": evaluation,
         "mean_scores": evaluation and {name: mean(values) for name, values in evaluation["scores"].items()},
+        "sharing": about.get("sharing"),
         "column_shares": getattr(model, "column_shares_", None),
         "explanation": model.explain() if hasattr(model, "explain") else None,
         "command": about["command"],
@@ -133,6 +140,7 @@ def _check(arguments: Namespace) -> None:
         raise ValueError("--keep-test needs a test: --test-size above 0")
     if arguments.cache and not arguments.cv and choose_model(arguments) != SEARCHED:
         raise ValueError("--cache keeps the parts of a search: it needs --cv, or a fit without --quick and --model")
+    check_sharing_argument(arguments)
     check_writable(arguments.out)
     check_cache(arguments)
 
@@ -147,21 +155,29 @@ def _fit_and_save(
     tests, refit = bool(arguments.test_size or arguments.test), _refits(arguments)
     about: dict[str, Any] = {}
     weights = [1.0, *[_WITHOUT_SEARCH if recipe.name == SEARCHED else 1.0] * (len(recipes) - 1)] if tests else []
+    compares = arguments.sharing_repeats != 0
+    weights += [_VERDICT] if compares else []
     weights += [(1 / (1 - arguments.test_size)) ** _GROWTH] if refit else []
     with terminal.progress(len(weights), weights) as progress:
+        train = np.arange(len(problem.frame))
         if tests:
-            about["evaluation"], schema, model = _evaluate(problem, recipes, arguments, progress)
+            about["evaluation"], train, schema, model = _evaluate(problem, recipes, arguments, progress)
             progress.clear()
             show_scores(terminal, about["evaluation"])
+        if compares:
+            rows = problem.frame.iloc[train]
+            found = verdict_on_sharing(recipe, problem.schema(train), rows, problem.scoring, progress)
+            progress.clear()
+            about |= show_verdict(terminal, found, tuned=bool(arguments.cv) or recipe.name == SEARCHED)
         if refit:
             progress.begin(f"{recipe.name} on all {len(problem.frame)} rows")
             schema = problem.schema()
             model = recipe.fit(schema, problem.frame, progress)
     about["task_rows"] = _task_rows(schema, problem)
     frame = problem.frame
-    found = tested_relations(model, schema.encode(frame), schema.targets(frame), schema.tasks(frame), arguments.seed)
-    if found is not None:
-        about["relations"] = found
+    tested = tested_relations(model, schema.encode(frame), schema.targets(frame), schema.tasks(frame), arguments.seed)
+    if tested is not None:
+        about["relations"] = tested
     about["data"] = "standard input" if arguments.data == STDIN else arguments.data
     about["command"] = command_line(arguments)
     save_model(model, arguments.out, schema=schema, about=about)
@@ -170,8 +186,8 @@ def _fit_and_save(
 
 def _evaluate(
     problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, progress: Progress
-) -> tuple[dict[str, Any], TableSchema, Any]:
-    """Fit every model to a part of the rows and score it on the others -> scores, schema, and the first model."""
+) -> tuple[dict[str, Any], np.ndarray, TableSchema, Any]:
+    """Fit every model to a part of the rows and score it on the others -> scores; training rows, schema, model."""
     classification = not problem.regression
     data = problem.task_data()
     metric = read_metric(problem.scoring, data, classification=classification)
@@ -184,13 +200,12 @@ def _evaluate(
         raise ValueError("the tasks have too few rows to hold any out: use --test-size 0")
     scorer = Scorer(data, [fold], metric, classification=classification)
     schema = problem.schema(train)
-    scores, models, outputs = {}, [], {}
+    scores, models = {}, []
     for name, recipe in recipes.items():
         progress.begin(f"{name} on {len(train)} rows, tested on {len(test)}")
         models.append(recipe.fit(schema, problem.frame.iloc[train], progress))
         values = held_values(models[-1], schema, problem.frame.iloc[test])
-        outputs[name] = [split_by_task(values, data, fold, classification=classification)]
-        scores[name] = scorer.score_tasks(outputs[name]).tolist()
+        scores[name] = scorer.score_tasks([split_by_task(values, data, fold, classification=classification)]).tolist()
     evaluation: dict[str, Any] = {
         "score": score_name(problem.scoring),
         "tasks": data.labels.tolist(),
@@ -200,11 +215,7 @@ def _evaluate(
         "tuned": bool(arguments.cv),
         "uncertainty": held_uncertainty(models[0], schema, problem.frame.iloc[test], data, fold),
     }
-    rows = problem.schema().encode(problem.frame)
-    report = held_out_report(outputs, data, rows, [fold], problem.scoring, arguments.seed)
-    if report is not None:
-        evaluation |= {"sharing": str(report), "verdict": report.verdict}
-    return evaluation, schema, models[0]
+    return evaluation, train, schema, models[0]
 
 
 def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem) -> None:

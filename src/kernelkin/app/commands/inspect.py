@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...data import listing
-from ...relations import TaskRelations
+from ...relations import SharingReport, TaskRelations
 from ..terminal import Terminal
 from .holdout import mean, shorten
 
@@ -58,8 +58,8 @@ def facts(saved: Any) -> list[tuple[str, str]]:
         means = {n: mean(s) for n, s in about["evaluation"]["scores"].items()}
         scores = ", ".join(f"{name} {value:.3f}" for name, value in means.items())
         found.append(("test", f"mean {about['evaluation']['score']} of the tasks: {scores}"))
-        if "verdict" in about["evaluation"]:
-            found.append(("sharing", about["evaluation"]["verdict"]))
+    if "sharing" in about:
+        found.append(("sharing", SharingReport.from_dict(about["sharing"]).verdict))
     if "relations" in about:
         found.append(("relations", TaskRelations.from_dict(about["relations"]).headline()))
     if "command" in about:

@@ -38,7 +38,7 @@ def search_folder(cache: str | None, out: str | None = None) -> Iterator[Path | 
 
 
 def _prepared(folder: Path | None) -> Path | None:
-    """The folder, or None where it cannot be written: nobody asked for it, and the work can be done without."""
+    """The folder, or None where it cannot be written: it was not requested, and the work can be done without it."""
     try:
         if folder is not None:
             Folder(folder).prepare()

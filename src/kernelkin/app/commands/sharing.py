@@ -1,71 +1,76 @@
-"""Whether sharing helps on a table, from values for held-out rows; and the test of the tasks' relations."""
+"""Whether sharing helps on a table, by cross-validation in its training rows; and the test of the tasks' relations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...data import TaskData
-from ...model_selection import Fold
-from ...relations import SharingReport, report_of_values, task_relations
+from ...progress import Progress
+from ...relations import SharingReport, sharing_report, task_relations
+from ...relations.ablations import searches
+from ...tables import TableSchema
+from .training import Recipe
 
-# The models of the table that stand for an ablation; others keep their names.
-STAND_FOR = {"IMKL": "independent", "AVG": "average", "STL": "single"}
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+# Without --sharing-repeats: repetitions at most, and seconds within which a further one must end.
+REPEATS, SECONDS = 2, 15.0
+# There are fewer folds where fits are slow: with more rows, and where the model searches.
+MANY_ROWS, FOLDS, FEWER_FOLDS = 1000, 5, 3
 # With more tasks the test takes minutes.
 MOST_TASKS = 400
 PERMUTATIONS = 99
 
 
-def held_out_report(
-    outputs: dict[str, list[list[np.ndarray]]],
-    data: TaskData,
-    X: np.ndarray,
-    folds: Sequence[Fold],
-    scoring: str,
-    seed: int,
-) -> SharingReport | None:
-    """The first model beside the others, a pooled model and gradient boosting, on the same held-out rows.
+def add_sharing_argument(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--sharing-repeats",
+        type=int,
+        metavar="N",
+        help="repetitions of the cross-validation that answers whether sharing helps; 0: leave it out (default: "
+        f"{REPEATS}, or fewer if they take more than {SECONDS:.0f} s)",
+    )
 
-    Parameters
-    ----------
-    outputs : for each model, fold and task, values (q_t, m) at the held-out rows
-    data : tasks without features
-    X : (n, d) the features of all rows
-    folds : the folds
-    scoring : name of the score; there is a report for "r2", "accuracy" and "roc_auc"
-    seed : of what is random
 
-    Returns
-    -------
-    report : SharingReport or None
+def check_sharing_argument(arguments: Namespace) -> None:
+    if arguments.sharing_repeats is not None and arguments.sharing_repeats < 0:
+        raise ValueError(f"--sharing-repeats must be 0 or more, not {arguments.sharing_repeats}")
+
+
+def verdict_on_sharing(
+    recipe: Recipe, schema: TableSchema, frame: DataFrame, scoring: str, progress: Progress
+) -> SharingReport | str:
+    """The report on a model and these training rows; a reason in words where there can be none.
+
+    One step of the progress.
     """
-    if scoring not in ("r2", "accuracy", "roc_auc"):
-        return None
-    values = {
-        STAND_FOR.get(name, name): [_held_out(of_folds, data, folds, scoring)] for name, of_folds in outputs.items()
-    }
-    return report_of_values(replace(data, X=X), values, list(folds), scoring, random_state=seed)
-
-
-def _held_out(outputs: list[list[np.ndarray]], data: TaskData, folds: Sequence[Fold], scoring: str) -> list[np.ndarray]:
-    """Values of each task in the order of its rows; labels, where the score is accuracy."""
-    found = []
-    for t, y in enumerate(data.y):
-        values: np.ndarray = y.copy() if scoring == "accuracy" else np.full(len(y), np.nan)
-        for fold, of_fold in zip(folds, outputs, strict=True):
-            part = of_fold[t]
-            if scoring == "accuracy":
-                classes = np.unique(y[fold.kept[t]])
-                best = (part[:, 0] > 0).astype(np.intp) if len(classes) == 2 else part.argmax(axis=1)
-                values[fold.held[t]] = classes[best]
-            else:
-                values[fold.held[t]] = part[:, 0]
-        found.append(values)
-    return found
+    given = recipe.arguments.sharing_repeats
+    model = recipe.unfitted(schema, progress)
+    if "callback" in model.get_params(deep=False):
+        # The step counts fits, not the candidates of each search.
+        model.set_params(callback=None)
+    progress.begin(f"does sharing help: cross-validation in {len(frame)} training rows")
+    try:
+        report = sharing_report(
+            model,
+            schema.encode_table(frame),
+            schema.targets(frame),
+            schema.tasks(frame),
+            cv=FEWER_FOLDS if len(frame) > MANY_ROWS or searches(model) else FOLDS,
+            n_repeats=REPEATS if given is None else given,
+            scoring=scoring if scoring in ("r2", "accuracy", "roc_auc") else None,
+            random_state=recipe.arguments.seed,
+            time_limit=SECONDS if given is None else None,
+            callback=lambda done, of, text: progress.part(done, of, f"{text}, fit"),
+        )
+    except ValueError as error:
+        return f"Whether sharing helps is left open: {error}."
+    return replace(report, name=recipe.name)
 
 
 def tested_relations(model: Any, X: np.ndarray, y: Any, tasks: np.ndarray | None, seed: int) -> dict[str, Any] | None:

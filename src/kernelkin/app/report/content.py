@@ -10,7 +10,7 @@ from ...io import SavedModel
 from ...plots._order import leaf_order, weight_linkage
 from ...plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ...registry import all_models
-from ...relations import TaskRelations
+from ...relations import SharingReport, TaskRelations
 from ...tables.describe import describe_column
 from ..commands.baseline_scores import title as score_title
 from ..commands.inspect import changed_parameters, relative_gap
@@ -109,7 +109,7 @@ def _scores(saved: SavedModel) -> dict[str, Any] | None:
         "test_rows": evaluation["test_rows"],
         "train_rows": evaluation["train_rows"],
         "tuned": evaluation["tuned"],
-        "verdict": evaluation.get("verdict", ""),
+        "verdict": SharingReport.from_dict(saved.about["sharing"]).verdict if "sharing" in saved.about else "",
     }
 
 

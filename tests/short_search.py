@@ -1,0 +1,20 @@
+"""A short search, for tests of KinRegressor and KinClassifier that are not about what the search chooses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kernelkin.auto.candidates import Candidate, make_candidates
+
+PLACE = "kernelkin.auto.kin_fit.make_candidates"
+
+
+def few_candidates(*arguments: Any) -> list[Candidate]:
+    """In place of `make_candidates` at `PLACE`: MK-MTRL and the average kernel, each at three values of C."""
+    return [replace(candidate, grid=candidate.grid[::4]) for candidate in make_candidates(*arguments)[:4:3]]
+
+
+def cheap_candidates(*arguments: Any) -> list[Candidate]:
+    """In place of `make_candidates`: all but those with large machines or kernels that are learned."""
+    return [each for each in make_candidates(*arguments) if not each.is_costly and "relevance" not in each.name]

@@ -62,6 +62,8 @@ def test_blocks_plus_a_factor_are_solved_as_their_entries_are(labels):
     np.testing.assert_allclose(found.energy(V), expected.energy(V), rtol=1e-9)
     np.testing.assert_allclose(found.diagonal(), np.diag(expected.solve(np.eye(19))), rtol=1e-9)
     np.testing.assert_allclose(expected.diagonal(), found.diagonal(), rtol=1e-9)
+    kept = np.array([0, 2, 14, 18])  # none of the second block
+    np.testing.assert_allclose(np.asarray(gram.take(kept)), dense[np.ix_(kept, kept)], rtol=1e-12)
 
 
 def test_a_singular_symmetric_system_is_solved_by_least_squares():

@@ -67,6 +67,17 @@ class BlockLowRank:
         """Which columns of U the rows of a block have."""
         return slice(None) if self.columns is None else self.columns[t]
 
+    def take(self, rows: np.ndarray) -> BlockLowRank:
+        """The matrix of some rows (m,), ascending; blocks of which none is left are left out."""
+        parts = np.split(rows, np.searchsorted(rows, self.ends[:-1]))
+        kept = [(t, part - self.rows[t].start) for t, part in enumerate(parts) if len(part)]
+        return BlockLowRank(
+            [self.blocks[t][np.ix_(part, part)] for t, part in kept],
+            [self.reach[t][part] for t, part in kept],
+            None if self.columns is None else [self.columns[t] for t, _ in kept],
+            self.rank,
+        )
+
     def solver(self, root: np.ndarray, borders: Sequence[np.ndarray] | None = None) -> BlockSystem:
         """root (n, 1) = sqrt(C) -> the factors of `I + P root G root' P`; see `BlockSystem`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Ridge:
             rows = np.flatnonzero(cost > 0)
             if len(rows) == 0:
                 continue
-            part = gram if len(rows) == n else np.asarray(gram)[np.ix_(rows, rows)]
+            part = gram if len(rows) == n else _take(gram, rows)
             y, groups = machine.y[np.ix_(rows, columns)], Groups(machine.groups[rows], machine.n_groups)
             system = Bordered(part, cost[rows], groups)
             systems.append((system, rows, columns))
@@ -51,6 +51,11 @@ class Ridge:
             intercept[:, columns], values = _evaluate(part, y, cost[rows], groups, solution)
             lin, quad, primal = lin + values[0], quad + values[1], primal + values[2]
         return DualSolution(a, intercept, lin, quad, primal), partial(_hessian, systems)
+
+
+def _take(gram: Any, rows: np.ndarray) -> Any:
+    """The Gram of some rows, with its structure if it has one."""
+    return gram.take(rows) if hasattr(gram, "solver") else gram[np.ix_(rows, rows)]
 
 
 def _hessian(systems: Sequence[tuple[Bordered, np.ndarray, np.ndarray]], images: np.ndarray) -> np.ndarray:

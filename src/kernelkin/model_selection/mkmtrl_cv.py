@@ -71,6 +71,7 @@ class MKMTRLClassifierCV(BaseSearch):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         random_state=None,
         verbose=0,
         callback=None,
@@ -102,6 +103,7 @@ class MKMTRLClassifierCV(BaseSearch):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
@@ -160,6 +162,7 @@ class MKMTRLRegressorCV(BaseSearch):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         random_state=None,
         verbose=0,
         callback=None,
@@ -192,6 +195,7 @@ class MKMTRLRegressorCV(BaseSearch):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback

@@ -31,6 +31,9 @@ $(MIN_STAMP): pyproject.toml requirements-min.txt
 demo: $(STAMP)
 	$(BIN)/kernelkin demo
 
+# There is a worker for each core: threads of BLAS and OpenMP would compete with the other workers.
+test test-min docs: export OMP_NUM_THREADS = 1
+
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 

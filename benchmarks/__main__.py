@@ -32,6 +32,7 @@ PROBLEMS = (
     "prediction",
     "import_time",
     "plain_table",
+    "default_search",
     "couplings",
     "baselines",
     "scale",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from scipy.special import softmax
 
 from .uncertainty_run import Record, markdown, run
 from .uncertainty_sets import CLASSIFICATION, Split
@@ -85,7 +86,13 @@ def _pooled(data: Split) -> Probabilities:
     values = model.functions_.values(
         np.asarray(data.X_test, dtype=float), None if data.is_wide else _codes(data, model)
     )
-    return [link.probabilities(data.test(values, t), 0) for t in range(len(data.labels()))]
+    return [plain_probabilities(link, data.test(values, t)) for t in range(len(data.labels()))]
+
+
+def plain_probabilities(link, values: np.ndarray) -> np.ndarray:
+    """Probabilities at the best slope and offset, as if these were certain."""
+    logits = link.slope * values + link.offsets[0]
+    return softmax(np.column_stack([np.zeros(len(logits)), logits]) if logits.shape[1] == 1 else logits, axis=1)
 
 
 def _codes(data: Split, model) -> np.ndarray:
@@ -120,12 +127,14 @@ CONTENDERS: dict[str, Callable[[Split], Probabilities]] = {
 
 
 def table(records: list[Record]) -> str:
-    """Return means over splits."""
+    """Return means over the splits on which all contenders were measured."""
     measures = ("log_loss", "calibration_error", "task_error")
     rows = []
     for each in CLASSIFICATION:
+        splits = [{r["split"] for r in records if (r["set"], r["model"]) == (each, c)} for c in CONTENDERS]
+        common = set.intersection(*splits)
         for contender in CONTENDERS:
-            found = [r for r in records if (r["set"], r["model"]) == (each, contender)]
+            found = [r for r in records if (r["set"], r["model"]) == (each, contender) and r["split"] in common]
             if found:
                 means = [f"{np.mean([r[m] for r in found]):.4f}" for m in measures]
                 rows.append([each, contender, *means, str(len(found))])

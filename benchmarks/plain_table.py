@@ -1,11 +1,13 @@
 """`kernelkin fit` on a small mixed table: its score on held-out rows, and the time of its two fits in a new process.
 
 Four tasks of 50 rows; the target is sin(2a) + [colour is red] with little noise, beside a column without any effect.
+With `--threads 1` the time is processor time of the process and its workers, which a loaded machine changes least.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .harness import OURS, Goal, Report, Row, timed
+from .harness import OURS, Goal, Report, Row, threads, timed
 
 TARGET = "ziel"
 
@@ -42,16 +44,28 @@ def fit_table(folder: Path, *options: str) -> dict:
     return json.loads(done.stdout)
 
 
+def processor_seconds() -> float:
+    """Processor time of all processes that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def run(repetitions: int) -> Report:
+    taken = []
     with tempfile.TemporaryDirectory() as name:
         write_table(Path(name) / "data.csv")
         fit_table(Path(name), "--quick")  # compiles
-        found = fit_table(Path(name))
-        walls = [timed(lambda: fit_table(Path(name)))[1] for _ in range(min(repetitions, 3))]
-    score, seconds = found["mean_scores"]["Kin"], float(np.median(walls))
-    rows = [Row("kernelkin fit data.csv", OURS, seconds, seconds, len(walls), 1.0)]
+        # The goal is about the two fits, without the comparison with simpler models.
+        plain = ("--sharing-repeats", "0")
+        for _ in range(min(repetitions, 3)):
+            began = processor_seconds()
+            _, wall, found = timed(lambda: fit_table(Path(name), *plain))
+            taken.append((processor_seconds() - began, wall))
+    score, (cpu, wall) = found["mean_scores"]["Kin"], np.median(taken, axis=0).tolist()
+    row = Row("kernelkin fit data.csv", OURS, cpu, wall, len(taken), 1.0)
     goals = [
         Goal("mean R² on held-out rows >= 0.97", f"{score:.3f}", score >= 0.97),
-        Goal("test and last fit in a new process <= 15 s", f"{seconds:.1f} s", seconds <= 15),
+        Goal("test and last fit in a new process <= 15 s", f"{row.seconds:.1f} s", row.seconds <= 15),
     ]
-    return Report("a plain fit of a small table", rows, goals, clock="wall of new processes")
+    clock = "processor time of new processes" if threads() == 1 else "wall of new processes"
+    return Report("a plain fit of a small table", [row], goals, clock=clock)

@@ -2,7 +2,7 @@
 
 python -m benchmarks sharing             every set of data; results are kept as JSON lines, and continued
 python -m benchmarks sharing landmine    one of them
-python -m benchmarks sharing --tuned     the same with C chosen by cross-validation in every fold, without learning curves
+python -m benchmarks sharing --tuned     the same, C chosen by cross-validation in every fold; no learning curves
 python -m benchmarks sharing --table     write the section of the documentation from what is kept
 """
 

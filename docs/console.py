@@ -56,9 +56,11 @@ def picture_report(report: Path) -> None:
     if browser is None:
         print("no Chromium: the picture of the report is not updated", file=sys.stderr)
         return
-    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1300,1180"]
+    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1300,1000"]
+    # Pictures are drawn after the page has loaded.
+    flags.append("--virtual-time-budget=20000")
     subprocess.run([browser, *flags, f"--screenshot={PICTURE}", report.as_uri()], check=True, capture_output=True)
-    Image.open(PICTURE).convert("RGB").quantize(64).save(PICTURE, optimize=True)
+    Image.open(PICTURE).convert("RGB").quantize(96).save(PICTURE, optimize=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@
 
 ORDER = (
     "shops",
+    "messy_table",
+    "drug_response",
     "command_line",
+    "all_models",
     "digits",
     "groups",
     "unseen_tasks",

@@ -68,8 +68,9 @@ print(f"by hand: objective {objective:.6f}, bound {bound:.6f}, gap {objective - 
 # %%
 # Two solvers
 # -----------
-# The joint solver and the paper's alternation on the same problem. An iteration of the alternation solves all machines
-# several times, one of the joint solver once.
+# The joint solver (:class:`~kernelkin.solvers.Joint`) and the paper's alternation
+# (:class:`~kernelkin.solvers.Alternating`) on the same problem. An iteration of the alternation solves all machines
+# several times, one of the joint solver once. ``callback=`` is given each :class:`~kernelkin.solvers.Iterate`.
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -56,5 +56,7 @@ plt.show()
 
 # %%
 # Their functions have nothing in common: all that a group shares is which kernels it needs.
+#
+# What the test returns is a :class:`~kernelkin.TaskRelations`: ``print`` says it in words.
 
 print(task_relations(models[3], data.data, data.target, data.tasks, random_state=0).headline())

@@ -13,6 +13,7 @@ EXPERIMENTS = {
     "landmine": "landmine",
     "sarcos": "sarcos",
     "school": "school",
+    "drugs": "drugs",
 }
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .metrics import predict, score_by_task
-from .protocol import Model, Protocol, Setting
+from .protocol import Metric, Model, Protocol, Setting
 from .selection import fit_best
 from .store import Result, Store
 
@@ -146,17 +146,22 @@ def run_unit(protocol: Protocol, unit: Unit) -> Result:
         fitted, chosen = fit_best(unit.model, split, protocol.metric, seed=unit.run)
         seconds = time.process_time() - began
         predicted = predict(fitted, protocol.metric, split.X_test, split.tasks_test)
+
+    def judge(metric: Metric) -> dict[str, float]:
+        return score_by_task(metric, split.y_test, predicted, split.tasks_test, split.task_names)
+
     return Result(
         setting=unit.setting.name,
         model=unit.model.name,
         run=unit.run,
-        scores=score_by_task(protocol.metric, split.y_test, predicted, split.tasks_test, split.task_names),
+        scores=judge(protocol.metric),
         seconds=seconds,
         chosen=chosen,
         warnings=dict(counts),
         effective_rank=_number(getattr(fitted, "effective_rank_", None)),
         relative_gap=_relative_gap(fitted),
         fingerprint=unit.fingerprint,
+        figures={metric.name: float(np.mean(list(judge(metric).values()))) for metric in protocol.further},
     )
 
 

@@ -40,9 +40,16 @@ def predict(estimator: Any, metric: Metric, X: np.ndarray, tasks: np.ndarray | N
 def score_by_task(
     metric: Metric, y: np.ndarray, predicted: np.ndarray, tasks: np.ndarray | None, names: Sequence[str]
 ) -> dict[str, float]:
-    """The score of each named task; tasks whose score is not defined are left out."""
+    """The score of each named task; tasks whose score is not defined are left out. Wide y may have NaN: not asked for.
+
+    A pooled metric has one score, of all tasks.
+    """
     if tasks is None:
-        scores = {name: metric.function(y[:, t], predicted[:, t]) for t, name in enumerate(names)}
+        asked = np.isfinite(y)
+        if metric.pooled:
+            return {"all": metric.function(y[asked], predicted[asked])}
+        columns = zip(names, y.T, predicted.T, asked.T, strict=True)
+        scores = {name: metric.function(part[of], values[of]) for name, part, values, of in columns if of.any()}
     else:
         rows = {name: tasks == name for name in names}
         scores = {name: metric.function(y[of], predicted[of]) for name, of in rows.items() if of.any()}

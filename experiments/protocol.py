@@ -39,7 +39,8 @@ class Model:
     `chooser` is an estimator of the same problem that cross-validation tries instead, where it is much faster.
 
     `grid` is a dict of lists, or a list of such dicts; empty: nothing to choose. `n_splits` is the number of folds;
-    `role` is "ours" for what we recommend, "paper" for the paper's own model in any form, "baseline" otherwise.
+    `role` is "ours" for what we recommend, "paper" for the paper's own model in any form, "part" for ours without one
+    of its parts (which the table leaves to a section of its own), "baseline" otherwise.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Model:
 class Metric:
     """A score of one task from its test targets and predictions (decision values where `decisions`).
 
-    `scoring` is what cross-validation goes by.
+    `scoring` is what cross-validation goes by. With `pooled` the test rows of all tasks have one score.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Metric:
     larger_is_better: bool
     digits: int = 4
     decisions: bool = False
+    pooled: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,9 @@ class Protocol:
     paper : (setting, model) -> what the paper prints; `paper_tasks` the same for (task, model) in `task_setting`, the
         setting for which the table of each task is shown too.
     remarks : what a reader of the table should know, as Markdown.
+    introduction : the paragraph above the table; empty: that of the paper's experiments.
+    further : metrics that have a table of their own.
+    sections : from the results to further sections of the page.
     """
 
     name: str
@@ -99,10 +104,14 @@ class Protocol:
     paper_tasks: Mapping[tuple[str, str], str] = field(default_factory=dict)
     goals: tuple[Goal, ...] = ()
     remarks: str = ""
+    introduction: str = ""
+    further: tuple[Metric, ...] = ()
+    sections: Callable[[Sequence[Any]], Sequence[str]] = lambda results: ()
 
-    def model_names(self) -> list[str]:
-        """All models of all settings, in the order of the table."""
-        return list(dict.fromkeys(model.name for setting in self.settings for model in self.models(setting)))
+    def model_names(self, parts: bool = True) -> list[str]:
+        """All models of all settings, in the order of the table; with or without ours without one of its parts."""
+        models = [model for setting in self.settings for model in self.models(setting)]
+        return list(dict.fromkeys(model.name for model in models if parts or model.role != "part"))
 
     @property
     def ours(self) -> str | None:

@@ -7,17 +7,17 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from kernelkin import __version__
 from kernelkin.io.storage import Folder
 
 from .figures import draw_sizes
-from .protocol import Protocol
+from .protocol import Metric, Protocol
 from .store import Result
 from .summary import Cell, summarise, summarise_tasks
-from .tables import main_table, show, task_table, time_table, to_csv
+from .tables import Table, main_table, show, task_table, time_table, to_csv
 
 
 def write_report(protocol: Protocol, results: Sequence[Result], folder: Folder, command: str) -> None:
@@ -41,11 +41,14 @@ def page(protocol: Protocol, results: Sequence[Result], made: str) -> str:
     kind = "the more the better" if protocol.metric.larger_is_better else "the less the better"
     parts = [
         f"# {protocol.title}",
-        f"{protocol.metric.name}, mean over tasks, {kind}; mean and standard error over runs. Bold: the best, and "
+        protocol.introduction
+        or f"{protocol.metric.name}, mean over tasks, {kind}; mean and standard error over runs. Bold: the best, and "
         "those that a paired t-test (5%) cannot distinguish from it. Beside them the paper's own figures.",
         main_table(protocol, cells).markdown(),
         *goal_lines(protocol, cells),
+        *(further_table(protocol, results, metric).markdown() for metric in protocol.further),
         protocol.remarks,
+        *protocol.sections(results),
     ]
     if has_figure(protocol):
         parts.append(f"![{protocol.metric.name} against training rows](figure.png)")
@@ -55,6 +58,13 @@ def page(protocol: Protocol, results: Sequence[Result], made: str) -> str:
     parts += ["## Run times", "Processor time of cross-validation and fit.", time_table(protocol, cells).markdown()]
     parts += ["## How it was made", made, *_solver_notes(results)]
     return "\n\n".join(parts) + "\n"
+
+
+def further_table(protocol: Protocol, results: Sequence[Result], metric: Metric) -> Table:
+    """The table of one of the further metrics."""
+    other = replace(protocol, metric=metric, paper={})
+    judged = [replace(result, scores={"": result.figures[metric.name]}) for result in results]
+    return main_table(other, summarise(other, judged))
 
 
 def goal_lines(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> list[str]:
@@ -75,7 +85,7 @@ def goal_lines(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> lis
         beaten_by = [
             f"{name} ({show(cells[setting.name, name], protocol.metric)})"
             for name, model in models.items()
-            if model.role != "ours" and (setting.name, name) in cells
+            if model.role not in ("ours", "part") and (setting.name, name) in cells
             if _ahead(cells[setting.name, name], own, protocol.metric.larger_is_better)
         ]
         if beaten_by:

@@ -15,7 +15,8 @@ from kernelkin.io.storage import Folder
 class Result:
     """One model in one run: the score of each task, the parameters chosen, time, warnings and certificate.
 
-    `fingerprint` identifies the definition of the experiment that the result belongs to.
+    `fingerprint` identifies the definition of the experiment that the result belongs to; `figures` are those of the
+    protocol's further metrics.
     """
 
     setting: str
@@ -28,6 +29,7 @@ class Result:
     effective_rank: float | None = None
     relative_gap: float | None = None
     fingerprint: str = ""
+    figures: dict[str, float] = field(default_factory=dict)
 
     @property
     def score(self) -> float:

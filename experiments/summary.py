@@ -29,8 +29,9 @@ Runs = Mapping[int, float]
 
 
 def summarise(protocol: Protocol, results: Sequence[Result]) -> dict[tuple[str, str], Cell]:
-    """(setting, model) -> its cell."""
+    """(setting, model) -> its cell. Rows that the table leaves out are not compared with the others."""
     cells: dict[tuple[str, str], Cell] = {}
+    shown = set(protocol.model_names(parts=False))
     for setting in protocol.settings:
         here = [result for result in results if result.setting == setting.name]
         scores: dict[str, dict[int, float]] = {}
@@ -38,7 +39,8 @@ def summarise(protocol: Protocol, results: Sequence[Result]) -> dict[tuple[str, 
         for result in here:
             scores.setdefault(result.model, {})[result.run] = result.score
             seconds.setdefault(result.model, []).append(result.seconds)
-        good = comparable(scores, protocol.metric.larger_is_better)
+        compared = {model: runs for model, runs in scores.items() if model in shown}
+        good = comparable(compared, protocol.metric.larger_is_better)
         for model, runs in scores.items():
             cells[setting.name, model] = _cell(list(runs.values()), float(np.mean(seconds[model])), model in good)
     return cells

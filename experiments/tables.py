@@ -85,7 +85,7 @@ def show(cell: Cell, metric: Metric) -> str:
 
 def main_table(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> Table:
     """Models by settings."""
-    shown = [name for name in protocol.model_names() if any(model == name for _, model in cells)]
+    shown = [name for name in protocol.model_names(parts=False) if any(model == name for _, model in cells)]
     headings = [setting.name for setting in protocol.settings if any(key[0] == setting.name for key in cells)]
     return make_table(protocol.metric, protocol.metric.name, headings, shown, cells, protocol.paper)
 
@@ -101,7 +101,7 @@ def task_table(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> Tab
 
 def time_table(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> Table:
     """Processor seconds for cross-validation and fit, on average over runs."""
-    names = [name for name in protocol.model_names() if any(model == name for _, model in cells)]
+    names = [name for name in protocol.model_names(parts=False) if any(model == name for _, model in cells)]
     headings = [setting.name for setting in protocol.settings if any(key[0] == setting.name for key in cells)]
     rows = [
         (name, *(f"{cells[heading, name].seconds:.1f}" if (heading, name) in cells else "-" for heading in headings))

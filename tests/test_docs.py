@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [*DOCS.glob("*.md"), *DOCS.glob("guide/*.md")]
+PAGES = [*DOCS.glob("*.md"), *DOCS.glob("guide/*.md"), *DOCS.glob("howto/*.md")]
 
 
 def exists(page, target):
@@ -41,11 +41,34 @@ def test_every_page_is_in_a_table_of_contents():
     assert {page.resolve() for page in PAGES} - {DOCS / "index.md"} <= listed
 
 
+def test_every_object_of_the_reference_is_in_an_example():
+    """Then its page lists examples, and the example links to the page: both are made from these names."""
+    names = re.findall(r"^   ([A-Za-z_.]+)$", (DOCS / "api.rst").read_text(), flags=re.MULTILINE)
+    examples = [path.read_text() for path in ROOT.glob("examples/plot_*.py")]
+    assert len(names) > 60
+    assert not [name for name in names if not any(re.search(shown(name), text, re.MULTILINE) for text in examples)]
+
+
+def shown(name):
+    """A pattern of a name in code that imports it, or of a link to it in text."""
+    *_, last = name.split(".")
+    return rf"(^from kernelkin.* import .*\b{last}\b)|(\bkk\.{last}\b)|(:(class|func):`~kernelkin\.{re.escape(name)}`)"
+
+
 def test_the_gallery_orders_and_counts_all_examples():
     spec = importlib.util.spec_from_file_location("gallery_order", DOCS / "gallery_order.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     examples = {path.stem.removeprefix("plot_") for path in ROOT.glob("examples/plot_*.py")}
     assert set(module.ORDER) == examples
-    words = {8: "Eight", 9: "Nine", 10: "Ten", 11: "Eleven", 12: "Twelve", 13: "Thirteen"}
+    words = {
+        8: "Eight",
+        9: "Nine",
+        10: "Ten",
+        11: "Eleven",
+        12: "Twelve",
+        13: "Thirteen",
+        14: "Fourteen",
+        15: "Fifteen",
+    }
     assert f"{words[len(examples)]} examples" in (ROOT / "examples" / "README.rst").read_text()

@@ -13,9 +13,9 @@ import pytest
 import kernelkin
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.joinpath("docs").glob("*.md")), *sorted(ROOT.glob("docs/guide/*.md"))]
+PAGES = [page for folder in ("docs", "docs/guide", "docs/howto") for page in sorted(ROOT.glob(f"{folder}/*.md"))]
 # The modules a user imports from.
-PUBLIC = ("datasets", "exceptions", "plots", "app.report")
+PUBLIC = ("datasets", "exceptions", "plots")
 
 
 def named(path: str) -> Any:

@@ -41,6 +41,16 @@ def test_lines_have_the_step_its_parts_and_the_time_left(clock):
     ]
 
 
+def test_a_step_whose_share_is_known(clock):
+    log = io.StringIO()
+    with Progress(2, log, clock, weights=[3.0, 1.0]) as progress:
+        progress.begin("search")
+        clock.now += 6.0
+        progress.share(0.5, "best so far: one")
+    assert progress.seconds_left == pytest.approx(10.0)
+    assert log.getvalue().splitlines()[1] == "[1/2] search: best so far: one, about 10 s left"
+
+
 def test_cached_steps_do_not_count_in_the_estimate(clock):
     progress = Progress(10, io.StringIO(), clock)
     for _ in range(4):
@@ -59,6 +69,30 @@ def test_a_terminal_gets_one_line_that_is_cleared_at_the_end(clock, monkeypatch)
     first, last = screen.getvalue().split("\r\x1b[K")[1:]
     assert first.startswith("#####............... [1/4] a step") and len(first) < 60
     assert last == "" and "\n" not in screen.getvalue()
+
+
+def test_a_notebook_gets_one_line_that_is_drawn_once_a_second(clock):
+    # Notebooks are known by the module of their streams.
+    stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    with Progress(2, stream, clock) as progress:
+        progress.begin("MK-MTRL")
+        for done in range(3000):
+            clock.now += 0.01
+            progress.part(done, 3000, "candidate")
+    written = stream.getvalue()
+    assert "\n" not in written and "\x1b" not in written
+    _, *drawn, empty, last = written.split("\r")
+    assert 29 <= len(drawn) <= 32 and {len(line) for line in drawn} == {80}
+    assert empty.strip() == last == ""
+
+
+def test_a_terminal_is_not_drawn_to_for_every_part(clock):
+    screen = Screen()
+    progress = Progress(1, screen, clock)
+    progress.begin("MK-MTRL")
+    for done in range(1000):
+        progress.part(done, 1000, "candidate")
+    assert screen.getvalue().count("\r") == 1
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), UnicodeEncodeError("ascii", "é", 0, 1, "not ASCII")])

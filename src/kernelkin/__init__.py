@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .auto import KinClassifier, KinRegressor
     from .io import SavedModel, load_model, save_model
-    from .kernels import Kernel, gaussian_kernels, linear_kernels, nearest_psd, polynomial_kernels, view_kernels
+    from .kernels import (
+        Kernel,
+        gaussian_kernels,
+        linear_kernels,
+        nearest_psd,
+        polynomial_kernels,
+        profile_kernel,
+        tanimoto_kernels,
+        view_kernels,
+    )
     from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
     from .models import (
         AverageClassifier,
@@ -37,6 +46,7 @@ if TYPE_CHECKING:
     )
     from .registry import all_models
     from .relations import SharingReport, TaskRelations, kernel_likeness, sharing_report, task_relations
+    from .report import Report
     from .tables import TableEncoder, TableSchema
 
 __version__ = "0.1.0"
@@ -69,6 +79,7 @@ __all__ = [
     "MultiTaskCV",
     "MultiTaskKernelEstimator",
     "OLSRegressor",
+    "Report",
     "STLClassifier",
     "STLRegressor",
     "SavedModel",
@@ -85,15 +96,17 @@ __all__ = [
     "load_model",
     "nearest_psd",
     "polynomial_kernels",
+    "profile_kernel",
     "save_model",
     "sharing_report",
+    "tanimoto_kernels",
     "task_relations",
     "view_kernels",
 ]
 
 # Names and modules are imported when they are first used: the command line imports this file before it can handle an
 # interrupt, and NumPy, SciPy and scikit-learn take a second.
-_SOURCES = ("auto", "io", "kernels", "model_selection", "models", "registry", "relations", "tables")
+_SOURCES = ("auto", "io", "kernels", "model_selection", "models", "registry", "relations", "tables", "report")
 _MODULES = (
     *_SOURCES,
     "couplings",

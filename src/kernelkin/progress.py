@@ -12,6 +12,8 @@ from threading import Lock
 from typing import TextIO
 
 INTERVAL = 5.0  # seconds between two lines about the same step in a log
+# Seconds between two drawings of the bar for the same step. A notebook keeps all that was written in its file.
+REDRAW, NOTEBOOK_REDRAW = 0.1, 1.0
 _BAR = 20
 
 
@@ -52,6 +54,9 @@ class Progress:
         self._stream, self._clock = sys.stderr if stream is None else stream, clock
         notebook = type(self._stream).__module__.startswith("ipykernel.")
         self._bar = notebook or (self._stream is not None and self._stream.isatty())
+        # Front ends of notebooks return to the start of a line, but do not all erase it.
+        self._width: int | None = 80 if notebook else None
+        self._redraw = NOTEBOOK_REDRAW if notebook else REDRAW
         self._start, self._last, self._shown = clock(), -INTERVAL, 0
         self._begun, self._share, self._text = False, 0.0, ""
         self._lock = Lock()
@@ -74,6 +79,12 @@ class Progress:
         with self._lock:
             self._share = done / of
             self._show(f"{self._text}: {text} {done} of {of}")
+
+    def share(self, share: float, text: str = "") -> None:
+        """This share of the present step is done, between 0 and 1."""
+        with self._lock:
+            self._share = share
+            self._show(f"{self._text}: {text}" if text else self._text)
 
     def finish(self, text: str = "", *, cached: bool = False) -> None:
         """A step is finished; a cached one took no time and does not count in the estimate."""
@@ -100,19 +111,28 @@ class Progress:
         """Remove the bar from a terminal, for other text; the next step draws it again."""
         with self._lock:
             if self._bar:
-                self._write("\r\x1b[K")
+                self._draw("")
 
     def _show(self, text: str) -> None:
         number, left, now = self.finished + self._begun, self.seconds_left, self._clock()
         line = f"[{number:{len(str(self.total))}d}/{self.total}] {printable(text)}".rstrip()
         line += f", about {duration(left)} left" if left is not None and left >= 1 else ""
+        if number == self._shown and now - self._last < (self._redraw if self._bar else INTERVAL):
+            return
+        self._shown, self._last = number, now
         if self._bar:
             filled = round(_BAR * min(self._done() / max(self._work[-1], 1e-9), 1.0))
-            width = shutil.get_terminal_size().columns - _BAR - 2
-            self._write(f"\r\x1b[K{'#' * filled}{'.' * (_BAR - filled)} {line[:width]}")
-        elif number != self._shown or now - self._last >= INTERVAL:
-            self._shown, self._last = number, now
+            width = (self._width or shutil.get_terminal_size().columns) - _BAR - 2
+            self._draw(f"{'#' * filled}{'.' * (_BAR - filled)} {line[:width]}")
+        else:
             self._write(line + "\n")
+
+    def _draw(self, text: str) -> None:
+        """Replace the line that was drawn last."""
+        if self._width is None:
+            self._write(f"\r\x1b[K{text}")
+        else:
+            self._write(f"\r{text:{self._width}}" + ("" if text else "\r"))
 
     def _write(self, text: str) -> None:
         try:

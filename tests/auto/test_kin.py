@@ -14,12 +14,12 @@ from kernelkin.auto.candidates import make_candidates
 from kernelkin.auto.kin_fit import KinPlan
 from kernelkin.auto.search import make_waves
 from kernelkin.auto.standard import Standard
-from kernelkin.auto.weights import PRIOR_ROWS, average_weights, stack_weights
+from kernelkin.auto.weights import PRIOR_ROWS, average_weights, own_choices, stack_weights
 from kernelkin.data import read_training
 from kernelkin.fitting import Regression, RunOptions
 from kernelkin.functions import CombinedFunctions
 from kernelkin.model_selection import make_folds
-from kernelkin.model_selection.pooled import ErrorPool, PooledError, logistic_link
+from kernelkin.model_selection.pooled import ErrorPool, PooledError
 from scikit_learn_checks import PROBABILITIES
 from short_search import PLACE, cheap_candidates, few_candidates
 
@@ -84,10 +84,44 @@ def test_predictions_are_the_weighted_average_of_the_members(fitted):
     assert isinstance(functions, CombinedFunctions)
     Z = (X - functions.center) / functions.scale
     codes = np.full(len(X), 2)
-    mean = sum(w * f.values(Z, codes)[:, 0] for w, f in zip(functions.weights, functions.members, strict=True))
+    mean = sum(
+        w * f.values(Z, codes)[:, 0] for w, f in zip(functions.task_weights[:, 2], functions.members, strict=True)
+    )
     np.testing.assert_allclose(
         fitted.predict(X, tasks=np.full(len(X), 2)), functions.location[2] + functions.spread[2] * mean
     )
+
+
+def test_a_task_may_have_weights_of_its_own(fitted):
+    """Predictions and the spread of the members follow the weights of the task; other tasks are as before."""
+    functions = fitted.functions_
+    own = np.zeros_like(functions.task_weights)
+    own[:, :2], own[-1, 2] = functions.weights[:, np.newaxis], 1.0
+    changed = replace(functions, task_weights=own)
+    X = data(seed=2)[0][:5]
+    Z = (X - functions.center) / functions.scale
+    codes = np.full(5, 2)
+    last = functions.members[-1].values(Z, codes)[:, 0]
+    np.testing.assert_allclose(
+        changed.values(X, codes)[:, 0], functions.location[2] + functions.spread[2] * last, rtol=1e-12
+    )
+    np.testing.assert_allclose(changed.spreads(X, codes), 0.0, atol=1e-12)
+    others = np.zeros(5, dtype=int)
+    np.testing.assert_array_equal(changed.values(X, others), functions.values(X, others))
+    np.testing.assert_allclose(changed.spreads(X, None)[:, 2], 0.0, atol=1e-12)
+
+
+def test_a_task_leaves_the_average_only_where_its_rows_are_certain():
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(4), [40, 40, 10, 40])
+    gains = rng.normal(size=(130, 3))
+    gains[tasks == 0, 1] += 2.0  # certain
+    gains[tasks == 2, 1] += 2.0  # as large, on too few rows
+    gains[tasks == 3, 2] += 0.1  # within chance
+    np.testing.assert_array_equal(own_choices(gains, tasks, 4), [1, -1, -1, -1])
+    # Of two models that are better, the one of which that is more certain, not the one with the larger mean.
+    gains[tasks == 0, 1], gains[tasks == 0, 2] = 2.0 + 3.0 * (-1.0) ** np.arange(40), 1.5
+    assert own_choices(gains, tasks, 4)[0] == 2
 
 
 def test_other_units_of_columns_and_targets_change_nothing(fitted):
@@ -146,7 +180,8 @@ def test_groups_are_tried_in_waves_and_costly_ones_last():
     X, y, tasks = data()
     task_data = read_training(KinRegressor(), X, y, tasks, None, classification=False)
     candidates = make_candidates(task_data, Regression())
-    first, cheap, costly = make_waves(candidates)
+    first, cheap, costly = make_waves(candidates, first_alone=True)
+    assert make_waves(candidates, first_alone=False) == [[*first, *cheap], costly]
     assert first == [[candidate for candidate in candidates if candidate.group == candidates[0].group]]
     assert sum(len(group) for wave in (first, cheap, costly) for group in wave) == len(candidates)
     assert not any(candidate.is_costly for group in cheap for candidate in group)
@@ -243,25 +278,6 @@ def test_pooled_errors_are_means_over_the_rows_of_all_tasks():
     outputs = [[np.zeros((len(held), 1)) for held in fold.held] for fold in folds]
     error = ErrorPool(task_data, folds, classification=False).measure(outputs)
     assert error.error == pytest.approx(np.mean(np.concatenate(task_data.y) ** 2))
-
-
-def test_the_logistic_link_is_the_maximum_likelihood_fit():
-    from sklearn.linear_model import LogisticRegression
-
-    rng = np.random.default_rng(8)
-    values = 50 * rng.normal(size=2000)
-    targets = np.where(rng.random(2000) < 1 / (1 + np.exp(-(0.04 * values - 1))), 1.0, -1.0)
-    slope, offset = logistic_link(values, targets, np.ones(2000))
-    reference = LogisticRegression(C=1e6).fit(values[:, None], targets)
-    assert slope == pytest.approx(reference.coef_[0, 0], rel=1e-3)
-    assert offset == pytest.approx(reference.intercept_[0], rel=1e-3)
-
-
-def test_the_slope_of_the_link_is_never_negative():
-    values = np.array([1.0, -1.0, 2.0, -2.0])
-    slope, offset = logistic_link(values, np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4))
-    assert slope > 0
-    assert np.isfinite(offset)
 
 
 def test_the_difference_of_two_candidates_is_paired():

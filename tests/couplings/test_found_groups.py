@@ -77,9 +77,32 @@ def test_auto_predicts_better_where_there_are_groups():
     X_test, y_test, tasks_test = make_tasks(1, 200, difference=1.0)
     scores = {}
     for couplings in (None, "common", "auto"):
-        model = MKMTRLRegressor(gaussian_kernels((0.5, 1.0)), C=10.0, couplings=couplings, sharing=0.5)
+        model = MKMTRLRegressor(gaussian_kernels((0.5, 1.0)), couplings=couplings, sharing=0.5)
         scores[couplings] = model.fit(X, y, tasks=tasks).score(X_test, y_test, tasks=tasks_test)
     assert scores["auto"] > max(scores[None], scores["common"]) + 0.05
+
+
+def test_shared_parts_are_charged_by_how_far_functions_agree():
+    """A part of all tasks costs T^(1 - sharing) where they are one function, and T where groups differ altogether."""
+    alike, apart = (
+        {each.name: each.charge for each in read_couplings("auto", data_of(*make_tasks(0, 30, difference)), 0.5)}
+        for difference in (0.0, 4.0)
+    )
+    assert alike["common"] == pytest.approx(8**-0.5, rel=0.2)
+    assert apart["common"] == pytest.approx(1 / 8, rel=0.01)
+    assert apart["2 groups by functions"] == pytest.approx(4**-0.5, rel=0.2)
+
+
+def test_tasks_with_functions_of_their_own_support_no_common_part():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(240, 2)), np.repeat(np.arange(6), 40)
+    angles = np.arange(6) * np.pi / 3
+    y = np.cos(angles)[tasks] * X[:, 0] + np.sin(angles)[tasks] * X[:, 1] + 0.1 * rng.normal(size=240)
+    found = find_groups(data_of(X, y, tasks))
+    assert found.support(np.ones((6, 6))) == 0.0
+    neighbours = np.abs(np.subtract.outer(np.arange(6), np.arange(6))) <= 1
+    assert 0.0 < found.support(neighbours.astype(float)) < 1.0
+    assert found.support(np.eye(6)) == 1.0
 
 
 def test_groups_are_found_anew_in_every_fold():

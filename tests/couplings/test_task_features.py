@@ -10,6 +10,7 @@ from kernelkin import (
     KinRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
+    MKMTRLRegressorCV,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
     load_model,
@@ -17,6 +18,7 @@ from kernelkin import (
 )
 from kernelkin.couplings import predict_levels, read_couplings
 from kernelkin.data import read_training
+from kernelkin.model_selection import MultiTaskCV
 
 KERNELS = gaussian_kernels((1.0, 3.0))
 LABELS = np.array(["a", "b", "c", "d"])
@@ -166,6 +168,46 @@ def test_cross_validation_over_tasks_measures_it():
         model = MKMTRLRegressor(KERNELS, **options, **more)
         scores[name] = cross_val_score(model, columns, y, groups=tasks, cv=folds).mean()
     assert scores["features"] > 0.5 > scores["common"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MKMTRLRegressorCV(KERNELS, grid={"C": [1.0, 10.0]}, cv=3, couplings="common", random_state=0),
+        MultiTaskCV(MKMTRLRegressor(KERNELS, couplings="common"), {"C": [1.0, 10.0]}, cv=3, random_state=0),
+        KinRegressor(gaussian_kernels([1.0]), cv=3, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_searches_are_measured_on_tasks_they_have_not_seen(model):
+    table, X, y, tasks = make_shops(n_tasks=6, n_rows=8)
+    columns, scores = pd.DataFrame(X, columns=["u", "v"]).assign(shop=tasks), {}
+    inside = "estimator__" if isinstance(model, MultiTaskCV) else ""
+    for name, value in (("unknown_tasks", "common"), ("unknown_tasks", "nearest"), ("task_features", table)):
+        given = clone(model).set_params(**{f"{inside}task_column": "shop", f"{inside}{name}": value})
+        found = cross_val_score(given, columns, y, groups=tasks, cv=GroupKFold(3), error_score="raise")
+        scores[str(value)[:7]] = found.mean()
+    assert max(scores, key=scores.get) not in ("common", "nearest")
+
+
+def test_the_default_grid_has_only_what_can_predict_unknown_tasks():
+    _, X, y, tasks = make_shops(n_tasks=4, n_rows=8)
+    search = MKMTRLRegressorCV(KERNELS, cv=2, unknown_tasks="common", random_state=0).fit(X, y, tasks=tasks)
+    assert {params["couplings"] for params in search.cv_results_["params"]} == {"common"}
+    assert np.isfinite(search.predict(X[:2], tasks=["new", "new"])).all()
+
+
+def test_a_search_takes_features_that_come_later():
+    table, X, y, tasks = make_shops(n_tasks=6, n_rows=8)
+    known = tasks != "shop05"
+    search = MultiTaskCV(
+        MKMTRLRegressor(KERNELS, task_features=table.iloc[:5]), {"C": [1.0, 10.0]}, cv=2, random_state=0
+    )
+    later = search.fit(X[known], y[known], tasks=tasks[known]).with_tasks(table.iloc[5:])
+    best = later.best_estimator_.predict(X[~known], tasks=tasks[~known])
+    np.testing.assert_array_equal(later.predict(X[~known], tasks=tasks[~known]), best)
+    with pytest.raises(ValueError, match="unknown task 'shop05'"):
+        search.predict(X[~known], tasks=tasks[~known])
 
 
 def test_nearest_task_by_features_and_by_inputs():

@@ -91,9 +91,12 @@ def test_categories_are_labels(library):
         (DAYS, r"X, column 'd' holds dates or times \("),
         ([time(k) for k in range(N)], r"X, column 'd' holds dates or times \("),
         ([timedelta(days=k) for k in range(N)], r"X, column 'd' holds dates or times \("),
-        (["tall"] * N, r"X, column 'd': could not convert string to float: 'tall'$"),
-        ([1, None] * 6, r"X, column 'd': Input X contains NaN\.\n"),
-        ([True, None] * 6, r"X, column 'd': Input X contains NaN\.\n"),
+        (
+            ["tall"] * N,
+            r"X, column 'd': could not convert string to float: 'tall': encode the table with Table",
+        ),
+        ([1, None] * 6, r"X, column 'd': Input X contains NaN: encode the table with TableEncoder in"),
+        ([True, None] * 6, r"X, column 'd': Input X contains NaN: encode the table with TableEncoder in"),
     ],
 )
 def test_a_column_that_holds_no_numbers(library, values, message):
@@ -102,7 +105,7 @@ def test_a_column_that_holds_no_numbers(library, values, message):
 
 
 def test_a_column_of_categories_is_not_cast(library):
-    with pytest.raises(TypeError, match=r"^X, column 'd' holds categories \(.*\), not numbers$"):
+    with pytest.raises(TypeError, match=r"^X, column 'd' holds categories \(.*\), not numbers: encode the table"):
         read(columns_of(library, {"a": X[:, 0], "d": encoded(library, ["1", "2"] * 6)}))
 
 

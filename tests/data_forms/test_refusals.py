@@ -28,9 +28,10 @@ def number_in_words(thing):
 
 
 # The first words of scikit-learn's long message.
-NAN = r"Input X contains NaN\.\nReader does not accept missing values"
 INFINITE = r"Input X contains infinity or a value too large for dtype\('float64'\)\.$"
-TEXT = r"could not convert string to float: 'tall'$"
+ENCODE = "encode the table with TableEncoder in a pipeline, or fit KinRegressor or KinClassifier, which do so$"
+TEXT = rf"could not convert string to float: 'tall': {ENCODE}"
+NAN = rf"Input X contains NaN(\.\nReader does not accept missing|: {ENCODE})"
 
 ROWS = {
     "one dimension": (X[:, 0], r"Expected 2D array, got 1D array instead:"),
@@ -76,7 +77,10 @@ ROWS = {
     "a column of text beside one with NaN": (frame(a=np.nan, b="tall"), rf"X, column 'b': {TEXT}"),
     "text beside NaN in an array": (np.array([[np.nan, "tall"]] * N, dtype=object), rf"X, column 1: {TEXT}"),
     "a column of strings": (frame(b=pd.array(["tall"] * N, dtype="string")), rf"X, column 'b': {TEXT}"),
-    "a column of dates": (frame(b=DAYS), r"X, column 'b' holds dates or times \(datetime64\[\w+\]\), not numbers$"),
+    "a column of dates": (
+        frame(b=DAYS),
+        r"X, column 'b' holds dates or times \(datetime64\[\w+\]\), not numbers: encode ",
+    ),
     "a column with a time zone": (frame(b=DAYS.tz_localize("UTC")), r"X, column 'b' holds dates or times \(datetime64"),
     "a column of times": (frame(b=DAYS - DAYS[0]), r"X, column 'b' holds dates or times \(timedelta64\[\w+\]\), not n"),
     "a column of months": (

@@ -184,6 +184,17 @@ class TestPredictWithoutSchema:
         assert str(found.value) == str(expected.value)
 
 
+@pytest.mark.parametrize("library", ["polars", "pyarrow", "dict"])
+def test_tables_of_any_library_are_predicted(archive, queries, library):
+    archive.write()
+    saved = archive.load()
+    columns = queries.to_dict("list")
+    if library != "dict":
+        module = pytest.importorskip(library)
+        columns = module.DataFrame(columns) if library == "polars" else module.table(columns)
+    assert_array_equal(saved.predict(columns), saved.predict(queries))
+
+
 def test_with_a_schema_only_tables_are_predicted(archive, queries):
     archive.write()
     saved = archive.load()

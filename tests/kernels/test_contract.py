@@ -18,6 +18,7 @@ ARGUMENTS = {
     ],
     "polynomial": [{"degrees": [1, 2, 3]}, {"degrees": 2, "coef0": 0.0, "columns": slice(1, 3)}],
     "linear": [{"per_feature": True}, {"columns": "b"}],
+    "tanimoto": [{"powers": [1, 2, 5]}, {"columns": ["a", "c"]}],
     "view": [{"views": {"left": ["a", "b"], "right": slice(2, None)}, "kernel": ["rbf", "poly", "laplacian"]}],
     "default": [{}],
 }

@@ -13,6 +13,7 @@ from kernelkin.kernels import (
     linear_kernels,
     polynomial_kernels,
     resolve_kernels,
+    tanimoto_kernels,
     view_kernels,
 )
 from kernelkin.kernels.distances import median_distance
@@ -169,6 +170,23 @@ def test_a_per_feature_kernel_is_not_one_kernel(X):
         linear_kernels(per_feature=True)[0].fit(X)
 
 
+def test_tanimoto_is_the_share_of_bits_that_both_have():
+    bits = np.random.default_rng(0).uniform(size=(70, 12)) < 0.2
+    bits[3] = bits[8] = False
+    sets = [set(np.flatnonzero(row)) for row in bits]
+    expected = np.array([[len(a & b) / len(a | b) if a | b else 1.0 for b in sets] for a in sets])
+    plain, cubed = (kernel.fit(bits) for kernel in tanimoto_kernels((1, 3)))
+    np.testing.assert_allclose(plain(bits), expected, rtol=1e-15)
+    np.testing.assert_allclose(cubed(bits, bits[:5]), expected[:, :5] ** 3, rtol=1e-14)
+    np.testing.assert_allclose(plain.pairs(bits, np.arange(70), np.full(70, 3)), expected[:, 3], rtol=1e-15)
+
+
+def test_tanimoto_of_any_numbers_is_positive_semi_definite():
+    X = np.random.default_rng(1).standard_cauchy(size=(60, 3))
+    gram = tanimoto_kernels()[0].fit(X)(X)
+    assert gram.min() < 0 and np.linalg.eigvalsh(gram)[0] > -1e-12
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -178,6 +196,7 @@ def test_a_per_feature_kernel_is_not_one_kernel(X):
         (lambda: polynomial_kernels([1.5]), "whole number from 1, got 1.5"),
         (lambda: polynomial_kernels(0), "whole number from 1, got 0"),
         (lambda: polynomial_kernels(2, coef0=-1), "not negative, got -1.0"),
+        (lambda: tanimoto_kernels([1.5]), "^the power of a Tanimoto kernel must be a whole number from 1, got 1.5$"),
         (lambda: linear_kernels(columns=[]), "'linear': .* found none"),
         (lambda: linear_kernels(columns=[True, False]), "'linear': .* found True"),
         (lambda: linear_kernels(columns=slice("a", "c")), "'linear': .* found 'a'"),

@@ -14,6 +14,7 @@ from kernelkin.penalties import (
     LpPenalty,
     RelationPenalty,
     SharedLpPenalty,
+    SharedOnlyPenalty,
     SimplexPenalty,
 )
 
@@ -29,6 +30,8 @@ SMOOTH = {
     "lp 300": LpPenalty(p=300.0),
     "shared 1": SharedLpPenalty(J, p=1.0),
     "shared 4": SharedLpPenalty(J, p=4.0),
+    "shared only": SharedOnlyPenalty(3, RelationPenalty(J - 3)),
+    "shared only, no shrinkage": SharedOnlyPenalty(2, RelationPenalty(J - 2, shrinkage=0.0)),
 }
 INDICATORS = {
     "fixed": FixedWeights(np.random.default_rng(20).uniform(size=(K, J))),

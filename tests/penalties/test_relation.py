@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernelkin.penalties import RelationPenalty, effective_rank
@@ -59,6 +59,7 @@ def test_water_filling_solves_its_cone_programme(low, rank):
     st.floats(0.0, 0.99),
     st.floats(0.0, 1.0),
 )
+@example([1.0], 1, 1.8e-149, 0.0)  # the rest is zero by rounding
 def test_water_filling_is_optimal_for_many(singular_values, n_unused, low, rank_share):
     s = np.sort(singular_values)[::-1]
     n = len(s) + n_unused

@@ -28,6 +28,18 @@ def test_coverage_is_that_of_each_task(model, data):
     assert_allclose(display.ax_.lines[0].get_xdata(), [inside[data.tasks_test == label].mean() for label in labels])
 
 
+def test_coverage_by_a_column_of_tasks(data):
+    X, X_test = (np.column_stack([rows, tasks]) for rows, tasks in (pair(data, ""), pair(data, "_test")))
+    model = AverageRegressor("linear", task_column=X.shape[1] - 1).fit(X, data.target)
+    display = CoverageDisplay.from_estimator(model, X_test, data.target_test)
+    assert display.counts.tolist() == np.unique(data.tasks_test, return_counts=True)[1].tolist()
+
+
+def pair(data, suffix):
+    """Rows, and the number of each row's task."""
+    return data[f"data{suffix}"], np.unique(data[f"tasks{suffix}"], return_inverse=True)[1]
+
+
 def test_reliability_of_all_rows_and_of_each_task(data):
     y, y_test = data.target > 0, data.target_test > 0
     model = AverageClassifier(data.kernels).fit(data.data, y, data.tasks)

@@ -8,7 +8,9 @@ from kernelkin import (
     KinRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
+    MKMTRLRegressorCV,
     SharingReport,
+    gaussian_kernels,
     sharing_report,
 )
 from kernelkin.data import read_training
@@ -226,9 +228,27 @@ def test_a_search_sees_which_encoded_columns_belong_together():
     data = KinRegressor().training_data(frame, frame["size"].to_numpy(), np.repeat([0, 1], 20))
     folds = repeated_folds(data, 2, 1, classification=False, rng=np.random.RandomState(0))
     split = Split(data, folds[0][0], False)
-    table = split.with_origins(split.columns(False)[0])
+    table = split.with_names(split.columns(False)[0])
     assert table.origins == data.feature_origins and len({origin for origin, _ in table.origins}) == 2
     assert table.n_rows == 20
+
+
+def test_a_column_of_tasks_and_kernels_by_name_are_read_as_in_a_fit():
+    import pandas as pd
+
+    X, y, tasks = one_function(3, 12)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    kernels = gaussian_kernels((1.0,), columns=["a"])
+    named = MKMTRLRegressor(kernels, task_column="shop")
+    search = MKMTRLRegressorCV(kernels, grid={"C": [1.0]}, cv=2, task_column="shop")
+    options = {"ablations": ["independent"], **QUICK}
+    plain = sharing_report(MKMTRLRegressor(gaussian_kernels((1.0,), columns=[0])), X, y, tasks, **options)
+    found = sharing_report(named, frame.assign(shop=tasks), y, **options)
+    assert_allclose(found.scores[OURS], plain.scores[OURS])
+    assert_allclose(found.scores["independent"], plain.scores["independent"])
+    # A search over one candidate is that candidate; what it is compared with chooses C.
+    found = sharing_report(search, frame.assign(shop=tasks), y, **options)
+    assert_allclose(found.scores[OURS], plain.scores[OURS])
 
 
 def test_errors():

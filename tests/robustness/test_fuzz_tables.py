@@ -44,13 +44,29 @@ REFUSED = {
     "nothing": (b"", "is empty"),
     "only a header": (b"a,b\n", "has no rows"),
     "one column": (b"a\n1\n", "one column"),
-    "rows longer than the header": (b"a,b\n1,2,3\n4,5,6\n", "more fields than its header"),
-    "a row longer than the others": (b"a,b\n1,2\n4,5,6\n", "Expected 2 fields in line 3, saw 3"),
+    "rows longer than the header": (b"a,b\n1,2,3\n4,5,6\n", "all rows have more fields than the header"),
+    "a row longer than the others": (
+        b"a,b\n1,2\n4,5,6\n",
+        "line 3 has 3 fields, but the header has 2: put quotation marks around",
+    ),
     "a column twice": (b"a,b,a\n1,2,3\n", "the column 'a' twice"),
-    "a quote that is not closed": (b'a,b\n1,"2\n3,4\n', "is not a table"),
-    "a quote that is not closed in the header": (b'"a,b\n1,2\n' + b"3,4\n" * 50_000, "is not a table"),
-    "UTF-16": (PLAIN.encode("utf-16"), "not text in UTF-8"),
-    "Latin-1": ("a,b\ncaf\u00e9,2\n".encode("latin-1"), "not text in UTF-8"),
+    "a quote that is not closed": (b'a,b\n1,"2\n3,4\n', "opens in row 1 and is never closed"),
+    "a quote that is not closed in the header": (
+        b'"a,b\n1,2\n' + b"3,4\n" * 50_000,
+        "opens in the header and is never closed",
+    ),
+    "UTF-16": (PLAIN.encode("utf-16"), "line 1 has the byte 0xff, which is not UTF-8: .* say --encoding utf-16"),
+    "Latin-1": (
+        "a,b\ncaf\u00e9,2\n".encode("latin-1"),
+        "line 2 has the byte 0xe9, which is not UTF-8: .* say --encoding cp1252",
+    ),
+    "NUL": (b"a,b\n1,2\n3,\x004\n", "line 3 contains the character NUL: remove it"),
+    "lines above the header": (
+        b"# made by a machine\na,b\n1,2\n",
+        "more fields .* remove what is above the header",
+    ),
+    "JSON": (b'[{"a": 1, "b": 2}, {"a": 3, "b": 4}]', "is JSON, not a table: in Python, pandas.read_json"),
+    "HTML": (b"<!DOCTYPE html>\n<p>Not found, a\n", "is HTML or XML, not a table: it may be a page"),
 }
 
 

@@ -74,7 +74,7 @@ def begun(*arguments, **more):
 def no_work(monkeypatch):
     for name in (
         "app.commands.training.Recipe.fit",
-        "app.report.render_report",
+        "report.report_of_files",
         "io.SavedModel.predict",
         "app.demo.make_shops",
     ):

@@ -220,3 +220,36 @@ def test_nothing_in_the_table_is_changed():
     before = json.dumps(MIXED, default=str)
     TableEncoder().fit(frame).transform(frame)
     assert json.dumps(frame.astype(object).where(frame.notna(), None).to_dict("list"), default=str) == before
+
+
+@pytest.mark.parametrize(
+    ("values", "words", "features"),
+    [
+        (
+            ["08:30", "14:00", "23:15", "08:45"],
+            "time of day written as hour:minute, as",
+            ["time", "hour sin", "hour cos"],
+        ),
+        ([20240131, 20240201, 20240302, 20240415], "date written as yyyymmdd, as the time", ["time"]),
+        (
+            ["1/31/2024 2:30 PM", "2/1/2024 9:00 AM"] * 2,
+            "date written as month/day/year, as",
+            ["time", "hour sin", "hour cos"],
+        ),
+    ],
+)
+def test_times_of_day_and_dates_of_digits(values, words, features):
+    frame = pd.DataFrame({"when": values, "x": [1.0, 2, 3, 5]})
+    encoder = TableEncoder().fit(frame)
+    assert encoder.describe().startswith(f"when: {words}")
+    assert encoder.get_feature_names_out().tolist() == [*(f"when: {feature}" for feature in features), "x"]
+    # The same cells as text, as a file is predicted.
+    np.testing.assert_allclose(encoder.transform(frame.astype({"when": str})), encoder.transform(frame))
+
+
+def test_numbers_that_are_no_dates_stay_numbers():
+    encoder = TableEncoder().fit(
+        pd.DataFrame({"a": [20240131, 20240201, 20241301], "b": [10**30 + i for i in range(3)]})
+    )
+    assert encoder.columns_[0].kind == "number"
+    assert "differ only after the first 15 digits" in encoder.left_out_["b"]

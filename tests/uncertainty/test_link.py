@@ -3,7 +3,8 @@ import pytest
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
-from kernelkin.uncertainty import fit_link
+from kernelkin.uncertainty import fit_link, pooled_link
+from kernelkin.uncertainty.link_rows import LinkRows
 
 
 def draw(rng, n, slope=2.0, offset=0.5):
@@ -11,11 +12,45 @@ def draw(rng, n, slope=2.0, offset=0.5):
     return values, (rng.uniform(size=n) < 1 / (1 + np.exp(-(slope * values[:, 0] + offset)))).astype(int)
 
 
-def test_the_link_of_one_task_is_platts():
-    values, codes = draw(np.random.default_rng(0), 60)
-    link = fit_link([values], [codes])
+def test_the_link_of_one_task_of_many_rows_is_platts():
+    values, codes = draw(np.random.default_rng(0), 20_000)
     platt = _SigmoidCalibration().fit(values[:, 0], codes)
-    np.testing.assert_allclose(link.probabilities(values, 0)[:, 1], platt.predict(values[:, 0]), atol=1e-4)
+    found = fit_link([values], [codes]).probabilities(values, 0)[:, 1]
+    np.testing.assert_allclose(found, platt.predict(values[:, 0]), atol=1e-3)
+
+
+def test_probabilities_are_means_over_the_posterior_of_slope_and_offset():
+    values, codes = draw(np.random.default_rng(8), 60)
+    link = fit_link([values], [codes])
+    at = np.array([[-2.0], [0.0], [3.0]])
+    smoothed = np.where(codes == 1, (codes.sum() + 1) / (codes.sum() + 2), 1 / (60 - codes.sum() + 2))
+    slopes, offsets = np.meshgrid(np.linspace(0, 12, 301), np.linspace(-5, 5, 301))
+    logits = slopes[..., np.newaxis] * values[:, 0] + offsets[..., np.newaxis]
+    log_likelihood = (smoothed * logits - np.logaddexp(0, logits)).sum(axis=-1)
+    posterior = np.exp(log_likelihood - log_likelihood.max())
+    expected = [np.average(1 / (1 + np.exp(-(slopes * x + offsets))), weights=posterior) for x in at[:, 0]]
+    np.testing.assert_allclose(link.probabilities(at, 0)[:, 1], expected, atol=0.03)
+    # Less certain than the best slope and offset say, and right on average.
+    assert 1 / (1 + np.exp(-(link.slope * 3 + link.offsets[0][0]))) > link.probabilities(at, 0)[2, 1] + 0.005
+    np.testing.assert_allclose(link.probabilities(values, 0)[:, 1].mean(), smoothed.mean(), atol=1e-6)
+
+
+def test_covariances_are_inverse_hessians():
+    rng = np.random.default_rng(9)
+    values, codes = zip(*[draw(rng, 30, offset=t - 1.0) for t in range(3)], strict=True)
+    centers = [np.full((30, 1), 0.3 * t) for t in range(3)]
+    rows = LinkRows.of(values, codes, [np.ones(30)] * 3, centers)
+    spread = 0.8
+    theta = rows.solve(spread, None)
+    free = np.flatnonzero(np.r_[theta[:2] > 1e-9, np.ones(4, dtype=bool)])
+    step = 1e-4 * np.eye(6)
+    hessian = np.array([(rows.loss(theta + e, spread)[1] - rows.loss(theta - e, spread)[1]) / 2e-4 for e in step])
+    covariance = np.zeros((6, 6))
+    covariance[np.ix_(free, free)] = np.linalg.inv(hessian[np.ix_(free, free)])
+    for t in range(3):
+        change = np.zeros((3, 6))
+        change[[0, 1, 2, 2], [0, 1, 2, 3 + t]] = [1.0, 1.0, 1.0, spread]
+        np.testing.assert_allclose(rows.covariances(spread, theta)[t], change @ covariance @ change.T, atol=1e-5)
 
 
 def test_a_task_of_many_rows_has_its_own_offset_and_one_of_few_rows_nearly_the_pooled_one():
@@ -82,3 +117,12 @@ def test_rows_without_a_value_are_left_out(codes):
     values, known = draw(rng, 20)
     with_missing = fit_link([np.vstack([values, [[np.nan], [np.nan]]])], [np.r_[known, codes]])
     assert with_missing.slope == fit_link([values], [known]).slope
+
+
+def test_the_link_of_pooled_rows_is_that_of_one_task():
+    values, codes = draw(np.random.default_rng(10), 80)
+    link = fit_link([values], [codes])
+    slope, offset = pooled_link(values[:, 0], codes == 1, np.ones(80))
+    np.testing.assert_allclose([slope, offset], [link.slope, link.offsets[0][0]])
+    # Larger values never make the class less likely.
+    assert pooled_link(-values[:, 0], codes == 1, np.ones(80))[0] > 0

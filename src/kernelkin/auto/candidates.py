@@ -11,7 +11,7 @@ import numpy as np
 
 from ..couplings import has_new_tasks, read_couplings
 from ..data import TaskData
-from ..fitting import Classification, Fit, PooledFit, Specification, Targets
+from ..fitting import Classification, Fit, PooledFit, Shape, Specification, Targets
 from ..kernels import (
     AutoKernels,
     JoinedKernels,
@@ -27,7 +27,7 @@ from ..model_selection.default_grid import COSTS, COUPLED_COSTS, MAX_COUPLED_ROW
 from ..models.average import even_weights
 from ..models.composed import mixed_norm
 from ..models.mkmtrl import relation_penalty
-from ..penalties import SpectralNorm
+from ..penalties import Penalty, RelationPenalty, SharedOnlyPenalty, SpectralNorm
 
 # Gaps that candidates are solved to: they are compared by errors that are far less certain.
 SEARCH_TOL = 1e-2
@@ -40,6 +40,9 @@ COARSE_GRID = tuple(np.logspace(-1, 3, 4).tolist())
 
 ALL, SMOOTH, GROUPS, RELEVANCE = "all columns", "all columns, smooth", "groups of columns", "relevance"
 LINEAR = "a linear kernel"
+
+# Dictionaries on which one function for all tasks is tried.
+ONE_FUNCTION = (ALL, GROUPS, RELEVANCE, "the given kernels")
 
 # Dictionaries on which fewer degrees of parsimony are tried.
 FEWER = {SMOOTH: PARSIMONY[:1], GROUPS: PARSIMONY[:2], RELEVANCE: PARSIMONY[:2]}
@@ -93,14 +96,16 @@ def make_candidates(
 
 
 def _dictionaries(data: TaskData, kernels: Any) -> dict[str, Any]:
-    if kernels is not None:
-        return {"the given kernels": read_kernels(kernels)}
+    """Return the sources of kernels by name; each is fitted once to the same rows."""
+    sources = _all_sources(data) if kernels is None else {"the given kernels": read_kernels(kernels)}
+    return {name: RememberedKernels(source, name) for name, source in sources.items()}
+
+
+def _all_sources(data: TaskData) -> dict[str, Any]:
     found: dict[str, Any] = {ALL: ListedKernels(tuple(default_kernels()))}
     if data.X.shape[1] > 1:
         found[GROUPS] = AutoKernels()
-        found[RELEVANCE] = RememberedKernels(
-            JoinedKernels((RelevanceKernels(), ListedKernels(tuple(default_kernels()))))
-        )
+        found[RELEVANCE] = JoinedKernels((RelevanceKernels(), ListedKernels(tuple(default_kernels()))))
     found[SMOOTH] = ListedKernels((*gaussian_kernels((1.0, 2.0, 4.0, 8.0)), *linear_kernels()))
     found[LINEAR] = ListedKernels(tuple(linear_kernels()))
     return found
@@ -134,7 +139,7 @@ def _coupled(
 ) -> list[Candidate]:
     """Return candidates with parts that tasks share; where rows are many, only on kernels of low rank."""
     if n_rows > MAX_COUPLED_ROWS:
-        sources = {"each column": AutoKernels(whole=False)}
+        sources = {"each column": RememberedKernels(AutoKernels(whole=False), "each column")}
         sources |= {name: source for name, source in dictionaries.items() if name == LINEAR}
         return [
             _shared(name, source, targets, "common", task_features)
@@ -142,7 +147,8 @@ def _coupled(
             if _mkmtrl(targets, source, 0.5, 1.0, SEARCH_TOL, "common").plan(data).gram_plan().low_rank is not None
         ]
     finds_more = len(read_couplings("auto", data)) > 1
-    return [
+    one = () if task_features is not None else [name for name in ONE_FUNCTION if name in dictionaries]
+    return [_one_function(name, dictionaries[name], targets) for name in one] + [
         _shared(name, source, targets, couplings, task_features)
         for name, source in dictionaries.items()
         if name != SMOOTH
@@ -165,6 +171,25 @@ def _shared(name: str, source: Any, targets: Targets, couplings: str, task_featu
         couplings=couplings,
         sharing=SHARING,
     )
+
+
+def _one_function(name: str, source: Any, targets: Targets) -> Candidate:
+    return _candidate(
+        f"one function for all tasks on {name}",
+        f"{name}, common",
+        COUPLED_COSTS,
+        partial(_mkmtrl, couplings="common", penalty=shared_part_only),
+        targets,
+        source,
+        0.5,
+        couplings="common",
+        sharing=1.0,
+    )
+
+
+def shared_part_only(shape: Shape) -> SharedOnlyPenalty:
+    """Return the penalty of tasks that share one function and have no parts of their own."""
+    return SharedOnlyPenalty(shape.n_tasks, RelationPenalty(shape.n_couplings))
 
 
 def _candidate(
@@ -191,10 +216,11 @@ def _mkmtrl(
     couplings: str | None = None,
     sharing: float = 1.0,
     task_features: Any = None,
+    penalty: Callable[[Shape], Penalty] = relation_penalty,
 ) -> Fit:
     return Fit(
         targets=targets,
-        penalty=relation_penalty,
+        penalty=penalty,
         has_path=True,
         kernels=source,
         C=C,

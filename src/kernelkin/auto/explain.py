@@ -86,6 +86,10 @@ def explain(model: Any) -> str:
     if len(model.members_) > 1:
         parts = ", ".join(f"{member['name']} {member['weight']:.0%}" for member in model.members_)
         lines.append(f"Predictions are the average of {len(model.members_)} models: {parts}.")
+    functions = model.functions_
+    n_own = int((functions.task_weights != functions.weights[:, np.newaxis]).any(axis=0).sum())
+    if n_own:
+        lines.append(f"Tasks that take another model than the average, by their own held-out rows: {n_own}.")
     if not model.is_complete_:
         lines.append("The search was not complete.")
     top = [f"{name} {share:.0%}" for name, share in list(model.column_shares_.items())[:5] if share >= 0.01]

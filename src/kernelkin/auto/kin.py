@@ -22,11 +22,16 @@ from .kin_fit import KinFit
 _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "tasks_": ("array of shape (T,)", "Task labels."),
     "members_": ("tuple of dicts", "The models that are averaged: name, C, weight, kernels and their weights, gap."),
+    "task_weights_": (
+        "array of shape (T, n_members)",
+        "The weights of the members for each task: those of all tasks, unless the task's own held-out rows show "
+        "another model to be better by two standard errors (regression).",
+    ),
     "search_results_": (
         "dict of arrays",
         "A row for each candidate and value of C: `candidate`, `C`, `error` (pooled out-of-fold error), "
-        "`standard_error`, `weight` in the average, `n_folds` that it was tried on (candidates that are hopeless on "
-        "the first are dropped), whether it `converged` on these and in the last fit (what did "
+        "`standard_error`, `weight` in the average (the mean over tasks), `n_folds` that it was tried on (candidates "
+        "that are hopeless on the first are dropped), whether it `converged` on these and in the last fit (what did "
         "not is no member, unless nothing did), `seconds`.",
     ),
     "best_candidate_": ("str", "The candidate with the largest weight."),
@@ -74,6 +79,11 @@ _PARAMETERS: dict[str, Parameter] = {
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
     "verbose": Parameter("int", "1 shows progress.", ["verbose"]),
+    "callback": Parameter(
+        "callable, optional",
+        "Called during the search with the seconds that were spent and those that the whole fit is expected to take.",
+        [callable, None],
+    ),
     "tol": Parameter(
         "float",
         "The relative duality gap of the models that are averaged.",
@@ -111,7 +121,7 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
     length scales learned from all tasks, are combined with several models: MK-MTRL with and without a part that all
     tasks share, MK-MTFL, MTFL and the average kernel, each charged for its complexity to several degrees. Candidates
     are compared by their out-of-fold errors, pooled over tasks, and the best are averaged: the less the folds can
-    distinguish them, the more.
+    distinguish them, the more. A task whose own rows show another candidate to be clearly better takes that one.
 
     Examples
     --------
@@ -141,6 +151,7 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
         n_jobs=None,
         random_state=None,
         verbose=0,
+        callback=None,
     ):
         self.kernels = kernels
         self.encoder = encoder
@@ -155,6 +166,7 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.callback = callback
 
     def specification(self) -> KinFit:
         return _specification(self, Regression())
@@ -209,6 +221,7 @@ class KinClassifier(TableEstimator, MultiTaskClassifier):
         n_jobs=None,
         random_state=None,
         verbose=0,
+        callback=None,
     ):
         self.kernels = kernels
         self.encoder = encoder
@@ -224,6 +237,7 @@ class KinClassifier(TableEstimator, MultiTaskClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.callback = callback
 
     def specification(self) -> KinFit:
         return _specification(self, Classification("hinge", self.class_weight))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -15,14 +16,17 @@ from ..functions import CombinedFunctions, InputIndex
 from ..kernels import fit_kernels, gaussian_kernels, is_precomputed
 from ..memory import Need, fit_need
 from ..model_selection import Fold, make_folds
-from ..uncertainty import KnownValues, Uncertainty, gather_folds
-from ..uncertainty.members import average_held_out
+from ..progress import Progress
+from ..uncertainty import HeldOutSource, KnownValues, Uncertainty, gather_folds
+from ..uncertainty.machines import MachinesHeldOut
+from ..uncertainty.members import AverageHeldOut, average_held_out
+from ..uncertainty.nearest import WithNearest
 from .candidates import SEARCH_TOL, Candidate, make_candidates
 from .explain import column_shares
 from .jobs import JobRunner
 from .search import Search, Trial
 from .standard import Standard
-from .weights import average_weights, stack_weights
+from .weights import average_weights, own_choices, stack_weights
 
 # Attributes of the member with the largest weight that the average has too.
 LEADING = (
@@ -47,15 +51,20 @@ FACTS = ("kernel_names_", "kernel_weights_", "coupling_weights_", "objective_", 
 
 @dataclass(frozen=True)
 class Member:
-    """A trial that is averaged: its weight, and its fit on all rows."""
+    """A trial that is averaged: its weight for tasks as a whole and for each task (T,), and its fit on all rows."""
 
     trial: Trial
     weight: float
+    task_weights: np.ndarray
     fitted: Fitted
+
+    @property
+    def mean_weight(self) -> float:
+        return float(self.task_weights.mean())
 
     def facts(self) -> dict[str, Any]:
         found = {name.rstrip("_"): self.fitted.attributes[name] for name in FACTS if name in self.fitted.attributes}
-        return {"name": self.trial.candidate.name, "C": self.trial.C, "weight": self.weight, **found}
+        return {"name": self.trial.candidate.name, "C": self.trial.C, "weight": self.mean_weight, **found}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,27 +129,36 @@ class KinPlan:
         if not isinstance(specification, Fit):
             return specification.plan(self.data).memory(n_jobs)
         # Kernels that look at targets are slow to fit, and no more than these.
-        kernels = fit_kernels(gaussian_kernels(tuple(range(1, 13))), self.data.X)
-        plan = specification.plan(self.data, kernels if specification.kernels_use_targets else None)
+        many = gaussian_kernels(tuple(range(1, 13)))
+        kernels = fit_kernels(many, self.data.X) if specification.kernels_use_targets else None
+        plan = specification.plan(self.data, kernels)
         need = fit_need(plan.gram_plan(), plan.solved_by, 1, len(self.folds))
         # Processes share nothing; one may have all folds.
         return replace(need, peak=n_jobs * need.peak)
 
     def run(self, options: RunOptions) -> Fitted:
         """Search, then fit the members of the average on all rows."""
-        search = self._search(options)
-        search.run()
+        with Progress(1) if options.verbose else nullcontext() as display:
+            if display is not None:
+                display.begin("first candidates")
+            search = self._search(options, display)
+            search.run()
         trials = [trial for trial in search.trials if trial.outcomes]
         weights = self._weights(search, trials)
-        fitted = {i: self._fit_member(trials[i], options) for i in np.flatnonzero(weights).tolist()}
+        choices = self._choices(search, trials, weights)
+        wanted = np.union1d(np.flatnonzero(weights), choices[choices >= 0]).tolist()
+        fitted = {i: self._fit_member(trials[i], options) for i in wanted}
         unfinished = [i for i, member in fitted.items() if _is_unfinished(member)]
-        if len(unfinished) < len(fitted):
+        if not set(unfinished).issuperset(np.flatnonzero(weights).tolist()):
             # Members that did not reach `tol` have no certificate: the others can do without them.
             weights[unfinished] = 0.0
             weights /= weights.sum()
-        members = [Member(trials[i], float(weights[i]), fitted[i]) for i in np.flatnonzero(weights).tolist()]
+            choices[np.isin(choices, unfinished)] = -1
+        by_task = np.where(choices >= 0, np.arange(len(trials))[:, np.newaxis] == choices, weights[:, np.newaxis])
+        used = np.flatnonzero(weights + by_task.sum(axis=1)).tolist()
+        members = [Member(trials[i], float(weights[i]), by_task[i], fitted[i]) for i in used]
         attributes = self._attributes(members) | {
-            "search_results_": _table(trials, weights, unfinished),
+            "search_results_": _table(trials, by_task.mean(axis=1), unfinished),
             "n_candidates_": len(trials),
             "is_complete_": not search.stopped,
         }
@@ -149,12 +167,15 @@ class KinPlan:
             n_untried = search.n_untried()
             left = f"{n_untried} groups of candidates were not tried" if n_untried else "some costs C were not tried"
             warnings.insert(0, (f"{search.stopped}: {left}; the fit uses those that were", UserWarning))
-        if self.fit.unknown_tasks == "nearest" and self.data.form == "long":
-            index = InputIndex.of(self.data).in_units(self.standard.center, self.standard.scale)
-            attributes["input_index_"] = index
         return Fitted(attributes | self.fit.targets.attributes(self.data), tuple(warnings))
 
-    def _search(self, options: RunOptions) -> Search:
+    def _search(self, options: RunOptions, display: Progress | None) -> Search:
+        def report(spent: float, left: float, leader: str) -> None:
+            if display is not None:
+                display.share(spent / (spent + left), leader)
+            if options.callback is not None:
+                options.callback(spent, spent + left)
+
         return Search(
             self.data,
             self.folds,
@@ -163,7 +184,7 @@ class KinPlan:
             self.classification,
             self._costs(),
             self.fit.time_limit,
-            options.verbose,
+            report,
         )
 
     def _costs(self) -> list[np.ndarray]:
@@ -190,18 +211,32 @@ class KinPlan:
         found = dict(zip(map(id, entered), weights.tolist(), strict=True))
         return np.array([found.get(id(trial), 0.0) for trial in trials])
 
+    def _choices(self, search: Search, trials: Sequence[Trial], weights: np.ndarray) -> np.ndarray:
+        """Return for each task (T,) the trial that it takes in place of the average, or -1; -1 for classes."""
+        complete = [i for i, trial in enumerate(trials) if len(trial.outcomes) == len(self.folds)]
+        nobody = np.full(self.data.n_tasks, -1)
+        if self.classification or len(complete) < 2 or self.data.n_tasks < 2:
+            return nobody
+        values, targets, _ = search.out_of_fold([trials[i] for i in complete])
+        losses = (values - targets[:, np.newaxis]) ** 2
+        average = (values @ weights[complete] - targets) ** 2
+        found = own_choices(average[:, np.newaxis] - losses, search.tasks_out_of_fold(), self.data.n_tasks)
+        return np.where(found >= 0, np.array(complete)[found], -1)
+
     def _attributes(self, members: Sequence[Member]) -> dict[str, Any]:
         """Return the fitted attributes that the members of the average lead to."""
-        best = max(members, key=lambda member: member.weight)
+        best = max(members, key=lambda member: member.mean_weight)
         leading = best.fitted.attributes
-        weights = [member.weight for member in members]
-        functions = self._functions(members)
+        weights = [member.mean_weight for member in members]
+        functions, nearest = self._functions(members), self._nearest()
         return {name: leading[name] for name in LEADING if name in leading} | {
+            **nearest,
             "tasks_": self.data.labels,
             "data_form_": self.data.form,
             "functions_": functions,
-            "uncertainty_": self._uncertainty(functions, members),
+            "uncertainty_": self._uncertainty(functions, members, nearest.get("input_index_")),
             "members_": tuple(member.facts() for member in members),
+            "task_weights_": functions.task_weights.T,
             "best_candidate_": best.trial.candidate.name,
             "best_C_": best.trial.C,
             "best_error_": best.trial.error.error,
@@ -217,6 +252,7 @@ class KinPlan:
         return CombinedFunctions(
             members=tuple(member.fitted.attributes["functions_"] for member in members),
             weights=np.array([member.weight for member in members]),
+            task_weights=np.array([member.task_weights for member in members]),
             slopes=np.array([member.trial.error.slope for member in members]),
             offsets=np.array([member.trial.error.offset for member in members]),
             center=self.standard.center,
@@ -227,13 +263,29 @@ class KinPlan:
             tiny=np.isin(np.arange(self.data.n_tasks), list(tiny_tasks(self.data, classification=self.classification))),
         ).with_new_locations(self.data.labels)
 
-    def _uncertainty(self, functions: CombinedFunctions, members: Sequence[Member]) -> Uncertainty:
-        """Return what follows from the out-of-fold values of the members."""
+    def _nearest(self) -> dict[str, InputIndex]:
+        """Return what finds the most similar task, as a fitted attribute, where unknown tasks are predicted so."""
+        if self.fit.unknown_tasks != "nearest" or self.data.form != "long":
+            return {}
+        return {"input_index_": InputIndex.of(self.data).in_units(self.standard.center, self.standard.scale)}
+
+    def _uncertainty(
+        self, functions: CombinedFunctions, members: Sequence[Member], index: InputIndex | None
+    ) -> Uncertainty:
+        """Return what follows from the out-of-fold values of the members, and from left-out tasks."""
         outputs = [[member.trial.outcomes[f].values for f in range(len(self.folds))] for member in members]
         values = [gather_folds(self.data, self.folds, output) for output in outputs]
-        held = average_held_out(functions, values, None if self.classification else self.data.y)
-        data = self.standard.restore(self.data)
-        return Uncertainty(KnownValues(held), data, classification=self.classification)
+        known = average_held_out(functions, values, None if self.classification else self.data.y)
+        data, source = self.standard.restore(self.data), cast(HeldOutSource, KnownValues(known))
+        if self.fit.unknown_tasks == "nearest":
+            rows = replace(data, X=self.data.X * self.standard.scale + self.standard.center)
+            source = WithNearest(source, functions, rows, self.classification, index)
+        elif self.fit.unknown_tasks == "common" or self.fit.task_features is not None:
+            sources = [member.fitted.attributes["uncertainty_"].source for member in members]
+            machines = tuple(each for each in sources if isinstance(each, MachinesHeldOut))
+            if functions.borrowing.all() and len(machines) == len(members):
+                source = AverageHeldOut(functions, known, machines, self.data.labels)
+        return Uncertainty(source, data, classification=self.classification)
 
     def _fit_member(self, trial: Trial, options: RunOptions) -> Fitted:
         specification = trial.candidate.make(trial.C, self.fit.tol)

@@ -14,8 +14,7 @@ third to a half of the time of five full folds.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,9 +26,9 @@ from ..model_selection.default_grid import MAX_EXTENSIONS, next_costs
 from ..model_selection.fold_fits import Outcome
 from ..model_selection.grid import Line, Step
 from ..model_selection.pooled import ErrorPool, PooledError
-from ..progress import Progress
 from .candidates import SEARCH_TOL, Candidate
 from .jobs import Job, JobRunner
+from .remaining import GroupWork, Remaining
 from .weights import REACH
 
 # Standard errors of a difference on the first fold, beyond which it is taken as real.
@@ -69,6 +68,7 @@ class Search:
 
     Attributes
     ----------
+    report : called after each piece with the seconds spent, those left as expected now, and the best candidate so far.
     trials : all that was tried.
     stopped : why the search ended early; empty where it did not.
     """
@@ -80,24 +80,23 @@ class Search:
     classification: bool
     costs: Sequence[np.ndarray] | None = None
     time_limit: float | None = None
-    verbose: int = 0
+    report: Callable[[float, float, str], None] | None = None
     trials: list[Trial] = field(default_factory=list)
     stopped: str = ""
     _began: float = 0.0
-    _display: Progress | None = None
+    _last: float = 0.0
+    _work: Remaining | None = None
 
     def run(self) -> list[Trial]:
         """Return the trials that were tried on all folds."""
-        self._began = time.perf_counter()
-        waves = make_waves(self.candidates)
-        # Every group is screened and then finished.
-        self._display = Progress(2 * sum(map(len, waves))) if self.verbose else None
+        self._began = self._last = time.perf_counter()
+        waves = make_waves(self.candidates, first_alone=self.time_limit is not None)
+        self._work = Remaining(len(self.folds), {_name(group): _work(group) for wave in waves for group in wave})
         try:
-            with self._display or nullcontext():
-                for wave in waves:
-                    if not self._try_wave(wave):
-                        self.stopped = f"time_limit={self.time_limit:g} reached"
-                        break
+            for wave in waves:
+                if not self._try_wave(wave):
+                    self.stopped = f"time_limit={self.time_limit:g} reached"
+                    break
         except KeyboardInterrupt:
             if not self.complete():
                 raise
@@ -113,6 +112,10 @@ class Search:
         every = range(len(self.folds))
         columns = [self._pool(every).flat(_values(trial, every)) for trial in trials]
         return np.column_stack([values for values, _, _ in columns]), columns[0][1], columns[0][2]
+
+    def tasks_out_of_fold(self) -> np.ndarray:
+        """Return the task (n,) of each of these rows, for targets with one output."""
+        return np.concatenate([np.repeat(np.arange(len(fold.held)), list(map(len, fold.held))) for fold in self.folds])
 
     def n_untried(self) -> int:
         """Return the number of groups of which nothing is known."""
@@ -149,7 +152,7 @@ class Search:
                 self.trials[i].outcomes |= dict(zip(job.folds, outcomes, strict=True))
             if number in last:
                 self._measure(self.trials[i] for i in found)
-                self._show(counted)
+                self._note(self.trials[next(iter(found))].candidate.group, job.folds, counted)
             if self._is_late() and number + 1 < len(jobs):
                 return False
         return not self._is_late()
@@ -176,8 +179,7 @@ class Search:
             promising = [trial for own in _by_candidate(group) for trial in self._promising(own, pool, leader)]
             if promising:
                 kept.append(promising)
-            elif self._display is not None:
-                self._display.finish(self._leader(), cached=True)
+            self._remaining.kept(group[0].candidate.group, len(promising))
         return sorted(kept, key=lambda group: min(trial.error.error for trial in group))
 
     def _promising(self, own: Sequence[Trial], pool: ErrorPool, leader: Trial) -> list[Trial]:
@@ -188,10 +190,16 @@ class Search:
         if _lead(pool, leader, best) > REACH * error:
             kept = []
         else:
-            kept = [trial for trial in own if trial is best or _lead(pool, best, trial) <= 0]
+            kept = [trial for trial in own if self._may_matter(trial, pool, best)]
         for trial in own:
             trial.is_dropped = trial not in kept
         return kept
+
+    def _may_matter(self, trial: Trial, pool: ErrorPool, best: Trial) -> bool:
+        """Whether a value of C may be as good as the best of its candidate, for all tasks or for one of them."""
+        if trial is best or _lead(pool, best, trial) <= 0:
+            return True
+        return not self.classification and pool.is_ahead_in_a_task(_values(trial, [0]), _values(best, [0]), CERTAIN)
 
     def _extend(self, group: Sequence[Trial]) -> list[Trial]:
         """Return trials beyond an end of the grid, for candidates that are best there and among the leaders."""
@@ -208,9 +216,23 @@ class Search:
             found += [Trial(candidate, C) for C in costs]
         return found
 
-    def _show(self, counted: bool) -> None:
-        if self._display is not None and counted:
-            self._display.finish(self._leader())
+    @property
+    def _remaining(self) -> Remaining:
+        assert self._work is not None
+        return self._work
+
+    def _note(self, group: str, folds: Sequence[int], counted: bool) -> None:
+        """A group was tried on folds: on the first, on all others, or (not counted) at further values of C."""
+        now, work = time.perf_counter(), self._remaining
+        seconds, self._last = now - self._last, now
+        if not counted:
+            work.spent += seconds
+        elif tuple(folds) == (0,):
+            work.screened(group, seconds)
+        else:
+            work.finished(group, seconds)
+        if self.report is not None:
+            self.report(work.spent, work.left, self._leader())
 
     def _leader(self) -> str:
         complete = self.complete()
@@ -220,15 +242,29 @@ class Search:
         return f"best so far: {best.candidate.name}, C={best.C:.3g} (error {best.error.error:.4f})"
 
 
-def make_waves(candidates: Sequence[Candidate]) -> list[list[list[Candidate]]]:
-    """Return groups of candidates in the order in which they are tried: the first one, cheap ones, costly ones."""
+def make_waves(candidates: Sequence[Candidate], *, first_alone: bool) -> list[list[list[Candidate]]]:
+    """Return groups of candidates in the order in which they are tried: cheap ones, then costly ones.
+
+    Where time is limited the first group is a wave of its own, so that there is something to fit soon. Otherwise it is
+    screened with the others: where these are far ahead, that saves most of its fits.
+    """
     groups: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         groups.setdefault(candidate.group, []).append(candidate)
     first, *others = groups.values()
     cheap = [group for group in others if not group[0].is_costly]
     costly = [group for group in others if group[0].is_costly]
-    return [wave for wave in ([first], cheap, costly) if wave]
+    if first[0].is_costly or first_alone:
+        return [wave for wave in ([first], cheap, costly) if wave]
+    return [wave for wave in ([first, *cheap], costly) if wave]
+
+
+def _name(group: Sequence[Candidate]) -> str:
+    return group[0].group
+
+
+def _work(group: Sequence[Candidate]) -> GroupWork:
+    return GroupWork(sum(len(candidate.grid) for candidate in group), group[0].is_costly)
 
 
 def make_lines(trials: Sequence[Trial], numbers: Sequence[int]) -> tuple[Line, ...]:

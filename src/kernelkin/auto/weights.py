@@ -18,6 +18,10 @@ REACH = UNIT * float(np.log(1.0 / NEGLIGIBLE))
 MAX_MEMBERS = 8
 # Rows that the weights from errors count as, beside the rows that the stack is fitted to.
 PRIOR_ROWS = 20.0
+# Standard errors by which a task's own rows must show another model to be better than the average of all tasks.
+OWN_CERTAIN = 2.0
+# Held-out rows that a task needs to choose for itself; so many rows count as spread like those of all tasks.
+LEAST_ROWS, PRIOR_SPREAD_ROWS = 20, 10
 
 
 def average_weights(errors: Sequence[PooledError]) -> np.ndarray:
@@ -46,6 +50,30 @@ def stack_weights(start: np.ndarray, values: np.ndarray, targets: np.ndarray, co
     wanted = np.concatenate([root * targets, prior * start, [certain]])
     weights, _ = nnls(rows, wanted, maxiter=100 * len(start))
     return _largest(weights / weights.sum())
+
+
+def own_choices(gains: np.ndarray, tasks: np.ndarray, n_tasks: int) -> np.ndarray:
+    """Return for each task (T,) the model that it takes in place of the average of all tasks, or -1.
+
+    `gains` (n, m) is by how much the loss of each model is smaller than that of the average at held-out rows of the
+    tasks (n,). A task leaves the average where the mean gain of a model over its rows is more than `OWN_CERTAIN`
+    standard errors above zero, for the model where that holds by most: the fewer its rows, the more it follows all
+    tasks.
+    """
+    count = np.bincount(tasks, minlength=n_tasks)[:, np.newaxis]
+    mean = _sums(gains, tasks, n_tasks) / np.maximum(count, 1)
+    squares = _sums((gains - mean[tasks]) ** 2, tasks, n_tasks)
+    # The spread of few rows is uncertain: it is drawn towards that of the rows of all tasks.
+    pooled = squares.sum(axis=0) / max(len(gains) - n_tasks, 1)
+    variance = (squares + PRIOR_SPREAD_ROWS * pooled) / np.maximum(count - 1 + PRIOR_SPREAD_ROWS, 1)
+    certain = mean - OWN_CERTAIN * np.sqrt(variance / np.maximum(count, 1))
+    certain[count[:, 0] < LEAST_ROWS] = 0.0
+    return np.where(certain.max(axis=1) > 0, certain.argmax(axis=1), -1)
+
+
+def _sums(values: np.ndarray, tasks: np.ndarray, n_tasks: int) -> np.ndarray:
+    """Values (n, m) of rows of the tasks (n,) -> their sums (T, m)."""
+    return np.column_stack([np.bincount(tasks, column, n_tasks) for column in values.T])
 
 
 def _largest(weights: np.ndarray) -> np.ndarray:

@@ -17,6 +17,8 @@ LEVELS = (2, 3, 5)
 N_SPLITS, N_SHUFFLES = 6, 10
 # Standard deviations of shuffled groups by which found ones must be more alike.
 LEAST_GAIN = 2.0
+# Functions of a task may agree with each other so much more than with other tasks' before sharing has no support.
+MOST_OWN = 0.5
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,26 @@ class FoundGroups:
     ----------
     functions, inputs : group labels (T,), one array for each number of groups that passes.
     inputs_differ : whether tasks differ in their inputs by more than chance, in groups of any number.
+    agreement : (T, T) mean correlations of functions fitted to one half of the rows with functions fitted to the
+        other; None where there are too many tasks.
     """
 
     functions: tuple[np.ndarray, ...]
     inputs: tuple[np.ndarray, ...]
     inputs_differ: bool
+    agreement: np.ndarray | None
+
+    def support(self, matrix: np.ndarray) -> float:
+        """Return how far the rows support a part that tasks share as a matrix (T, T) says, from 0 to 1.
+
+        With halves of the rows, a task's function agrees with itself by `own` and with those of tasks that the matrix
+        links by `linked`. Support is 1 where the two are the same, and 0 where `own` is larger by `MOST_OWN` or more.
+        """
+        links = matrix - np.diag(np.diag(matrix))
+        if self.agreement is None or links.sum() <= 0:
+            return 1.0
+        own, linked = np.diag(self.agreement).mean(), (links * self.agreement).sum() / links.sum()
+        return float(np.clip(1.0 - (own - linked) / MOST_OWN, 0.0, 1.0))
 
 
 # What was found last, by what it was found in: a search asks again for every problem on the same rows.
@@ -40,7 +57,10 @@ _MAX_FOUND = 32
 
 
 def find_groups(data: TaskData) -> FoundGroups:
-    """Find groups of tasks by their functions and, where tasks have rows of their own, by their inputs."""
+    """Find groups of tasks by their functions and, where tasks have rows of their own, by their inputs.
+
+    What halves of the rows agree on is kept, and how far functions of different tasks agree.
+    """
     digest = hashlib.sha256(np.ascontiguousarray(data.X).tobytes())
     for part in (*data.rows, *data.y):
         digest.update(np.ascontiguousarray(part).tobytes())
@@ -53,22 +73,26 @@ def find_groups(data: TaskData) -> FoundGroups:
 
 
 def _find(data: TaskData, seed: int = 0) -> FoundGroups:
+    if data.n_tasks > MAX_ROWS // LEAST_ROWS:
+        return FoundGroups((), (), False, None)
     levels = [level for level in LEVELS if 2 * level <= data.n_tasks]
-    if not levels or data.n_tasks > MAX_ROWS // LEAST_ROWS:
-        return FoundGroups((), (), False)
     rng = np.random.default_rng(seed)
     sample = Sample.of(data, rng)
-    functions = _passing(FunctionLikeness.of(sample), sample, levels, rng)
-    if data.form == "wide":
-        return FoundGroups(functions, (), False)
-    inputs = _passing(InputLikeness(sample.kernel(1.0), sample.rows), sample, levels, rng)
-    return FoundGroups(functions, inputs, bool(inputs))
+    likeness = FunctionLikeness.of(sample)
+    functions = _passing(likeness, sample, levels, rng)
+    inputs: tuple[np.ndarray, ...] = ()
+    if data.form != "wide":
+        inputs = _passing(InputLikeness(sample.kernel(1.0), sample.rows), sample, levels, rng)
+    agreement = np.mean([likeness.correlations(*halves) for halves in _halves(sample, rng)], axis=0)
+    return FoundGroups(functions, inputs, bool(inputs), agreement)
 
 
 def _passing(
     likeness: Likeness, sample: Sample, levels: Sequence[int], rng: np.random.Generator
 ) -> tuple[np.ndarray, ...]:
     """Return the groups of all rows, for numbers of groups that halves of the rows agree on."""
+    if not levels:
+        return ()
     gains: dict[int, list[float]] = {level: [] for level in levels}
     shuffled: dict[int, list[float]] = {level: [] for level in levels}
     for half, other in _halves(sample, rng):

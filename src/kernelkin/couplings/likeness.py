@@ -126,16 +126,24 @@ class FunctionLikeness:
         return cls(best[0], sample.rows, sample.y, best[1])
 
     def distances(self, parts: Parts) -> np.ndarray:
+        values = self._standard_values(parts)
+        found = 1.0 - values.T @ values
+        np.fill_diagonal(found, 0.0)
+        return np.maximum(found, 0.0)
+
+    def correlations(self, first: Parts, second: Parts) -> np.ndarray:
+        """(T, T) correlations of functions fitted to some rows with functions fitted to others."""
+        return self._standard_values(first).T @ self._standard_values(second)
+
+    def _standard_values(self, parts: Parts) -> np.ndarray:
+        """Functions of the tasks at all rows (n m, T), of mean zero and length one; zero where they are constant."""
         columns = [
             self._function(rows[part], y[part]).ravel() for rows, y, part in zip(self.rows, self.y, parts, strict=True)
         ]
         values = np.column_stack(columns)
         values -= values.mean(axis=0)
         lengths = np.linalg.norm(values, axis=0)
-        values /= np.where(lengths > 0, lengths, 1.0)
-        found = 1.0 - values.T @ values
-        np.fill_diagonal(found, 0.0)
-        return np.maximum(found, 0.0)
+        return values / np.where(lengths > 0, lengths, 1.0)
 
     def _function(self, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Kernel ridge regression of y (n_t, m) at all rows (n, m); at its own rows, without the row itself."""

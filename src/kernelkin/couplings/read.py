@@ -12,10 +12,11 @@ from ..kernels.embedding import input_similarity
 from .base import Coupling
 from .factors import block_factor, group_factor, matrix_factor
 from .groups import find_groups
+from .targets import target_similarity
 from .task_features import read_task_features
 from .task_kernels import TaskKernel, TaskTable
 
-COMMON, INPUTS, AUTO = "common", "inputs", "auto"
+COMMON, INPUTS, TARGETS, AUTO = "common", "inputs", "targets", "auto"
 # Widths at which "auto" takes the likeness of inputs, relative to the typical distance of tasks.
 INPUT_WIDTHS = (0.5, 1.0)
 
@@ -25,18 +26,20 @@ def read_couplings(
 ) -> tuple[Coupling, ...]:
     """What a user passes -> couplings of the tasks of these data, charged as `sharing` says.
 
-    None: none. "common": one function for all tasks. "inputs": tasks share as far as their inputs are alike. "auto":
-    one function for all tasks, likeness of inputs at several widths, and groups of tasks by their inputs and by their
-    functions, as far as the rows confirm these. A dict: names to "common" or "inputs", to group labels (one for each
-    task, in the order of `data.labels`, or a dict from task to label; tasks with the same label share a function) or to
-    T x T matrices. Features of tasks add a coupling for each kernel between tasks.
+    None: none. "common": one function for all tasks. "inputs": tasks share as far as their inputs are alike. "targets":
+    as far as their targets are alike on rows that both have. "auto": one function for all tasks, likeness of inputs at
+    several widths, and groups of tasks by their inputs and by their functions, as far as the rows confirm these; each
+    is charged the more, the less functions of its tasks agree. A dict: names to "common", "inputs" or "targets", to
+    group labels (one for each task, in the order of `data.labels`, or a dict from task to label; tasks with the same
+    label share a function) or to T x T matrices. Features of tasks add a coupling for each kernel between tasks.
     """
-    found = [*_read(couplings, data), *_of_features(task_features, data)]
+    features = [coupling.charged(sharing) for coupling in _of_features(task_features, data)]
+    found = (*_read(couplings, data, sharing), *features)
     names = [coupling.name for coupling in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"couplings and task_features have the same name: {listing(twice)}")
-    return tuple(coupling.charged(sharing) for coupling in found)
+    return found
 
 
 def new_kernels(
@@ -72,20 +75,21 @@ def has_new_tasks(task_features: Any, tasks: np.ndarray) -> bool:
 
 def uses_targets(couplings: Any) -> bool:
     """Whether couplings depend on targets, so that every fold needs its own."""
-    return isinstance(couplings, str) and couplings == AUTO
+    named = list(couplings.values()) if isinstance(couplings, Mapping) else [couplings]
+    return any(isinstance(value, str) and value in (AUTO, TARGETS) for value in named)
 
 
-def _read(couplings: Any, data: TaskData) -> list[Coupling]:
+def _read(couplings: Any, data: TaskData, sharing: float) -> list[Coupling]:
     if couplings is None:
         return []
     if isinstance(couplings, str) and couplings == AUTO:
-        return _find(data)
+        return _find(data, sharing)
     if isinstance(couplings, str) and couplings in _NAMED:
         couplings = {couplings: couplings}
     if not isinstance(couplings, Mapping):
         got = repr(couplings) if isinstance(couplings, str) else type(couplings).__name__
-        raise ValueError(f"couplings must be None, 'common', 'inputs', 'auto' or a dict, got {got}")
-    return [Coupling(str(name), _factor(name, value, data)) for name, value in couplings.items()]
+        raise ValueError(f"couplings must be None, 'common', 'inputs', 'targets', 'auto' or a dict, got {got}")
+    return [Coupling(str(name), _factor(name, value, data)).charged(sharing) for name, value in couplings.items()]
 
 
 def _of_features(task_features: Any, data: TaskData) -> list[Coupling]:
@@ -96,8 +100,8 @@ def _of_features(task_features: Any, data: TaskData) -> list[Coupling]:
     ]
 
 
-def _find(data: TaskData) -> list[Coupling]:
-    """The couplings of "auto"; those that are the same count once."""
+def _find(data: TaskData, sharing: float) -> list[Coupling]:
+    """The couplings of "auto", charged by how far the rows support them; those that are the same count once."""
     groups = find_groups(data)
     found = [Coupling(COMMON, _common_factor(data))]
     if groups.inputs_differ:
@@ -113,7 +117,7 @@ def _find(data: TaskData) -> list[Coupling]:
     for coupling in found:
         if not any(np.allclose(coupling.matrix, other.matrix) for other in distinct):
             distinct.append(coupling)
-    return distinct
+    return [coupling.charged(sharing * groups.support(coupling.matrix)) for coupling in distinct]
 
 
 def _common_factor(data: TaskData) -> np.ndarray:
@@ -125,7 +129,15 @@ def _input_factor(data: TaskData) -> np.ndarray:
     return _common_factor(data) if (similarity == 1).all() else matrix_factor(INPUTS, similarity, data.labels)
 
 
-_NAMED: dict[str, Callable[[TaskData], np.ndarray]] = {COMMON: _common_factor, INPUTS: _input_factor}
+def _target_factor(data: TaskData) -> np.ndarray:
+    return matrix_factor(TARGETS, target_similarity(data), data.labels)
+
+
+_NAMED: dict[str, Callable[[TaskData], np.ndarray]] = {
+    COMMON: _common_factor,
+    INPUTS: _input_factor,
+    TARGETS: _target_factor,
+}
 
 
 def _factor(name: Any, value: Any, data: TaskData) -> np.ndarray:

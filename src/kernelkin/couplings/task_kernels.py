@@ -177,7 +177,12 @@ def median_distance(features: np.ndarray) -> float:
 
 
 def predict_levels(known: np.ndarray, new: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Predict the levels (q, m) of new tasks from those (T, m) of the training tasks.
+    """Predict the levels (q, m) of new tasks from those (T, m) of the training tasks, as `level_weights` says."""
+    return level_weights(known, new, levels) @ levels
+
+
+def level_weights(known: np.ndarray, new: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return the weights (q, T) with which the levels (T, m) of the training tasks predict those of new tasks.
 
     Kernel ridge regression around the mean level, on kernel values `known` (T, T) among the training tasks and `new`
     (q, T); its strength, or the mean alone, is chosen by the leave-one-out error over tasks.
@@ -185,10 +190,10 @@ def predict_levels(known: np.ndarray, new: np.ndarray, levels: np.ndarray) -> np
     T, mean = len(known), levels.mean(axis=0)
     centred = levels - mean
     # The mean of the others is what a left-out task has without features.
-    best, error = np.zeros((len(new), levels.shape[1])), float(np.sum((centred * T / max(T - 1, 1)) ** 2))
+    best, error = np.zeros((len(new), T)), float(np.sum((centred * T / max(T - 1, 1)) ** 2))
     for ridge in _RIDGES:
         inverted = inverse(known + ridge * np.eye(T))
         left_out = float(np.sum((inverted @ centred / np.diag(inverted)[:, np.newaxis]) ** 2))
         if left_out < error:
-            best, error = new @ inverted @ centred, left_out
-    return mean + best
+            best, error = new @ inverted, left_out
+    return (1.0 - best.sum(axis=1, keepdims=True)) / T + best

@@ -4,6 +4,7 @@ from .arrays import as_array, check_lengths, holds_dates, listing, missing, plai
 from .folds import Fold, make_folds
 from .forms import Form, Queries, TaskData, read_piece, read_queries, read_training
 from .labels import check_labels, encode_tasks
+from .rows import read_rows, split_task_column
 from .tables import Table, as_table, no_numbers
 from .targets import LARGEST, check_targets, check_weights, task_fault
 from .tiny import tiny_tasks
@@ -30,7 +31,9 @@ __all__ = [
     "plain",
     "read_piece",
     "read_queries",
+    "read_rows",
     "read_training",
+    "split_task_column",
     "task_fault",
     "tiny_tasks",
 ]

@@ -34,7 +34,8 @@ class Fold:
 def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: Any = None) -> list[Fold]:
     """Folds of the rows of each task.
 
-    `cv` is a number of folds, or training and test rows of X for each fold. A number makes folds inside every task. In
+    `cv` is a number of folds, or training and test rows of X for each fold; on wide data these may be masks (n, T) of
+    labels, so that a row is held out for some of the tasks. A number makes folds inside every task. In
     classification every class of a task is spread over the folds, so that no training part loses a class; where a class
     or a task has a single row, that row stays in training. On wide data a row is held out for all tasks at once.
     """
@@ -101,16 +102,27 @@ def _given_folds(data: TaskData, cv: Iterable[Any]) -> list[Fold]:
     for number, pair in enumerate(cv):
         try:
             train, test = pair
-            kept, held = (np.isin(np.arange(len(data.X)), _positions(part, len(data.X))) for part in (train, test))
+            kept, held = (_mask(part, data) for part in (train, test))
         except (IndexError, TypeError, ValueError) as error:
             raise ValueError(f"cv: fold {number} is not a pair of training and test rows of X: {error}") from None
         folds.append(
             Fold(
-                kept=tuple(np.flatnonzero(kept[rows]) for rows in data.rows),
-                held=tuple(np.flatnonzero(held[rows]) for rows in data.rows),
+                kept=tuple(np.flatnonzero(kept[rows, t]) for t, rows in enumerate(data.rows)),
+                held=tuple(np.flatnonzero(held[rows, t]) for t, rows in enumerate(data.rows)),
             )
         )
     return folds
+
+
+def _mask(part: Any, data: TaskData) -> np.ndarray:
+    """Rows of X, or a mask (n, T) of labels of wide data -> a mask (n, T)."""
+    shape = len(data.X), data.n_tasks
+    part = np.asarray(part)
+    if part.ndim == 2 and data.form == "wide":
+        if part.dtype != bool or part.shape != shape:
+            raise ValueError(f"a mask of labels must be of booleans and of shape {shape}")
+        return part
+    return np.repeat(np.isin(np.arange(len(data.X)), _positions(part, len(data.X)))[:, np.newaxis], shape[1], axis=1)
 
 
 def _positions(part: Any, n: int) -> np.ndarray:

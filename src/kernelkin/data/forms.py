@@ -88,15 +88,13 @@ class Queries:
     codes : (q,) the position of each row's task among `tasks_`, then among the new tasks that a model has features of;
         -1 for other tasks that were not in training. None where every task predicts every row.
     labels : (q,) the user's names of the rows' tasks, where they were given.
+    is_nearest : (q,) whether the code is that of the task most like the row's, which was not in training.
     """
 
     X: np.ndarray
     codes: np.ndarray | None
     labels: np.ndarray | None = None
-
-    def trained_codes(self, n_tasks: int) -> np.ndarray | None:
-        """Return the codes with -1 for every task that was not in training, whether it has features or not."""
-        return None if self.codes is None else np.where(self.codes < n_tasks, self.codes, -1)
+    is_nearest: np.ndarray | None = None
 
 
 def read_training(

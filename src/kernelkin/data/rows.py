@@ -13,6 +13,9 @@ from .arrays import as_array, check_size, holds_dates, listing, missing
 from .labels import check_labels
 from .tables import Table, as_table, no_numbers
 
+# What to do about columns that are no numbers, or have gaps.
+ENCODE = "encode the table with TableEncoder in a pipeline, or fit KinRegressor or KinClassifier, which do so"
+
 
 def read_rows(X: Any) -> Any:
     """X as a `Table`, if it is a data frame, or as an array; what is sparse is left to `check_rows` to refuse.
@@ -76,7 +79,9 @@ def check_rows(estimator: Any, X: Any, *, fitting: bool) -> np.ndarray:
         where = _not_finite(X, labels)
         if where == "X" and "X" in str(error):
             raise
-        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{where}: {error}") from None
+        # What scikit-learn advises about missing values in its further lines does not apply here.
+        text = f"{error.args[0].splitlines()[0].rstrip('.')}: {ENCODE}" if "NaN" in str(error) else str(error)
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{where}: {text}") from None
     if precomputed:
         return _check_stack(checked, fitting=fitting)
     check_size("X", checked, np.sqrt(np.finfo(checked.dtype).max) / 1e3, fitting=fitting)
@@ -104,7 +109,8 @@ def _columns_as_floats(columns: Sequence[np.ndarray], types: Sequence[str], labe
 def _as_floats(values: np.ndarray, type_name: str, label: str) -> np.ndarray:
     words = no_numbers(type_name) or ("dates or times" if holds_dates(values) else None)
     if words is not None:
-        raise TypeError(f"{label} holds {words} ({type_name}), not numbers")
+        advice = f": {ENCODE}" if words in ("categories", "dates or times") else ""
+        raise TypeError(f"{label} holds {words} ({type_name}), not numbers{advice}")
     if values.dtype.kind == "c":
         raise ValueError(f"{label}: Complex data not supported")
     if values.dtype.kind not in "OUS":
@@ -113,7 +119,8 @@ def _as_floats(values: np.ndarray, type_name: str, label: str) -> np.ndarray:
         absent = missing(values)
         return (np.where(absent, np.nan, values) if absent.any() else values).astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{label}: {error}") from None
+        advice = f": {ENCODE}" if "string to float" in str(error) else ""
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{label}: {error}{advice}") from None
 
 
 def _not_finite(X: Any, labels: Sequence[str]) -> str:

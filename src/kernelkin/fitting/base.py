@@ -16,7 +16,7 @@ class RunOptions:
 
     n_jobs: int | None = None
     verbose: int = 0
-    callback: Callable[[Any], object] | None = None
+    callback: Callable[..., object] | None = None
 
 
 @dataclass(frozen=True)

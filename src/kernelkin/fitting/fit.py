@@ -27,6 +27,7 @@ from ..grams import (
     scale_grams,
 )
 from ..kernels import FittedKernel, is_precomputed, read_kernels
+from ..kernels.spreads import spread_warnings
 from ..learners import Learner, Machine, Ridge
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
@@ -41,8 +42,9 @@ from ..problems import (
     panel_pays,
 )
 from ..solvers import Solution, Solver, Status, solve
-from ..uncertainty import Uncertainty
+from ..uncertainty import HeldOutSource, Uncertainty
 from ..uncertainty.machines import MachinesHeldOut
+from ..uncertainty.nearest import WithNearest
 from .base import Fitted, RunOptions
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
@@ -294,6 +296,7 @@ class FitPlan:
             *convergence_warnings(solution, self.fit.tol),
             *self._collapsed(solution),
             *self._approximated(bank),
+            *spread_warnings(self.kernels, self.data),
         )
         return Fitted(attributes, warnings)
 
@@ -301,7 +304,7 @@ class FitPlan:
         data, n_tasks = self.data, self.data.n_tasks
         a, intercepts = split_by_task(solution.duals, self.machines, data, self.couplings)
         spread = solution.duals.a if isinstance(solution.duals, PanelDuals) else None
-        attributes = {
+        attributes: dict[str, Any] = {
             "tasks_": data.labels,
             "data_form_": data.form,
             "kernels_": bank.names if bank.kernels is None else bank.kernels,
@@ -318,10 +321,11 @@ class FitPlan:
             "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings, spread),
             "couplings_": self.couplings,
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
-            "uncertainty_": machines_uncertainty(self, solution.B),
         }
+        attributes |= input_index(self.fit.unknown_tasks, data)
+        attributes["uncertainty_"] = machines_uncertainty(self, solution.B, attributes)
         linked = connected_tasks(self.couplings, n_tasks) if self.couplings else ()
-        return attributes | self.fit.targets.attributes(data, linked) | input_index(self.fit.unknown_tasks, data)
+        return attributes | self.fit.targets.attributes(data, linked)
 
     def _approximated(self, bank: KernelBank) -> list[tuple[str, type[Warning]]]:
         """Warn where the shared part is approximate and nobody asked for that."""
@@ -352,10 +356,17 @@ class FitPlan:
         return [(message, CollapseWarning)]
 
 
-def machines_uncertainty(plan: FitPlan, B: np.ndarray) -> Uncertainty:
-    """Return what follows from the machines of a plan at weights B (K, J), without some of their rows."""
+def machines_uncertainty(plan: FitPlan, B: np.ndarray, attributes: dict[str, Any]) -> Uncertainty:
+    """Return what follows from the machines of a plan at weights B (K, J), without some of their rows.
+
+    `attributes` are those of the fit: where new tasks are predicted as the nearest one, its functions are needed.
+    """
     classification = isinstance(plan.fit.targets, Classification)
-    return Uncertainty(MachinesHeldOut(plan, B, classification), plan.data, classification=classification)
+    source: HeldOutSource = MachinesHeldOut(plan, B, classification)
+    if plan.fit.unknown_tasks == "nearest":
+        functions, index = attributes["functions_"], attributes.get("input_index_")
+        source = WithNearest(source, functions, plan.data, classification, index)
+    return Uncertainty(source, plan.data, classification=classification)
 
 
 def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling], data: TaskData) -> None:

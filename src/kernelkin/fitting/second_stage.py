@@ -99,20 +99,20 @@ class SecondStage:
             raise ValueError(next(iter(faults.values())))
         machines = self._solve_tasks(data, values, weights, faults, seed, options)
         attributes = self._attributes(data, values, weights, faults, machines)
-        attributes["uncertainty_"] = self._uncertainty(data, values, weights, faults, seed)
+        attributes["uncertainty_"] = self._uncertainty(data, values, weights, seed, attributes)
         return Fitted(attributes)
 
     def _uncertainty(
-        self, data: TaskData, values: RowKernels, weights: np.ndarray, faults: dict[int, str], seed: int
+        self, data: TaskData, values: RowKernels, weights: np.ndarray, seed: int, attributes: dict[str, Any]
     ) -> Uncertainty:
         """Return held-out values at the weights of the first stage, in closed form where all machines are exact."""
         classification = isinstance(self.targets, Classification)
-        if faults or max(map(len, data.rows)) > self.max_exact:
+        if attributes["unfitted_tasks_"] or max(map(len, data.rows)) > self.max_exact:
             kernels = None if values.kernels is None else list(values.kernels)
             source = Refits(_AtWeights(self, kernels, weights, seed), data, classification)
             return Uncertainty(source, data, classification=classification)
         fit = self._exact_fit(partial(_fixed_weights, weights.T), values)
-        return machines_uncertainty(fit.plan(data, values.kernels), weights.T)
+        return machines_uncertainty(fit.plan(data, values.kernels), weights.T, attributes)
 
     def _exact_fit(self, penalty: Callable[[Shape], FixedWeights], values: RowKernels) -> Fit:
         return Fit(

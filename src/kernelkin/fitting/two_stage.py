@@ -14,6 +14,7 @@ from ..engines import Workers
 from ..grams import BLOCK_BYTES, RowKernels, plan_grams
 from ..grams.charges import kernel_charges
 from ..kernels import is_precomputed, read_kernels, resolve_kernels
+from ..kernels.spreads import spread_warnings
 from ..learners import Machine
 from ..memory import Need, two_stage_need
 from ..penalties import effective_rank
@@ -185,7 +186,8 @@ class TwoStagePlan:
         if fit.allows_stream and self.values.kernels is not None:
             settings = fit.stream_settings(options.verbose)
             attributes["stream_"] = Stream.after(settings, rng, data, self.values.kernels, run, center, seed=seed)
-        return Fitted(attributes | machines.attributes, machines.warnings)
+        warnings = (*machines.warnings, *spread_warnings(self.values.kernels, self.data))
+        return Fitted(attributes | machines.attributes, warnings)
 
     def _charges(self) -> np.ndarray:
         """Return what kernels cost, z (K,), by some rows of some tasks."""

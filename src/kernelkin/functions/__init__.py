@@ -4,13 +4,14 @@ from .combined import CombinedFunctions
 from .expansion import Expansion, make_expansion
 from .linear import LinearFunctions
 from .nearest import InputIndex
-from .tasks import Share, TaskFunctions, task_functions
+from .tasks import NewTask, Share, TaskFunctions, task_functions
 
 __all__ = [
     "CombinedFunctions",
     "Expansion",
     "InputIndex",
     "LinearFunctions",
+    "NewTask",
     "Share",
     "TaskFunctions",
     "make_expansion",

@@ -13,12 +13,13 @@ from .tasks import TaskFunctions
 
 @dataclass(frozen=True)
 class CombinedFunctions:
-    """f_t(x) = location_t + spread_t sum_m weights_m (slopes_m f_tm(z) + offsets_m), with z the scaled columns of x.
+    """f_t(x) = location_t + spread_t sum_m weights_mt (slopes_m f_tm(z) + offsets_m), with z the scaled columns of x.
 
     Attributes
     ----------
     members : functions of each fit.
-    weights, slopes, offsets : (M,) how their values are averaged.
+    weights, slopes, offsets : (M,) how their values are averaged, for tasks that were not in training.
+    task_weights : (M, T) the weights for each task of training.
     center, scale : (d,) z = (x - center) / scale.
     location, spread : (T,) from standardised targets to those of each task; unknown tasks have the means of both.
     borrowing : (M,) whether tasks share parts of their functions in a member.
@@ -28,6 +29,7 @@ class CombinedFunctions:
 
     members: tuple[Any, ...]
     weights: np.ndarray
+    task_weights: np.ndarray
     slopes: np.ndarray
     offsets: np.ndarray
     center: np.ndarray
@@ -48,6 +50,10 @@ class CombinedFunctions:
         """(E, T) how like the tasks of training they are."""
         return self.members[0].new_similarities
 
+    def task_similarities(self, tasks: np.ndarray) -> np.ndarray | None:
+        """(T, T) the mean of the kernels between tasks; None where there are none."""
+        return self.members[0].task_similarities(tasks) if isinstance(self.members[0], TaskFunctions) else None
+
     def with_tasks(self, tables: dict[str, TaskTable], tasks: np.ndarray) -> CombinedFunctions:
         """Return the functions with those of tasks that have features in these tables; `tasks` (T,) had rows."""
         members = tuple(member.with_tasks(tables, tasks) for member in self.members)
@@ -57,7 +63,7 @@ class CombinedFunctions:
         """Return the functions with the locations of the new tasks that all members know, by their features."""
         if not all(isinstance(member, TaskFunctions) and len(member.new_tasks) for member in self.members):
             return self
-        return replace(self, new_location=self.members[0].new_levels(tasks, self.location[:, np.newaxis])[:, 0])
+        return replace(self, new_location=self.members[0].predict_levels(tasks, self.location[:, np.newaxis])[:, 0])
 
     def rows(self) -> np.ndarray | None:
         """The rows (s, d) that the fits keep, in the units of X; None where they keep none."""
@@ -68,8 +74,12 @@ class CombinedFunctions:
         """Return the standard deviation of the first value over the members (q,), or (q, T), in standard units."""
         Z = (X - self.center) / self.scale
         parts = np.array([member.values(Z, codes)[..., 0] for member in self.members])
-        mean = np.tensordot(self.weights, parts, axes=1)
-        return np.sqrt(np.tensordot(self.weights, (parts - mean) ** 2, axes=1))
+        others = np.repeat(self.weights[:, np.newaxis], len(self.new_location) + 1, axis=1)
+        weights = (
+            self.task_weights[:, np.newaxis] if codes is None else np.hstack([self.task_weights, others])[:, codes]
+        )
+        mean = (weights * parts).sum(axis=0)
+        return np.sqrt((weights * (parts - mean) ** 2).sum(axis=0))
 
     def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
         """X (q, d), the task of each row (q,) -> (q, M); without codes, every task on every row -> (q, T, M)."""
@@ -89,4 +99,4 @@ class CombinedFunctions:
         shared = self.weights * self.borrowing
         tiny = shared / shared.sum() if shared.any() else self.weights
         others = np.full(len(self.new_location) + 1, self.weights[m])
-        return np.concatenate([np.where(self.tiny, tiny[m], self.weights[m]), others])
+        return np.concatenate([np.where(self.tiny, tiny[m], self.task_weights[m]), others])

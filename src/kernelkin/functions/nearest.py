@@ -56,13 +56,19 @@ class InputIndex:
         index = cls(X, weights, np.zeros(data.n_tasks), center, scale, median_distance(X))
         return replace(index, lengths=_lengths(index._kernel(X), weights))
 
-    def nearest(self, X: np.ndarray) -> int:
-        """The rows X (q, d), or precomputed (q, n, K), of a new task -> the position of the task that is most alike."""
+    def nearest(self, X: np.ndarray, besides: int | None = None) -> int:
+        """The rows X (q, d), or precomputed (q, n, K), of a new task -> the position of the task that is most alike.
+
+        `besides` is a task that does not count.
+        """
         if self.rows is None:
             means = (X / self.scale).mean(axis=2).mean(axis=0)
         else:
             means = self._kernel((np.asarray(X, dtype=np.float64) - self.center) / self.scale).mean(axis=0)
-        return int(np.argmin(self.lengths - 2.0 * means @ self.weights))
+        distances = self.lengths - 2.0 * means @ self.weights
+        if besides is not None:
+            distances[besides] = np.inf
+        return int(np.argmin(distances))
 
     def in_units(self, center: np.ndarray, scale: np.ndarray) -> InputIndex:
         """Return the index for columns x, where it was made for (x - center) / scale."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..couplings import Coupling, TaskKernel, TaskTable, new_kernels, predict_levels
+from ..couplings import Coupling, TaskKernel, TaskTable, level_weights, new_kernels
 from ..data import TaskData
 from ..grams import KernelBank
 from .expansion import Bundle, Expansion, make_expansion
@@ -35,6 +35,20 @@ class Share:
 
 
 @dataclass(frozen=True)
+class NewTask:
+    """How a task without rows follows from those of training.
+
+    Attributes
+    ----------
+    loadings : for each coupling (r,), its row of the factor; zero where its share is not known.
+    levels : (T,) the weights of the training tasks' intercepts in its own.
+    """
+
+    loadings: tuple[np.ndarray, ...]
+    levels: np.ndarray
+
+
+@dataclass(frozen=True)
 class TaskFunctions:
     """The fitted function of every task: its own part and, for coupled tasks, its share of what tasks have in common.
 
@@ -49,6 +63,7 @@ class TaskFunctions:
     new_tasks : (E,) labels of tasks without training rows that have features (codes T to T + E - 1).
     new_shares : their shares: an intercept in place of their own part, and then that of each coupling.
     new_similarities : (E, T) how like the tasks of training they are: the mean of the kernels between tasks.
+    new_levels : (E, T) the weights of the training tasks' intercepts in theirs.
     """
 
     expansions: tuple[Expansion, ...]
@@ -59,6 +74,7 @@ class TaskFunctions:
     new_tasks: np.ndarray = field(default_factory=lambda: np.empty(0))
     new_shares: tuple[tuple[Share, ...], ...] = ()
     new_similarities: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    new_levels: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     def values(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
         """X (q, d), the task of each row (q,) -> (q, M); without codes, every task on every row -> (q, T, M).
@@ -140,14 +156,23 @@ class TaskFunctions:
             shares[t] = tuple(replace(share, expansion=shift + share.expansion) for share in old.shares[t])
         return replace(self, expansions=(*self.expansions, *old.expansions), shares=tuple(shares))
 
-    def new_levels(self, tasks: np.ndarray, levels: np.ndarray) -> np.ndarray:
-        """Levels (T, m) of the tasks of training -> those (E, m) of the new tasks, predicted by their features."""
-        return predict_levels(self._task_similarities(tasks), self.new_similarities, levels)
+    def new_task(self, code: int) -> NewTask:
+        """Return what the task of this code, T and more, or -1 for one without features, has of the others."""
+        T = len(self.shares)
+        shares = self.unknown if code < 0 else self.new_shares[code - T]
+        levels = np.full(T, 1.0 / T) if code < 0 else self.new_levels[code - T]
+        return NewTask(tuple(share.weights for share in shares[1:]), levels)
 
-    def _task_similarities(self, tasks: np.ndarray) -> np.ndarray:
-        """(T, T) the mean of the kernels between tasks."""
+    def predict_levels(self, tasks: np.ndarray, levels: np.ndarray) -> np.ndarray:
+        """Levels (T, m) of the tasks of training -> those (E, m) of the new tasks, predicted by their features."""
+        similarities = self.task_similarities(tasks)
+        assert similarities is not None
+        return level_weights(similarities, self.new_similarities, levels) @ levels
+
+    def task_similarities(self, tasks: np.ndarray) -> np.ndarray | None:
+        """(T, T) the mean of the kernels between tasks; None where there are none."""
         kernels = [coupling.kernel for coupling in self.couplings if coupling.kernel is not None]
-        return np.mean([kernel.matrix(tasks) for kernel in kernels], axis=0)
+        return np.mean([kernel.matrix(tasks) for kernel in kernels], axis=0) if kernels else None
 
     def with_tasks(self, tables: dict[str, TaskTable], tasks: np.ndarray) -> TaskFunctions:
         """Return the functions with those of tasks that have features in these tables; `tasks` (T,) had rows."""
@@ -159,7 +184,10 @@ class TaskFunctions:
         if not len(labels):
             return self
         similarities = np.mean([kernel.values for kernel in kernels if kernel is not None], axis=0)
-        levels = predict_levels(self._task_similarities(tasks), similarities, self.task_intercepts())
+        known = self.task_similarities(tasks)
+        assert known is not None
+        weights = level_weights(known, similarities, self.task_intercepts())
+        levels = weights @ self.task_intercepts()
         expansions = (*self.expansions, _constant(self.n_kernels, levels.ravel()))
         m = levels.shape[1]
         factors = [
@@ -174,12 +202,14 @@ class TaskFunctions:
         if len(self.new_tasks):
             labels = np.concatenate([self.new_tasks, labels])
             similarities = np.vstack([self.new_similarities, similarities])
+            weights = np.vstack([self.new_levels, weights])
         return replace(
             self,
             expansions=expansions,
             new_tasks=labels,
             new_shares=(*self.new_shares, *found),
             new_similarities=similarities,
+            new_levels=weights,
         )
 
 

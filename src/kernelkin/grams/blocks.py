@@ -78,6 +78,11 @@ class BlockLowRank:
             self.rank,
         )
 
+    def select(self, blocks: Sequence[int]) -> BlockLowRank:
+        """The matrix of some of the blocks."""
+        columns = None if self.columns is None else [self.columns[b] for b in blocks]
+        return BlockLowRank([self.blocks[b] for b in blocks], [self.reach[b] for b in blocks], columns, self.rank)
+
     def solver(self, root: np.ndarray, borders: Sequence[np.ndarray] | None = None) -> BlockSystem:
         """root (n, 1) = sqrt(C) -> the factors of `I + P root G root' P`; see `BlockSystem`.
 

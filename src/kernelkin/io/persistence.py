@@ -6,9 +6,10 @@ import inspect
 import io
 import os
 import zipfile
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,6 +24,9 @@ from .model_tree import check_tree
 from .storable import storable
 from .storage import write_whole
 from .tree_nodes import TreeError
+
+if TYPE_CHECKING:
+    from ..report import Report
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class SavedModel:
 
         Parameters
         ----------
-        X : DataFrame, or array-like of shape (n, d)
+        X : DataFrame of pandas, polars or Arrow, dict of columns, or array-like of shape (n, d)
             With a schema, a table with the columns of the training data in any order: it is encoded as for training,
             the tasks are read from its column, and predictions are in the units of the target. A text that training
             did not have counts as none of the known ones; a missing column is an error that names it. Without a
@@ -116,15 +120,36 @@ class SavedModel:
             return ends
         return np.stack([self.schema.restore(ends[..., end]) for end in (0, 1)], axis=-1)
 
+    def report(self, path: str | os.PathLike[str] | None = None, table: Any = None) -> Report:
+        """Return a page on how well this model predicts and what drives predictions; a notebook shows it.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            An HTML file to write too; the page needs no network.
+        table : DataFrame, optional
+            A labelled table to test on, in place of the rows that `kernelkin fit` held out; needs a schema.
+
+        Returns
+        -------
+        report : Report
+        """
+        # Reports look at saved models, so that they cannot be imported first.
+        from ..report import report_of_files
+
+        report = report_of_files([self], test=table)
+        return report if path is None else report.save(path)
+
     def _call(self, method: str, X: Any, options: dict[str, Any]) -> np.ndarray:
         """Call a method of the model on rows of a table, or on what the model takes."""
         if self.schema is None:
             return getattr(self.model, method)(X, **options)
-        if not (hasattr(X, "columns") and hasattr(X, "iloc")):
-            columns = [self.schema.task, *(column.name for column in self.schema.columns)]
+        if not (hasattr(X, "columns") or hasattr(X, "column_names") or isinstance(X, Mapping)):
+            columns = [*([self.schema.task] if self.schema.task else []), *(c.name for c in self.schema.columns)]
             raise TypeError(
-                f"this model was fitted on a table with the columns {listing(columns)}: predict a pandas "
-                f"DataFrame with these, got {type(X).__name__}; `.model.predict` takes arrays of encoded features"
+                f"this model was fitted on a table with the columns {listing(columns)}: predict a data frame of pandas,"
+                f" polars or Arrow, or a dict of columns, with these; got {type(X).__name__}; `.model.predict` takes "
+                "arrays of encoded features"
             )
         if "tasks" in options:
             raise ValueError(f"this model reads the tasks from the column {self.schema.task!r}: leave out `tasks`")
@@ -245,7 +270,7 @@ def _dump(model: Any) -> bytes:
 def _compute_uncertainty(model: Any) -> None:
     """Compute what would need the training data later: a file does not have them."""
     for part in (model, getattr(model, "best_estimator_", None)):
-        if hasattr(part, "uncertainty_"):
+        if part is not None and hasattr(part, "uncertainty_"):
             part.uncertainty_.compute()
 
 

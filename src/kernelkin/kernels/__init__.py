@@ -18,10 +18,12 @@ from .families import (
     linear_kernels,
     polynomial_kernels,
     resolve_kernels,
+    tanimoto_kernels,
     view_kernels,
 )
 from .functions import Linear, Polynomial
 from .pairwise import diagonals, evaluate, fit_kernels, pairs
+from .profiles import profile_kernel
 from .scaling import SCALINGS, Scaling, fit_diagonal_scaling, fit_scaling
 from .sources import (
     AutoKernels,
@@ -65,9 +67,11 @@ __all__ = [
     "pairs",
     "polynomial_kernels",
     "precomputed_names",
+    "profile_kernel",
     "project",
     "project_stack",
     "read_kernels",
     "resolve_kernels",
+    "tanimoto_kernels",
     "view_kernels",
 ]

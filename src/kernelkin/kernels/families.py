@@ -10,7 +10,7 @@ import numpy as np
 
 from .base import Kernel
 from .columns import Columns, freeze_columns, label_columns
-from .functions import Custom, Gaussian, KernelFunction, Linear, Polynomial
+from .functions import Custom, Gaussian, KernelFunction, Linear, Polynomial, Tanimoto
 
 # Around the median distance, where a Gaussian kernel is neither the identity nor constant.
 RELATIVE_BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -94,6 +94,34 @@ def linear_kernels(per_feature: bool = False, columns: Columns = None) -> list[K
     return [_kernel(Linear(), columns, per_feature)]
 
 
+def tanimoto_kernels(powers: int | Sequence[int] = 1, columns: Columns = None) -> list[Kernel]:
+    """Tanimoto kernels ``(x'z / (|x|^2 + |z|^2 - x'z))^power``, one per power: for fingerprints of molecules.
+
+    For rows of zeros and ones it is the share of the ones of either row that both have. Counts and other numbers work
+    too: the kernel is positive semi-definite for all of them. Two rows of zeros have the value one.
+
+    Parameters
+    ----------
+    powers : int or sequence of int, default 1
+        One kernel for each; the larger the power, the more alike rows must be.
+    columns : int, str, slice or list, default None
+        The columns of X that the kernel uses. None: all. Several fingerprints side by side are `view_kernels`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import tanimoto_kernels, view_kernels
+    >>> bits = np.array([[1, 1, 0, 0], [1, 0, 1, 0]])
+    >>> tanimoto_kernels()[0].fit(bits)(bits).round(2)
+    array([[1.  , 0.33],
+           [0.33, 1.  ]])
+    >>> kernels = view_kernels({"circular": slice(0, 2), "keys": slice(2, 4)}, tanimoto_kernels((1, 3)))
+    >>> [kernel.name for kernel in kernels]
+    ['circular: tanimoto', 'circular: tanimoto^3', 'keys: tanimoto', 'keys: tanimoto^3']
+    """
+    return [_kernel(Tanimoto(power.item()), columns) for power in np.atleast_1d(powers)]
+
+
 def view_kernels(views: Mapping[str, Columns], kernel: Any = "rbf") -> list[Kernel]:
     """The same kernels on each of several named sets of columns.
 
@@ -138,6 +166,7 @@ KERNEL_FAMILIES: dict[str, Callable[..., list[Kernel]]] = {
     "gaussian": gaussian_kernels,
     "polynomial": polynomial_kernels,
     "linear": linear_kernels,
+    "tanimoto": tanimoto_kernels,
     "view": view_kernels,
     "default": default_kernels,
 }
@@ -185,6 +214,7 @@ def _named(name: str) -> Kernel:
         "linear": Linear(),
         "poly": Polynomial(3),
         "polynomial": Polynomial(3),
+        "tanimoto": Tanimoto(),
     }
     if name in ours:
         return _kernel(ours[name])

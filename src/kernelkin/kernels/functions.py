@@ -96,6 +96,33 @@ class InnerProduct:
 
 
 @dataclass(frozen=True)
+class TanimotoSimilarity:
+    """x'z / (|x|^2 + |z|^2 - x'z); one between two rows of zeros, which are the same."""
+
+    def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
+        inner_products(X, Y, out)
+        left = np.einsum("ij,ij->i", X, X)
+        right = left if Y is None else np.einsum("ij,ij->i", Y, Y)
+        # By blocks, so that the matrix of denominators stays small.
+        for start in range(0, len(out), 64):
+            rows = slice(start, start + 64)
+            out[rows] = _tanimoto(out[rows], left[rows, np.newaxis] + right)
+        if Y is None:
+            # The squares of a row are added up in another order than its product with itself.
+            np.fill_diagonal(out, 1.0)
+
+    def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
+        squares = np.einsum("ij,ij->i", X, X) + np.einsum("ij,ij->i", Y, Y)
+        return _tanimoto(np.einsum("ij,ij->i", X, Y), squares)
+
+
+def _tanimoto(products: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Products x'z and sums |x|^2 + |z|^2 -> the similarity."""
+    empty = squares == 0
+    return np.where(empty, 1.0, products / np.where(empty, 1.0, squares - products))
+
+
+@dataclass(frozen=True)
 class Gaussian:
     """exp(-|x - z|^2 / (2 s^2)), s = bandwidth, or bandwidth x the median training distance when relative."""
 
@@ -174,6 +201,33 @@ class Polynomial:
             factor = block.copy()
             for _ in range(self.degree - 1):
                 block *= factor
+
+
+@dataclass(frozen=True)
+class Tanimoto:
+    """A whole power of the Tanimoto similarity.
+
+    Positive semi-definite for any real rows: with s = |x|^2 + |z|^2 - x'z, 1/s is the integral over t > 0 of
+    exp(-t |x|^2) exp(t x'z) exp(-t |z|^2), each of which is a kernel, and a product of kernels is one.
+    """
+
+    power: int = 1
+    base: ClassVar[Base] = TanimotoSimilarity()
+    known_psd: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.power, Integral) and self.power >= 1):
+            raise ValueError(f"the power of a Tanimoto kernel must be a whole number from 1, got {self.power!r}")
+
+    @property
+    def label(self) -> str:
+        return "tanimoto" if self.power == 1 else f"tanimoto^{self.power}"
+
+    def fit(self, rows: TrainingRows) -> Tanimoto:
+        return self
+
+    def apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        np.power(values, self.power, out=out)
 
 
 @dataclass(frozen=True)

@@ -119,19 +119,19 @@ class RelevanceKernels:
 
 
 class RememberedKernels:
-    """The kernels of a source that is slow to fit, remembered for data that were fitted before."""
+    """The kernels of a source that is slow to fit, remembered for data that were fitted before, under a name."""
 
-    def __init__(self, source: KernelSource) -> None:
-        self.source = source
+    def __init__(self, source: KernelSource, name: str = "") -> None:
+        self.source, self.name = source, name
         self.uses_targets = source.uses_targets
         self._found: dict[str, list[FittedKernel]] = {}
         self._lock = Lock()
 
-    def __reduce__(self) -> tuple[type, tuple[KernelSource]]:
-        return type(self), (self.source,)
+    def __reduce__(self) -> tuple[type, tuple[KernelSource, str]]:
+        return type(self), (self.source, self.name)
 
     def fit(self, data: TaskData) -> list[FittedKernel]:
-        key = _key(data)
+        key = f"{self.name} {_key(data)}"
         with self._lock:
             if key not in self._found:
                 self._found[key] = self.source.fit(data)
@@ -139,7 +139,7 @@ class RememberedKernels:
 
     @property
     def found(self) -> dict[str, list[FittedKernel]]:
-        """What is remembered, by a key of the data that is the same in all processes."""
+        """What is remembered, by the name and a key of the data that is the same in all processes."""
         return dict(self._found)
 
     def remember(self, found: Mapping[str, list[FittedKernel]]) -> None:

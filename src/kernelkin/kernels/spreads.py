@@ -14,18 +14,21 @@ from .functions import Gaussian
 MAX_RATIO = 100.0
 
 
-def spread_warning(kernels: Sequence[FittedKernel], data: TaskData) -> str | None:
-    """Return a warning where columns of very different spread enter one distance; None where they do not.
+def spread_warnings(kernels: Sequence[FittedKernel] | None, data: TaskData) -> tuple[tuple[str, type[Warning]], ...]:
+    """Return a warning where columns of very different spread enter one distance.
 
-    Encoded tables are scaled already; what is narrow there is rare.
+    Encoded tables are scaled already; what is narrow there is rare. Precomputed kernels (None) have no columns.
     """
     d = data.X.shape[1]
-    if (
-        d < 2
-        or data.feature_origins is not None
-        or not any(isinstance(k.function, Gaussian) and len(k.columns) == d for k in kernels)
-    ):
-        return None
+    if kernels is None or d < 2 or data.feature_origins is not None:
+        return ()
+    if not any(isinstance(kernel.function, Gaussian) and len(kernel.columns) == d for kernel in kernels):
+        return ()
+    text = _warning(data)
+    return () if text is None else ((text, UserWarning),)
+
+
+def _warning(data: TaskData) -> str | None:
     spreads = np.asarray(data.X[data.sample_weight > 0], dtype=np.float64).std(axis=0)
     varying = np.flatnonzero(spreads > 0)
     if not len(varying):
@@ -34,7 +37,7 @@ def spread_warning(kernels: Sequence[FittedKernel], data: TaskData) -> str | Non
     ratio = spreads[wide] / spreads[narrow]
     if not ratio > MAX_RATIO:
         return None
-    names = range(d) if data.feature_names is None else data.feature_names
+    names = range(data.X.shape[1]) if data.feature_names is None else data.feature_names
     return (
         f"the standard deviation of column {names[wide]!r} is {ratio:.3g} times that of column {names[narrow]!r}, so "
         "that Gaussians on all columns depend on few of them: scale the columns (StandardScaler, TableEncoder), or fit "

@@ -39,6 +39,11 @@ class Groups:
         self.sizes = np.bincount(labels, minlength=count) if count else np.zeros(0, dtype=np.intp)
         self._sorted = count > 0 and bool((labels[1:] >= labels[:-1]).all())
 
+    @classmethod
+    def of(cls, Z: np.ndarray) -> Groups:
+        """From the indicators Z (n, count)."""
+        return cls(Z.argmax(axis=1) if Z.shape[1] else np.zeros(len(Z), dtype=np.intp), Z.shape[1])
+
     def sums(self, V: np.ndarray) -> np.ndarray:
         """Z'V (n_groups, m) for V (n, m)."""
         out = np.zeros((self.count, V.shape[1]))

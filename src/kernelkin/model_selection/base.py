@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, is_classifier
@@ -21,12 +22,16 @@ from ..data import Fold, TaskData, make_folds, read_training
 from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
 from ..memory import check_memory
+from ..models.facts import with_facts
 from ..models.parameters import Parameter
 from .default_grid import MAX_EXTENSIONS, beyond, default_grid
 from .grid import Line, make_lines, read_grid
 from .pooled import PooledScorer
 from .scoring import Scorer, read_scoring
 from .search import SharedGrams, run_search, separate_need, shares_grams, tabulate
+
+if TYPE_CHECKING:
+    from ..report import Report
 
 SEARCH_PARAMETERS: dict[str, Parameter] = {
     "grid": Parameter(
@@ -38,7 +43,8 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
     "cv": Parameter(
         "int, or iterable of (training rows, test rows)",
         "A number of folds, made inside every task and stratified by class; on wide data a row is held out for all "
-        "tasks at once. A class with a single row in a task stays in training.",
+        "tasks at once, unless training and test rows are given as masks of labels, of shape (n, T). A class with a "
+        "single row in a task stays in training.",
         [Interval(Integral, 2, None, closed="left"), HasMethods("__iter__")],
     ),
     "scoring": Parameter(
@@ -238,6 +244,29 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
             return getattr(self.best_estimator_, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def report(self, path=None, X=None, y=None, tasks=None, *, sharing=None, relations=None, title=None) -> Report:
+        """Return a page on how well the best estimator predicts and what drives predictions; a notebook shows it.
+
+        Parameters
+        ----------
+        path, X, y, tasks, sharing, relations, title : as for `report` of the model
+
+        Returns
+        -------
+        report : Report
+        """
+        # Reports look at searches, so that they cannot be imported first.
+        from ..report import report_of_fit
+
+        return report_of_fit(self, path, X, y, tasks, sharing=sharing, relations=relations, title=title)
+
+    def _repr_html_inner(self) -> str:
+        return with_facts(self, super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        found = super()._repr_mimebundle_(**kwargs)
+        return {**found, "text/html": with_facts(self, found["text/html"])} if "text/html" in found else found
+
     def __sklearn_is_fitted__(self) -> bool:
         return "best_estimator_" in vars(self)
 
@@ -329,6 +358,23 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         scores : dict from task to float
         """
         return self._best().score_tasks(X, y, tasks, sample_weight)
+
+    def with_tasks(self, task_features: Any) -> Self:
+        """Return a copy whose best estimator also predicts new tasks, from features that the fit did not have.
+
+        Parameters
+        ----------
+        task_features : DataFrame or dict
+            The features of the new tasks, in the same form as the estimator's `task_features`.
+
+        Returns
+        -------
+        search : object
+        """
+        best = self._best().with_tasks(task_features)
+        search = copy(self)
+        search.best_estimator_ = best
+        return search
 
     def _best(self) -> Any:
         check_is_fitted(self)

@@ -59,7 +59,10 @@ def default_grid(model: BaseEstimator, data: TaskData) -> list[dict[str, Sequenc
         grid = _OTHERS | {name: _ALONE[0][name] for name in names}
         return _without_repeats([{name: values for name, values in grid.items() if name in free}])
     entries = list(_ALONE)
-    if _may_share(data) and params["couplings"] is None:
+    if params["couplings"] is None and params.get("unknown_tasks") == "common":
+        # Only what all tasks share predicts others.
+        entries = [_COUPLED]
+    elif _may_share(data) and params["couplings"] is None:
         entries.append(_COUPLED)
     return _without_repeats([{name: values for name, values in entry.items() if name in free} for entry in entries])
 

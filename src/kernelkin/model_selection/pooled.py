@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..data import Fold, TaskData
-from ..decompositions import solve_stack
 from ..fitting.targets import classes_of_outputs
+from ..uncertainty import pooled_link
 from .scoring import jackknife_error
 
-# The least slope of a logistic link, for values of mean square one.
-LEAST_SLOPE = 0.05
+# Rows of a task at least, for its own error to decide about a candidate.
+LEAST_TASK_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,18 @@ class ErrorPool:
         difference = losses - self._losses(second)[0]
         return float(np.average(difference, weights=weights)), _standard_error(difference, weights)
 
+    def is_ahead_in_a_task(
+        self, first: Sequence[Sequence[np.ndarray]], second: Sequence[Sequence[np.ndarray]], certain: float
+    ) -> bool:
+        """Whether the first has a smaller error in some task, by so many standard errors over its rows."""
+        gain = self._losses(second)[0] - self._losses(first)[0]
+        parts = [values for values_of in first for values in values_of]
+        ends = np.cumsum([values.size for values in parts])[:-1]
+        return any(
+            len(own) >= LEAST_TASK_ROWS and own.mean() > certain * own.std(ddof=1) / np.sqrt(len(own)) > 0
+            for own in np.split(gain, ends)
+        )
+
     def flat(self, outputs: Sequence[Sequence[np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return values, coded targets and costs of all held-out rows and outputs."""
         return self._gather(outputs, self.costs)[:3]
@@ -90,14 +102,15 @@ class ErrorPool:
         values, targets, costs, fold = self._gather(outputs, self.costs)
         if not self.classification:
             return (targets - values) ** 2, costs, fold
-        slope, offset = logistic_link(values, targets, costs)
+        slope, offset = pooled_link(values, targets > 0, costs)
         return np.logaddexp(0.0, -targets * (slope * values + offset)), costs, fold
 
     def _link(self, outputs: Sequence[Sequence[np.ndarray]]) -> tuple[float, float]:
         """Return slope and offset to log odds, of rows as they are: costs would shift the odds."""
         if not self.classification:
             return 1.0, 0.0
-        return logistic_link(*self._gather(outputs, self.weights)[:3])
+        values, targets, weights, _ = self._gather(outputs, self.weights)
+        return pooled_link(values, targets > 0, weights)
 
     def _gather(
         self, outputs: Sequence[Sequence[np.ndarray]], weights_of: Sequence[np.ndarray]
@@ -125,30 +138,6 @@ def _standard_error(values: np.ndarray, weights: np.ndarray) -> float:
     """Return the standard error of a weighted mean over rows."""
     residuals = values - np.average(values, weights=weights)
     return float(np.sqrt((weights**2 * residuals**2).sum()) / weights.sum())
-
-
-def logistic_link(values: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Return slope and offset of the log odds that fit targets -1 and +1 best, by Newton's method.
-
-    A weak pull towards no skill keeps both finite where values separate the classes. The slope is positive: where few
-    rows suggest otherwise, larger values still do not make the positive class less likely.
-    """
-    scale = float(np.sqrt(np.average(values**2, weights=weights))) or 1.0
-    design = np.column_stack([values / scale, np.ones(len(values))])
-    theta, ridge = np.array([1.0, 0.0]), np.array([1e-2, 1e-2])
-    for _ in range(50):
-        margin = targets * (design @ theta)
-        probability = 1.0 / (1.0 + np.exp(np.clip(margin, -500, 500)))
-        gradient = -design.T @ (weights * targets * probability) + ridge * theta
-        hessian = (design * (weights * probability * (1 - probability))[:, np.newaxis]).T @ design + np.diag(ridge)
-        step = solve_stack(hessian, gradient)
-        # A step that would overshoot is shortened: the loss is convex, and far from its minimum nearly linear.
-        moved = theta - step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
-        moved[0] = max(moved[0], LEAST_SLOPE)
-        theta, change = moved, float(np.abs(moved - theta).max())
-        if change < 1e-8:
-            break
-    return float(theta[0] / scale), float(theta[1])
 
 
 class PooledScorer:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, clone, is_classifier
-from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,16 +15,19 @@ from ..couplings import connected_tasks, read_couplings
 from ..data import Queries, TaskData, read_queries, read_training
 from ..engines import SingleThreadedBLAS, count_workers
 from ..exceptions import warn_user
-from ..fitting import FitPlan, Fitted, RunOptions, Specification
-from ..functions import TaskFunctions
+from ..fitting import Fitted, RunOptions, Specification
 from ..kernels import is_precomputed
-from ..kernels.spreads import spread_warning
 from ..memory import check_memory, check_square
 from ..penalties import Relation
-from ..uncertainty import Uncertainty, class_probabilities, prediction_intervals
+from ..uncertainty import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
 from .classes import decision_values, predicted_classes
+from .facts import with_facts
 from .new_tasks import as_nearest, functions_with_tasks
 from .scoring import score_each_task
+from .split import split_prediction
+
+if TYPE_CHECKING:
+    from ..report import Report
 
 # Set while the data are read, before a fit.
 _INPUT_ATTRIBUTES = ("n_features_in_", "feature_names_in_", "encoder_")
@@ -77,8 +79,6 @@ class MultiTaskEstimator(BaseEstimator):
             options = self.run_options()
             check_memory(plan.memory(count_workers(options.n_jobs)))
             fitted = plan.run(options)
-        if isinstance(plan, FitPlan) and plan.kernels is not None and (text := spread_warning(plan.kernels, data)):
-            warn_user(f"{type(self).__name__}: {text}", UserWarning)
         return self.store(fitted)
 
     def training_data(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> TaskData:
@@ -150,11 +150,11 @@ class MultiTaskEstimator(BaseEstimator):
         """
         queries = self._read_queries(X, tasks)
         if not return_std:
-            return self._split(queries) if split else self._predict(queries)
+            found = self._predict(queries)
+            return split_prediction(self, queries, found) if split else found
         if split or is_classifier(self):
             raise ValueError("return_std=True is for regressors, without split; classifiers have predict_proba")
-        codes = queries.trained_codes(len(self.tasks_))
-        return self._predict(queries), self.uncertainty_.intervals.deviations(queries.X, codes)
+        return self._predict(queries), prediction_deviations(self, queries)
 
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
         """Return the score of each task: accuracy for a classifier, R^2 for a regressor.
@@ -217,6 +217,30 @@ class MultiTaskEstimator(BaseEstimator):
         check_square(len(self.tasks_), "task_relationship_", "use `relation_`, which has its factors")
         return relation.matrix() / relation.trace()
 
+    def report(self, path=None, X=None, y=None, tasks=None, *, sharing=None, relations=None, title=None) -> Report:
+        """Return a page on how well this model predicts and what drives predictions; a notebook shows it.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            An HTML file to write too; the page needs no network.
+        X, y, tasks : as for `score`, optional
+            Rows it was not fitted to. By default its training rows, each predicted by a fit without it; a model from a
+            file has no such values and needs rows.
+        sharing, relations : SharingReport, TaskRelations, optional
+            What `sharing_report` and `task_relations` returned: simpler models beside it, and tasks that are alike.
+        title : str, optional
+            The headline.
+
+        Returns
+        -------
+        report : Report
+        """
+        # Reports look at models, so that they cannot be imported first.
+        from ..report import report_of_fit
+
+        return report_of_fit(self, path, X, y, tasks, sharing=sharing, relations=relations, title=title)
+
     def related_tasks(
         self,
         task: Any,
@@ -275,24 +299,6 @@ class MultiTaskEstimator(BaseEstimator):
             return predicted_classes(self, queries)
         return self.functions_.values(queries.X, queries.codes)[..., 0]
 
-    def _split(self, queries: Queries) -> Bunch:
-        functions = self.functions_
-        if not isinstance(functions, TaskFunctions):
-            raise ValueError(f"{type(self).__name__} has no kernels: split=True has nothing to split")
-        where = queries.X, queries.codes
-        bunch = Bunch(
-            prediction=self._predict(queries),
-            parts=_squeeze(functions.parts(*where)),
-            intercept=_squeeze(functions.intercepts(*where)),
-            kernels=vars(self)["kernel_names_"],
-        )
-        couplings = vars(self).get("couplings_", ())
-        if couplings:
-            parts = [_squeeze(functions.parts(*where, only=j)) for j in range(1 + len(couplings))]
-            bunch.own = parts[0]
-            bunch.shared = {coupling.name: part for coupling, part in zip(couplings, parts[1:], strict=True)}
-        return bunch
-
     def borrowing_tasks(self, data: TaskData) -> set[int]:
         """Return the tasks, by position, that share parts of their functions with other tasks."""
         given = (getattr(self, name, None) for name in ("couplings", "task_features"))
@@ -303,6 +309,13 @@ class MultiTaskEstimator(BaseEstimator):
     def run_options(self) -> RunOptions:
         """Return how this estimator runs a fit."""
         return RunOptions(getattr(self, "n_jobs", None), getattr(self, "verbose", 0), getattr(self, "callback", None))
+
+    def _repr_html_inner(self) -> str:
+        return with_facts(self, super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        found = super()._repr_mimebundle_(**kwargs)
+        return {**found, "text/html": with_facts(self, found["text/html"])} if "text/html" in found else found
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -381,8 +394,3 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
             Lower and upper ends.
         """
         return prediction_intervals(self, self._read_queries(X, tasks), coverage)
-
-
-def _squeeze(values: np.ndarray) -> np.ndarray:
-    """Drop the axis of outputs, where there is one output."""
-    return values[..., 0] if values.shape[-1] == 1 else values

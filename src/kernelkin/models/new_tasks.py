@@ -37,7 +37,7 @@ def as_nearest(model: Any, queries: Queries) -> Queries:
     for label in np.unique(queries.labels[(codes < 0) | (codes >= n_tasks)]).tolist():
         rows = np.flatnonzero(queries.labels == label)
         codes[rows] = _nearest(model, label, int(queries.codes[rows[0]]), queries.X[rows])
-    return replace(queries, codes=codes)
+    return replace(queries, codes=codes, is_nearest=codes != queries.codes)
 
 
 def _nearest(model: Any, label: Any, code: int, X: np.ndarray) -> int:

@@ -7,9 +7,11 @@ from .lp import LpPenalty
 from .norms import NORMS, FunctionNorm, MixedNorm, SpectralNorm
 from .relation import RelationPenalty
 from .shared import SharedLpPenalty
+from .shared_only import SharedOnlyPenalty
 
 PENALTIES: dict[str, type[Penalty]] = {
-    penalty.name: penalty for penalty in (RelationPenalty, LpPenalty, SharedLpPenalty, FixedWeights, SimplexPenalty)
+    penalty.name: penalty
+    for penalty in (RelationPenalty, LpPenalty, SharedLpPenalty, SharedOnlyPenalty, FixedWeights, SimplexPenalty)
 }
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "Relation",
     "RelationPenalty",
     "SharedLpPenalty",
+    "SharedOnlyPenalty",
     "SimplexPenalty",
     "SpectralNorm",
     "effective_rank",

@@ -29,7 +29,7 @@ def water_fill(s: Array, n: int, low: float, high: float) -> tuple[Array, float]
         return np.ones(r), 1.0
     if r * high + (n - r) * low <= n:
         # All can be at the cap; what is left over costs nothing, and is spread evenly.
-        return np.full(r, high), (n - r * high) / (n - r) if r < n else high
+        return np.full(r, high), max(low, (n - r * high) / (n - r)) if r < n else high
     return np.minimum(np.maximum(s / _water_level(s, n, low, high), low), high), low
 
 

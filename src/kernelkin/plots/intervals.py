@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import missing
+from ..data import missing, read_rows, split_task_column
 from ._axes import COLORS, LONGEST, MARKERS, extent, label_ticks, labels_extent, new_axes
 
 # More rows than these are drawn without intervals but for those that miss their target.
@@ -20,8 +20,11 @@ def _flat(
     """Return predictions (N,), ends (N, 2), targets (N,) and tasks (N,) of rows with a target."""
     predicted, ends = np.asarray(estimator.predict(X, tasks)), estimator.predict_interval(X, tasks, coverage)
     y = np.asarray(y, dtype=np.float64)
+    column = getattr(estimator, "task_column", None)
     if predicted.ndim == 2:
         labels = np.broadcast_to(estimator.tasks_, predicted.shape)
+    elif tasks is None and column is not None:
+        labels = split_task_column(read_rows(X), column)[1]
     else:
         labels = np.full(len(y), "all rows") if tasks is None else np.asarray(tasks)
     known = ~missing(y)

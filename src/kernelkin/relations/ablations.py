@@ -34,13 +34,14 @@ _ALONE = {
     "average": (AverageClassifier, AverageRegressor),
     "single": (STLClassifier, STLRegressor),
 }
-COSTS = (0.1, 1.0, 10.0, 100.0)
+COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)
 LANDMARKS = 200
 MANY_ROWS = 20_000
 
 
 def make_ablations(model: Any, names: list[str] | None, random_state: int) -> dict[str, Callable[[Any], np.ndarray]]:
     """The model itself, then the ablations of these names; None: all that the data allow."""
+    model = _without_task_column(model)
     kernels = getattr(model, "kernels", getattr(getattr(model, "estimator", None), "kernels", None))
     precomputed = is_precomputed(kernels)
     known = [name for name in ABLATIONS if not (precomputed and name in ("single", "pooled", "boosting"))]
@@ -67,12 +68,19 @@ def searches(model: Any) -> bool:
     return "cv" in model.get_params(deep=False)
 
 
+def _without_task_column(model: Any) -> Any:
+    """The model, unfitted, for rows whose tasks are given apart."""
+    plain = clone(model)
+    names = [name for name in ("task_column", "estimator__task_column") if name in plain.get_params()]
+    return plain.set_params(**dict.fromkeys(names))
+
+
 def _alone(name: str, model: Any, kernels: Any) -> Any:
     """Machines of each task with the model's kernels, and its C; where the model searches, C is chosen in training."""
     estimator = _ALONE[name][0 if is_classifier(model) else 1]()
     inner = getattr(model, "estimator", model)
     given = inner.get_params()
-    shared = ("C", "loss", "epsilon", "class_weight", "normalize", "task_column")
+    shared = ("C", "loss", "epsilon", "class_weight", "normalize")
     parameters = {key: given[key] for key in shared if key in given and key in estimator.get_params()}
     if name != "single":
         parameters["kernels"] = kernels
@@ -90,7 +98,7 @@ class _TasksModel:
 
     def __call__(self, split: Any) -> np.ndarray:
         model = clone(self.estimator)
-        X, X_test = (split.with_origins(part) for part in split.columns(self.scaled))
+        X, X_test = (split.with_names(part) for part in split.columns(self.scaled))
         if split.wide:
             model.fit(X, split.wide_targets())
             values = model.decision_function(X_test) if split.ranks else model.predict(X_test)

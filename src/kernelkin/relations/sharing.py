@@ -163,7 +163,8 @@ def sharing_report(
     Ablations: "independent" (kernels learned in each task on its own), "average" (one machine a task on the average
     kernel), "single" (one machine a task on one kernel), "pooled" (one model of all rows, the task as columns of 0 and
     1), "boosting" (scikit-learn's gradient boosting with the task as a category). Those of one machine a task have the
-    model's kernels, loss and C; where the model searches, they choose C by cross-validation too.
+    model's kernels, loss and C; where the model searches, they choose C by cross-validation too. The pooled model
+    always chooses its penalty: tune a model before its sharing is judged.
 
     Parameters
     ----------
@@ -211,7 +212,8 @@ def sharing_report(
     1
     """
     classification = is_classifier(model)
-    data = clone(getattr(model, "estimator", model)).training_data(X, y, tasks)
+    single = model.make_model() if hasattr(model, "make_model") else model
+    data = clone(single).training_data(X, y, tasks)
     score = _score(data, scoring, classification=classification)
     rng = check_random_state(random_state)
     seed = int(rng.randint(2**31 - 1))

@@ -87,9 +87,9 @@ class Split:
         scale = np.where(scale > 0, scale, 1.0)
         return (train - center) / scale, (test - center) / scale
 
-    def with_origins(self, X: np.ndarray) -> np.ndarray | Table:
-        """Columns (q, d) as the model's `fit` had them: an encoded table, where the data are one."""
-        if self.data.feature_origins is None or self.data.feature_names is None:
+    def with_names(self, X: np.ndarray) -> np.ndarray | Table:
+        """Columns (q, d) as the model's `fit` had them: with names, where they have names."""
+        if self.data.feature_names is None or X.ndim == 3:
             return X
         return Table(self.data.feature_names, tuple(X.T), ("float64",) * X.shape[1], self.data.feature_origins)
 

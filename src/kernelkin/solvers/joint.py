@@ -90,8 +90,10 @@ class Joint(Solver):
         """Given weights, or all weights equal at a scale that suits mu."""
         if start is None:
             start = np.ones((problem.grams.n_kernels, problem.grams.n_components))
-            start *= np.sqrt(_SHARE * _spread(problem.machines) / (problem.mu * problem.penalty.value(start)))
-            start = np.maximum(start, TINY)
+            # Some penalties leave some weights no choice but zero.
+            start = problem.penalty.expand(problem.penalty.free(start))
+            scale = np.sqrt(_SHARE * _spread(problem.machines) / (problem.mu * problem.penalty.value(start)))
+            start *= max(scale, TINY)
         return JointState(B=start, progress=Progress(tol), curved=True, iterations=1)
 
     def step(self, problem: Problem, state: JointState, evaluation: Evaluation) -> JointState:

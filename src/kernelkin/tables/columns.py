@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ..data import Table, missing
-from .dates import PART_FEATURES, as_days, part_values
+from .dates import PART_FEATURES, as_days, date_order, part_values
 from .numbers import LARGEST, Decimal, as_numbers
 
 Kind = Literal["number", "boolean", "text", "date"]
@@ -116,7 +116,7 @@ def _date_features(column: Column, values: np.ndarray) -> np.ndarray:
 
 
 def _written_as(date_format: str) -> str:
-    return f" written as {date_format}" if date_format else ""
+    return f" written as {date_order(date_format)}" if date_format else ""
 
 
 def read_numbers(
@@ -140,10 +140,27 @@ def _as_booleans(values: np.ndarray) -> np.ndarray:
     return as_numbers(values)
 
 
+class CellError(ValueError):
+    """A cell that cannot be read: where it is, and what to do.
+
+    Parameters
+    ----------
+    column : its column.
+    row : its row, from 1.
+    words : of the message, before and after the row.
+    """
+
+    def __init__(self, column: str, row: int, words: tuple[str, str]) -> None:
+        super().__init__(f"column {column!r} has {words[0]} in row {row}{words[1]}")
+        self.column, self.row, self.words = column, row, words
+
+    def after(self, rows: int) -> CellError:
+        """The same in a table that has so many rows before these."""
+        return CellError(self.column, self.row + rows, self.words)
+
+
 def refuse_cells(name: str, values: np.ndarray, bad: np.ndarray, reason: str) -> None:
     """Refuse a column of which some cells are bad, naming the first with its row."""
     if bad.any():
         row = int(bad.argmax())
-        raise ValueError(
-            f"column {name!r} has {str(values[row])!r:.80} in row {row + 1}, {reason}: correct this cell or empty it"
-        )
+        raise CellError(name, row + 1, (f"{str(values[row])!r:.80}", f", {reason}: correct this cell or empty it"))

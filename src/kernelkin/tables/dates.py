@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, time
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ PART_FEATURES = {
     "hour": ("hour sin", "hour cos"),
 }
 ISO = "ISO"
-_CLOCKS = ("", " %H:%M", " %H:%M:%S")
+CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
 # Where both may be meant, the month is first.
 _DAYS = (
     "%d.%m.%Y",
@@ -40,15 +41,23 @@ _DAYS = (
     "%d-%b-%Y",
     "%Y-%m",
 )
-FORMATS = (ISO, *(day + clock for day in _DAYS for clock in _CLOCKS))
+# Whole numbers such as 20240131.
+COMPACT = "%Y%m%d"
+FORMATS = (ISO, *(f"{day} {clock}".rstrip() for day in _DAYS for clock in ("", *CLOCKS)), *CLOCKS, COMPACT)
 _LOOKS_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?")
-_MAYBE_DATE = re.compile(r"[\w .,:/+\-]{6,40}")
+_MAYBE_DATE = re.compile(r"[\w .,:/+\-]{4,40}")
 # Seasons are not told apart from the passing of time by fewer days than this, days of the week by fewer than two weeks.
 LEAST_YEAR, LEAST_WEEKS = 300.0, 14.0
 YEAR = 365.2425
+# Whole numbers with so many different values, all of which are dates of these years, are dates.
+LEAST_COMPACT, COMPACT_YEARS = 3, (1900, 2100)
 # A column is meant as dates where so many texts, and this share of them, are dates.
 LEAST_DATES, MOST_DATES = 3, 0.5
 _EPOCH = datetime(1970, 1, 1)
+_FORMAT_WORDS = {
+    "%d": "day", "%m": "month", "%Y": "year", "%y": "year", "%b": "month", "%B": "month",
+    "%H": "hour", "%I": "hour", "%M": "minute", "%S": "second", "%p": "am/pm",
+}  # fmt: skip
 
 
 def find_format(texts: Sequence[str]) -> tuple[str | None, str | None]:
@@ -72,6 +81,21 @@ def find_format(texts: Sequence[str]) -> tuple[str | None, str | None]:
     return None, stray if best is not None and len(texts) >= LEAST_DATES else None
 
 
+def date_order(date_format: str) -> str:
+    """
+    >>> date_order("%d.%m.%Y %H:%M"), date_order("ISO"), date_order("%I:%M %p")
+    ('day.month.year', 'year-month-day', 'hour:minute am/pm')
+    """
+    if date_format in (ISO, COMPACT):
+        return "year-month-day" if date_format == ISO else "yyyymmdd"
+    words = date_format
+    if date_format not in CLOCKS:
+        words = date_format.partition(" %H")[0].partition(" %I")[0]
+    for code, word in _FORMAT_WORDS.items():
+        words = words.replace(code, word)
+    return words
+
+
 def as_days(values: np.ndarray, date_format: str = "") -> np.ndarray:
     """Dates (n,) as days since 1970: NaN where they are missing, infinite where they are no dates.
 
@@ -85,12 +109,37 @@ def as_days(values: np.ndarray, date_format: str = "") -> np.ndarray:
     if values.dtype.kind == "M":
         micros = values.astype("datetime64[us]").astype(np.int64).astype(np.float64)
         return np.where(np.isnat(values), np.nan, micros / 86_400e6)
+    if values.dtype.kind in "iuf":
+        return _compact_days(values.astype(np.float64))
     absent = missing(values)
     return np.array([np.nan if gone else _as_day(v, date_format) for v, gone in zip(values, absent, strict=True)])
 
 
+def _compact_days(numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers (n,) such as 20240131 as days since 1970: NaN where missing, infinite where they are no dates."""
+    texts = {number: f"{number:.0f}" for number in np.unique(numbers[np.isfinite(numbers)]).tolist()}
+    days = {number: _compact_day(number, text) for number, text in texts.items()}
+    return np.array([np.nan if np.isnan(number) else days.get(number, np.inf) for number in numbers.tolist()])
+
+
+def _compact_day(number: float, text: str) -> float:
+    first, last = COMPACT_YEARS
+    whole = len(text) == 8 and number == float(text) and first <= int(text[:4]) <= last
+    day = _days(text, COMPACT) if whole else None
+    return np.inf if day is None else day
+
+
+def are_compact_dates(numbers: np.ndarray) -> bool:
+    """Whether numbers (n,), NaN where missing, are dates such as 20240131."""
+    known = np.unique(numbers[~np.isnan(numbers)])
+    # Most columns are settled by a look at their ends.
+    if len(known) < LEAST_COMPACT or np.isinf(_compact_days(known[[0, -1]])).any():
+        return False
+    return bool(np.isfinite(_compact_days(known)).all())
+
+
 def is_date(value: Any) -> bool:
-    return isinstance(value, date | np.datetime64) or hasattr(value, "to_timestamp")
+    return isinstance(value, date | time | np.datetime64) or hasattr(value, "to_timestamp")
 
 
 def _as_day(value: Any, date_format: str) -> float:
@@ -103,6 +152,10 @@ def _as_day(value: Any, date_format: str) -> float:
         value = value.to_timestamp()
     if isinstance(value, np.datetime64):
         return float(as_days(np.array([value]))[0])
+    if isinstance(value, time):
+        value = datetime.combine(_EPOCH, value)
+    if date_format == COMPACT and isinstance(value, Number):
+        return float(_compact_days(np.array([value], dtype=np.float64))[0])
     if not isinstance(value, date):
         return np.inf
     return _since_epoch(value if isinstance(value, datetime) else datetime(value.year, value.month, value.day))

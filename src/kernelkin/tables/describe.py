@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .columns import Column
-from .dates import ISO
+from .dates import CLOCKS, date_order
 
 _PART_WORDS = {
     "time": "the time",
@@ -13,7 +13,6 @@ _PART_WORDS = {
     "weekday": "the day of the week",
     "hour": "the time of day (sine and cosine)",
 }
-_FORMAT_WORDS = {"%d": "day", "%m": "month", "%Y": "year", "%y": "year", "%b": "month", "%B": "month"}
 
 
 def describe_columns(columns: Sequence[Column], left_out: Mapping[str, str]) -> list[str]:
@@ -42,20 +41,8 @@ def _text(column: Column) -> str:
 def _date(column: Column) -> str:
     written = f" written as {date_order(column.date_format)}" if column.date_format else ""
     parts = [_PART_WORDS[part] for part in column.parts]
-    return f"date{written}, as {', '.join(parts[:-1]) + ' and ' if len(parts) > 1 else ''}{parts[-1]}"
-
-
-def date_order(date_format: str) -> str:
-    """
-    >>> date_order("%d.%m.%Y %H:%M"), date_order("ISO")
-    ('day.month.year', 'year-month-day')
-    """
-    if date_format == ISO:
-        return "year-month-day"
-    words = date_format.partition(" %H")[0]
-    for code, word in _FORMAT_WORDS.items():
-        words = words.replace(code, word)
-    return words
+    kind = "time of day" if column.date_format in CLOCKS else "date"
+    return f"{kind}{written}, as {', '.join(parts[:-1]) + ' and ' if len(parts) > 1 else ''}{parts[-1]}"
 
 
 _WORDS = {"number": _number, "boolean": lambda column: "yes or no, standardised", "text": _text, "date": _date}

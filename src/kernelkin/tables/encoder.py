@@ -107,9 +107,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.left_out_ = dict.fromkeys(dropped, "dropped on request")
         self.left_out_ |= {column.name: column.reason for column in found if isinstance(column, Unused)}
         if not columns:
-            reasons = _reasons(self.left_out_) or "the table has none"
-            few = " of one row (n_samples=1)" if table.n_rows == 1 else ""
-            raise ValueError(f"no column is left to learn from{few}: {reasons}")
+            reasons = _reasons(self.left_out_) or "the table has no others"
+            few = "the table has one row only (n_samples=1)"
+            raise ValueError(f"no column is left to learn from: {few if table.n_rows == 1 else reasons}")
         self.columns_ = columns
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ def read_excel(path: str, most_columns: int) -> DataFrame:
 
     # A file that does not exist or may not be read is an error of the system; any other error is the file's.
     open(path, "rb").close()
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is not an Excel file (.xlsx): save it as one, or name it by what it is, such as .csv")
     try:
         frame = pd.read_excel(path, sheet_name=0)
     except ImportError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import lzma
+import re
 import warnings
 import zipfile
 import zlib
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +21,8 @@ import numpy as np
 from .excel import is_excel, read_excel
 from .labels import MISSING, read_targets, read_tasks
 from .parquet import is_parquet, parquet_pieces, read_parquet
-from .records import Record, read_records
-from .text import BYTE_ORDER_MARK, TextFormat, TextTable, display_name, open_text
+from .records import Record, never_closed, read_records, too_many_fields
+from .text import BYTE_ORDER_MARK, TextFormat, TextTable, display_name, open_text, undecodable_line
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -57,7 +59,8 @@ def read_table(
         raise ValueError(f"{display_name(path)} has no rows")
     if frame.shape[1] == 1:
         raise ValueError(
-            f"{display_name(path)} has one column, {str(frame.columns[0])!r}: what separates columns can be set (--sep)"
+            f"{display_name(path)} has one column, {str(frame.columns[0])!r:.80}: say what separates columns, such as "
+            "--sep ';' or --sep tab"
         )
     return frame
 
@@ -122,8 +125,11 @@ def read_pieces(path: str, rows: int, form: TextFormat | None = None) -> Iterato
         records = read_records(table.lines, table.separator)
         if (header := _take(records, 1, path, form)) and table.marked:
             header = [Record(header[0].cells, BYTE_ORDER_MARK + header[0].text)]
+        before = 0
         while some := _take(records, rows, path, form):
-            yield Piece(_cells(some, table.header, path, form), table.header, some, header[0], table.separator)
+            cells = _cells(some, table.header, path, form, before)
+            yield Piece(cells, table.header, some, header[0], table.separator)
+            before += len(some)
 
 
 def _take(records: Iterator[Record], count: int, path: str, form: TextFormat) -> list[Record]:
@@ -131,11 +137,11 @@ def _take(records: Iterator[Record], count: int, path: str, form: TextFormat) ->
         return list(islice(records, count))
 
 
-def _cells(records: list[Record], header: list[str], path: str, form: TextFormat) -> DataFrame:
+def _cells(records: list[Record], header: list[str], path: str, form: TextFormat, before: int) -> DataFrame:
     """A table of texts, its columns named as pandas names those of a whole file."""
     names = [name or f"Unnamed: {i}" for i, name in enumerate(header)]
     with _explained(path, form):
-        cells = [record.fitted(len(names)) for record in records]
+        cells = [record.fitted(len(names), before + k) for k, record in enumerate(records, start=1)]
     return need_pandas().DataFrame(np.array(cells, dtype=object), columns=names, dtype=object)
 
 
@@ -151,7 +157,7 @@ def _opened(path: str, form: TextFormat) -> Iterator[TextTable]:
             )
         twice = next((name for name, count in Counter(table.header).items() if name and count > 1), None)
         if twice is not None:
-            raise ValueError(f"{display_name(path)} has the column {twice!r} twice")
+            raise ValueError(f"{display_name(path)} has the column {twice!r} twice: rename one of them")
         yield table
 
 
@@ -173,17 +179,39 @@ def _explained(path: str, form: TextFormat) -> Iterator[None]:
             raise ValueError(f"{name} is empty") from None
         except errors.ParserWarning:
             raise ValueError(
-                f"{name} is not a table: its rows have more fields than its header (--sep sets what separates them)"
+                f"{name}: all rows have more fields than the header: name every column, remove what is above the "
+                "header, or set what separates columns (--sep)"
             ) from None
         except (errors.ParserError, csv.Error) as error:
-            reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
-            advice = " (a text that contains the separator needs quotation marks)" if "Expected" in reason else ""
-            raise ValueError(f"{name} is not a table: {reason}{advice}") from None
+            raise ValueError(f"{name}: {_parser_reason(str(error))}") from None
         except UnicodeDecodeError as error:
-            wrong = f"{name} is not text in {form.encoding.upper()} (--encoding sets another, such as cp1252 or utf-16)"
-            raise ValueError(f"{wrong}: {error}") from None
+            raise ValueError(f"{name}: {_undecodable(path, form, error)}") from None
         except (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, zlib.error) as error:
             # Errors of the system have numbers, those of damaged archives have none.
             if getattr(error, "errno", None) is not None:
                 raise
-            raise ValueError(f"{name} cannot be unpacked: {error}") from None
+            ending = Path(path).suffix
+            advice = f"make it again, or remove the ending {ending} if it is not packed"
+            raise ValueError(f"{name} cannot be unpacked: {error}: {advice}") from None
+
+
+def _parser_reason(text: str) -> str:
+    """What pandas says about a damaged table, in the words of the other errors."""
+    if match := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text):
+        expected, line, found = map(int, match.groups())
+        return too_many_fields(f"line {line}", found, expected)
+    if match := re.search(r"EOF inside string starting at row (\d+)", text):
+        return never_closed(int(match[1]))
+    return text.removeprefix("Error tokenizing data. C error: ").strip()
+
+
+def _undecodable(path: str, form: TextFormat, error: UnicodeDecodeError) -> str:
+    """Where a file is not text in the given encoding, and which to try."""
+    line = undecodable_line(path, form.encoding)
+    byte = error.object[error.start]
+    where = "the text" if line is None else f"line {line}"
+    other = "utf-16" if line == 1 and byte in (0xFE, 0xFF) else "cp1252"
+    return (
+        f"{where} has the byte 0x{byte:02x}, which is not {form.encoding.upper()}: save the file as UTF-8, or say "
+        f"--encoding {other}"
+    )

@@ -12,10 +12,11 @@ import numpy as np
 
 from ..data import Table, missing, no_numbers
 from .columns import BOOLEANS, Column, Kind, read_numbers
-from .dates import as_days, find_format, is_date, useful_parts
+from .dates import COMPACT, are_compact_dates, as_days, find_format, is_date, useful_parts
 from .numbers import Decimal, is_missing_mark, split_number
 
 EMPTY, CONSTANT = "empty", "the same in every row"
+TOO_LONG = "its numbers differ only after the first 15 digits, and are not told apart: write codes with a letter"
 _UNIT_IN_NAME = re.compile(r".*[\[(]\s*([^\[\]()]{1,12}?)\s*[\])]\s*")
 _IDENTIFIER = re.compile(r"|unnamed: \d+|index|id|uuid|row|row[ _]?(id|nr|number)|.+[ _]id", re.IGNORECASE)
 # A text column most of whose cells are numbers is meant as numbers.
@@ -119,7 +120,9 @@ class Reading:
         if not len(known):
             return Unused(column.name, EMPTY)
         if not n_missing and (known == known[0]).all():
-            return Unused(column.name, CONSTANT)
+            return Unused(column.name, TOO_LONG if len(set(values[~missing(values)].tolist())) > 1 else CONSTANT)
+        if column.kind == "number" and not column.unit and are_compact_dates(numbers):
+            return self._dates(replace(column, kind="date", date_format=COMPACT), values)
         if column.kind == "number" and _numbers_rows(column.name, known, len(numbers)):
             return Unused(column.name, "a different whole number in every row, and by its name it identifies rows")
         mean, scale = mean_and_scale(known)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .columns import read_numbers
+from .columns import CellError, read_numbers
 from .kinds import mean_and_scale
-from .numbers import Decimal, as_numbers
+from .numbers import Decimal, as_numbers, is_missing_mark, split_number
 
 if TYPE_CHECKING:
     from pandas import Series
@@ -73,25 +73,39 @@ def _whole(numbers: np.ndarray) -> np.ndarray:
     return (numbers == np.round(numbers)) & (np.abs(numbers) < 2**53)
 
 
-def whole_labels(values: Series) -> np.ndarray:
+def text_labels(values: np.ndarray) -> np.ndarray:
+    """Task labels (n,) as text."""
+    if values.dtype.kind == "M":
+        return np.datetime_as_string(values, unit="auto")
+    return np.array([str(value) for value in values.tolist()], dtype=str)
+
+
+def whole_labels(name: str, values: np.ndarray) -> np.ndarray:
     """Task labels (n,) as integers. A text must be written as an integer is: "01" is not the task 1."""
-    numbers = read_numbers(str(values.name), values.to_numpy())
+    numbers = read_numbers(name, values)
     good = _whole(numbers) & np.array([not isinstance(v, str) or bool(CANONICAL.fullmatch(v)) for v in values])
     if not good.all():
         row = int(np.argmin(good))
-        raise ValueError(
-            f"column {values.name!r} has {str(values.iloc[row])!r:.80} in row {row + 1}; tasks are whole numbers"
-        )
+        raise CellError(name, row + 1, (f"{str(values[row])!r:.80}", "; tasks are whole numbers"))
     return numbers.astype(np.int64)
 
 
-def read_target(values: Series, decimal: Decimal = ".") -> np.ndarray:
+def common_unit(values: Series, decimal: Decimal = ".") -> str:
+    """The unit of a target whose cells are all numbers, some with this unit: "EUR" of "30 EUR"; empty for others."""
+    if values.dtype.kind in "biufmM":
+        return ""
+    found = [split_number(text, decimal) for text in map(str, values.unique()) if not is_missing_mark(text)]
+    units = {unit for _, unit in found if unit}
+    return units.pop() if len(units) == 1 and all(np.isfinite(number) for number, _ in found) else ""
+
+
+def read_target(values: Series, decimal: Decimal = ".", unit: str = "") -> np.ndarray:
     """A target (n,) as numbers, NaN where it is missing."""
-    return read_numbers(str(values.name), values.to_numpy(), "number", decimal)
+    return read_numbers(str(values.name), values.to_numpy(), "number", decimal, unit)
 
 
-def target_moments(values: Series, decimal: Decimal = ".") -> tuple[float, float]:
+def target_moments(values: Series, decimal: Decimal = ".", unit: str = "") -> tuple[float, float]:
     """The mean and the standard deviation of a target."""
-    numbers = read_target(values, decimal)
+    numbers = read_target(values, decimal, unit)
     known = numbers[~np.isnan(numbers)]
     return mean_and_scale(known) if len(known) else (0.0, 1.0)

@@ -20,10 +20,10 @@ class Record:
     cells: list[str]
     text: str
 
-    def fitted(self, n: int) -> list[str]:
+    def fitted(self, n: int, row: int) -> list[str]:
         """n cells: those that are absent are empty, and one that is too many is dropped if it is empty."""
         if len(self.cells) > n and any(self.cells[n:]):
-            raise csv.Error(f"a row has more fields than its header: {len(self.cells)} instead of {n}")
+            raise csv.Error(too_many_fields(f"row {row}", len(self.cells), n))
         return self.cells[:n] + [""] * (n - len(self.cells))
 
     def with_cells(self, cells: Sequence[str], n: int, separator: str) -> str:
@@ -49,15 +49,32 @@ def read_records(lines: Iterable[str], separator: str) -> Iterator[Record]:
             yield line
 
     blank = " \t\r\n".replace(separator, "")
+    count = 0
     for cells in csv.reader(noted(), delimiter=separator):
         text = "".join(taken)
         taken.clear()
         if text == _END:
             return
         if text.endswith(_END):
-            raise csv.Error("a quote is never closed")
+            raise csv.Error(never_closed(count))
         if text.strip(blank):
+            count += 1
             yield Record(cells, text)
+
+
+def too_many_fields(where: str, fields: int, n: int) -> str:
+    """What is wrong with a row that has more fields than its header."""
+    if n == 1:
+        advice = "remove what is above the header, or set what separates columns (--sep)"
+    else:
+        advice = "put quotation marks around texts that contain the separator"
+    return f"{where} has {fields} fields, but the header has {n}: {advice}"
+
+
+def never_closed(row: int) -> str:
+    """What is wrong where a quotation mark opens in a row, or in the header, row 0, and no other follows."""
+    where = f"row {row}" if row else "the header"
+    return f"a quotation mark opens in {where} and is never closed: close it or remove it"
 
 
 @contextmanager

@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data import Table, listing
-from .columns import Column
+from ..data import Table, listing, missing
+from .columns import CellError, Column
 from .dates import FORMATS, PARTS
-from .encoder import TableEncoder
-from .labels import are_whole, class_labels, read_target, target_moments, whole_labels
+from .encoder import TableEncoder, check_names, read_columns
+from .labels import are_whole, class_labels, read_target, target_moments, text_labels, whole_labels
 from .numbers import Decimal, split_number
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class TableSchema:
         Columns that are no features, and why.
     decimal : {".", ","}
         What separates the fraction of numbers that are text.
+    target_units : tuple of str
+        The units of the targets, such as "EUR", where cells may be written with them; empty where there are none.
 
     Examples
     --------
@@ -68,6 +71,7 @@ class TableSchema:
     n_rows: int
     left_out: dict[str, str] = field(default_factory=dict)
     decimal: Decimal = "."
+    target_units: tuple[str, ...] = ()
 
     @classmethod
     def fit(
@@ -79,6 +83,7 @@ class TableSchema:
         *,
         regression: bool,
         decimal: Decimal = ".",
+        units: Sequence[str] = (),
     ) -> TableSchema:
         """Learn the schema of a training table whose tasks and targets are all there.
 
@@ -96,12 +101,16 @@ class TableSchema:
             Whether targets are numbers rather than classes.
         decimal : {".", ","}
             What separates the fraction of numbers that are text.
+        units : sequence of str
+            The units that cells of the targets may have, such as "EUR"; none by default.
         """
         targets = (target,) if isinstance(target, str) else tuple(target)
         special = [*targets, *([] if task is None else [task])]
         check_columns(frame, [*special, *drop])
         encoder = TableEncoder(decimal=decimal, drop=list(drop)).fit(frame.drop(columns=special))
-        moments = [target_moments(frame[name], decimal) if regression else (0.0, 1.0) for name in targets]
+        units = tuple(units) or ("",) * len(targets)
+        each = zip(targets, units, strict=True)
+        moments = [target_moments(frame[name], decimal, unit) if regression else (0.0, 1.0) for name, unit in each]
         return cls(
             columns=encoder.columns_,
             task=task,
@@ -113,6 +122,7 @@ class TableSchema:
             n_rows=len(frame),
             left_out=encoder.left_out_,
             decimal=decimal,
+            target_units=units,
         )
 
     @cached_property
@@ -141,46 +151,42 @@ class TableSchema:
         """Column -> the positions of its features."""
         return self.encoder.groups_
 
-    def encode(self, frame: DataFrame) -> np.ndarray:
+    def encode(self, frame: Any) -> np.ndarray:
         """Return the features (n, d) of a table.
 
         Parameters
         ----------
-        frame : DataFrame
+        frame : DataFrame of pandas, polars or Arrow, or dict of columns
             Its columns in any order; columns that training did not have are ignored.
         """
         return self.encoder.transform(self._features(frame))
 
-    def encode_table(self, frame: DataFrame) -> Table:
+    def encode_table(self, frame: Any) -> Table:
         """Return the features as a table that knows which of them belong together, for models to be fitted to.
 
         Parameters
         ----------
-        frame : DataFrame
-            As for `encode`.
+        frame : as for `encode`
         """
         return self.encoder.encode(self._features(frame))
 
-    def _features(self, frame: DataFrame) -> DataFrame:
-        names = [column.name for column in self.columns]
-        check_columns(frame, names)
-        return frame[names]
+    def _features(self, frame: Any) -> Table:
+        return select_columns(frame, [column.name for column in self.columns])
 
-    def tasks(self, frame: DataFrame) -> np.ndarray | None:
+    def tasks(self, frame: Any) -> np.ndarray | None:
         """Return the task of each row; None where every target is a task.
 
         Parameters
         ----------
-        frame : DataFrame
-            The table.
+        frame : as for `encode`
         """
         if self.task is None:
             return None
-        check_columns(frame, [self.task])
-        values = frame[self.task]
-        if values.isna().any():
-            raise ValueError(f"column {self.task!r} has no task in row {int(values.isna().to_numpy().argmax()) + 1}")
-        return whole_labels(values) if self.whole_tasks else values.astype(object).astype(str).to_numpy(dtype=str)
+        values = select_columns(frame, [self.task]).columns[0]
+        absent = missing(values)
+        if absent.any():
+            raise CellError(self.task, int(absent.argmax()) + 1, ("no task", ""))
+        return whole_labels(self.task, values) if self.whole_tasks else text_labels(values)
 
     def targets(self, frame: DataFrame) -> Any:
         """Return the target as the model is given it: standardised numbers, or class labels.
@@ -203,7 +209,9 @@ class TableSchema:
     def _target(self, frame: DataFrame, k: int) -> np.ndarray:
         values = frame[self.target_names[k]]
         if self.regression:
-            return (read_target(values, self.decimal) - self.target_means[k]) / self.target_scales[k]
+            unit = self.target_units[k] if self.target_units else ""
+            numbers = read_target(values, self.decimal, unit)
+            return (numbers - self.target_means[k]) / self.target_scales[k]
         return values.to_numpy() if values.dtype.kind in "biu" else class_labels(values)
 
     def restore(self, prediction: np.ndarray) -> np.ndarray:
@@ -212,13 +220,12 @@ class TableSchema:
             return prediction
         return prediction * np.array(self.target_scales) + np.array(self.target_means)
 
-    def unseen(self, frame: DataFrame) -> dict[str, list[str]]:
+    def unseen(self, frame: Any) -> dict[str, list[str]]:
         """Return the texts that training did not have, by column; they are encoded as none of the known ones.
 
         Parameters
         ----------
-        frame : DataFrame
-            As for `encode`.
+        frame : as for `encode`
         """
         return self.encoder.unseen(self._features(frame))
 
@@ -238,7 +245,7 @@ class TableSchema:
             _check_fields(column)
             if column.kind == "date" and not column.parts:
                 raise ValueError(f"parts of a schema cannot be {column.parts!r}")
-        for units in (schema.target_means, schema.target_scales):
+        for units in (schema.target_means, schema.target_scales, schema.target_units or schema.target_means):
             if len(units) != len(schema.target_names):
                 raise ValueError(f"a schema has {len(schema.target_names)} targets and {len(units)} units of targets")
         return schema
@@ -303,11 +310,39 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "n_rows": lambda value: _is_count(value) and value > 0,
     "left_out": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
     "decimal": lambda value: value in (".", ","),
+    "target_units": _all(_is_text),
 }
 
 
 def _is_numeral(name: str) -> bool:
     return bool(np.isfinite(split_number(name)[0])) and "." in name
+
+
+def _hint(absent: str, names: Sequence[str]) -> str:
+    """What may be wrong where a column is missing."""
+    if any(map(_is_numeral, names)):
+        return "; the first row has numbers, and must be a header"
+    if len(names) > 1 and all(name.startswith("Unnamed: ") for name in names[1:]):
+        return "; the first line must be the header: remove what is above it"
+    plain = {name.strip().casefold(): name for name in reversed(names)}
+    close = get_close_matches(absent.strip().casefold(), list(plain), n=1)
+    return f"; did you mean {plain[close[0]]!r}?" if close else ""
+
+
+def select_columns(frame: Any, names: Sequence[str]) -> Table:
+    """Some columns of a data frame of any library, or of a dict of columns."""
+    if hasattr(frame, "iloc"):
+        check_columns(frame, names)
+        frame = frame[list(names)]
+    table = read_columns(frame)
+    if table is None:
+        raise TypeError(
+            f"a table with the columns {listing(list(names))} is needed, as a data frame of pandas, polars or Arrow or "
+            f"a dict of columns; got {type(frame).__name__}"
+        )
+    check_names(table, names)
+    positions = {str(name): k for k, name in enumerate(table.names)}
+    return table.select([positions[name] for name in names])
 
 
 def check_columns(frame: DataFrame, names: Sequence[str]) -> None:
@@ -317,8 +352,9 @@ def check_columns(frame: DataFrame, names: Sequence[str]) -> None:
     if absent:
         are = "column is" if len(absent) == 1 else "columns are"
         names = list(map(str, frame.columns))
-        hint = "; the first row has numbers, and must be a header" if any(map(_is_numeral, names)) else ""
-        raise ValueError(f"{are} missing: {listing(absent)}; the data has {listing(names, 20)}{hint}")
+        raise ValueError(
+            f"{are} missing: {listing(absent)}; the data has {listing(names, 20)}{_hint(absent[0], names)}"
+        )
     twice = set(frame.columns[frame.columns.duplicated()]).intersection(names)
     if twice:
         raise ValueError(f"column {sorted(twice)[0]!r} occurs twice")

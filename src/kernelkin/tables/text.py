@@ -7,6 +7,7 @@ import codecs
 import gzip
 import io
 import lzma
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -103,10 +104,11 @@ def open_text(path: str, form: TextFormat | None = None) -> Iterator[TextTable]:
         stack.enter_context(long_cells(MOST_CHARACTERS))
         first, head = file.readline(MOST_CHARACTERS), list[str]()
         text = first.removeprefix(BYTE_ORDER_MARK)
+        _refuse_other_formats(text, path)
         if form.separator is None and separator not in text:
             separator = next((mark for mark in OTHER_SEPARATORS if mark in text), separator)
         header = next((row.cells for row in read_records(_header_lines(text, file, path, head), separator)), [])
-        lines = chain(head, _checked(file, path))
+        lines = chain(head, _checked(file, path, len(head)))
         yield TextTable(_Rejoined("".join(head), file, path), lines, header, separator, marked=text != first)
 
 
@@ -176,11 +178,23 @@ def _detach(text: io.TextIOWrapper) -> None:
         text.detach()
 
 
+def _refuse_other_formats(first: str, path: str) -> None:
+    """Refuse JSON and HTML, which would be read as tables of strange columns."""
+    found = next((name for name, pattern in _OTHER_FORMATS.items() if pattern.match(first)), None)
+    if found is not None:
+        script = "in Python, pandas.read_json('FILE').to_csv('FILE.csv', index=False) makes one"
+        advice = script if found == "JSON" else "it may be a page that a server sent in its place"
+        raise ValueError(f"{display_name(path)} is {found}, not a table: {advice}")
+
+
+_OTHER_FORMATS = {"JSON": re.compile(r'\s*(\{\s*("|$)|\[\s*([\[{]|$))'), "HTML or XML": re.compile(r"\s*<[!?a-zA-Z]")}
+
+
 def _header_lines(line: str, file: TextIO, path: str, read: list[str]) -> Iterator[str]:
     """The first line and those of a file, each appended to `read` before it is given; one without end is refused."""
     left = MOST_CHARACTERS
     while line:
-        _refuse_nul(line, path)
+        _refuse_nul(line, path, len(read))
         left -= len(line)
         if left <= 0:
             raise ValueError(
@@ -191,23 +205,26 @@ def _header_lines(line: str, file: TextIO, path: str, read: list[str]) -> Iterat
         line = file.readline(left)
 
 
-def _checked(file: TextIO, path: str) -> Iterator[str]:
-    for line in file:
-        _refuse_nul(line, path)
+def _checked(file: TextIO, path: str, n_before: int) -> Iterator[str]:
+    for count, line in enumerate(file, start=n_before):
+        _refuse_nul(line, path, count)
         yield line
 
 
-def _refuse_nul(text: str, path: str) -> None:
+def _refuse_nul(text: str, path: str, lines_before: int) -> None:
     """pandas would end a cell there, so that two different names become one."""
-    if "\0" in text:
-        raise ValueError(f"{display_name(path)} is not a table: it contains the character NUL")
+    before, nul, _ = text.partition("\0")
+    if nul:
+        line = lines_before + before.count("\n") + 1
+        advice = "if it is UTF-16, say --encoding utf-16" if line == 1 else "remove it"
+        raise ValueError(f"{display_name(path)}: line {line} contains the character NUL: {advice}")
 
 
 class _Rejoined(io.TextIOBase):
     """A text file from its beginning, of which the head was read already."""
 
     def __init__(self, head: str, rest: TextIO, path: str) -> None:
-        self._head, self._rest, self._path = head, rest, path
+        self._head, self._rest, self._path, self._lines = head, rest, path, 0
 
     def read(self, size: int | None = -1, /) -> str:
         if size is None or size < 0:
@@ -216,8 +233,22 @@ class _Rejoined(io.TextIOBase):
             text, self._head = self._head[:size], self._head[size:]
         else:
             text = self._rest.read(size)
-        _refuse_nul(text, self._path)
+        _refuse_nul(text, self._path, self._lines)
+        self._lines += text.count("\n")
         return text
+
+
+def undecodable_line(path: str, encoding: str) -> int | None:
+    """The number of the first line that is not text in this encoding; None where that is not known."""
+    if path == STDIN or encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32")):
+        return None
+    with _UNPACK.get(Path(path).suffix.lower(), io.FileIO)(path) as raw, io.BufferedReader(raw) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode(encoding)
+            except UnicodeDecodeError:
+                return number
+    return None
 
 
 def _open_zip(path: str) -> Any:

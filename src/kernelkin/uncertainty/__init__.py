@@ -1,9 +1,9 @@
 """Probabilities of classes, and standard deviations and intervals of predictions."""
 
 from .estimate import Intervals, Uncertainty
-from .held_out import HeldOut, HeldOutSource, KnownValues, calibration_folds, gather_folds
-from .link import TaskLink, fit_link
-from .predictions import class_probabilities, prediction_intervals
+from .held_out import HeldOut, HeldOutSource, KnownValues, LeftOutTasks, calibration_folds, gather_folds
+from .link import TaskLink, fit_link, pooled_link
+from .predictions import class_probabilities, prediction_deviations, prediction_intervals
 from .residuals import ResidualScores, fit_residuals
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "HeldOutSource",
     "Intervals",
     "KnownValues",
+    "LeftOutTasks",
     "ResidualScores",
     "TaskLink",
     "Uncertainty",
@@ -19,5 +20,7 @@ __all__ = [
     "fit_link",
     "fit_residuals",
     "gather_folds",
+    "pooled_link",
+    "prediction_deviations",
     "prediction_intervals",
 ]

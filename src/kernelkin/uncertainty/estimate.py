@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -10,7 +10,9 @@ from ..data import TaskData
 from ..engines import SingleThreadedBLAS
 from .held_out import Deviations, HeldOut, HeldOutSource
 from .link import TaskLink, fit_link
+from .new_scores import NewTaskScores, fit_new_tasks
 from .residuals import ResidualScores, fit_residuals
+from .rows import NEAREST, PredictedRows
 
 
 @dataclass(frozen=True)
@@ -21,30 +23,44 @@ class Intervals:
     ----------
     residuals : the distribution of held-out residuals.
     variance : predictive deviations up to a factor; None where they are constant in each task.
+    new_tasks : the residuals of tasks that were left out whole, by how new tasks are predicted.
     """
 
     residuals: ResidualScores
     variance: Deviations | None
+    new_tasks: dict[str, NewTaskScores] = field(default_factory=dict)
 
-    def deviations(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+    def deviations(self, rows: PredictedRows) -> np.ndarray:
         """Return the standard deviations of predictions (q,), or (q, T) without codes."""
-        return self._scaled(X, codes, self.residuals.scales)
+        new = {name: scores.scale for name, scores in self.new_tasks.items()}
+        return self._scaled(rows, self.residuals.scales, new)
 
-    def half_widths(self, X: np.ndarray, codes: np.ndarray | None, coverage: float) -> np.ndarray:
+    def half_widths(self, rows: PredictedRows, coverage: float) -> np.ndarray:
         """Return half the widths of intervals (q,), or (q, T) without codes."""
-        return self._scaled(X, codes, self.residuals.quantiles(coverage))
+        new = {name: scores.quantile(coverage) for name, scores in self.new_tasks.items()}
+        return self._scaled(rows, self.residuals.quantiles(coverage), new)
 
-    def _scaled(self, X: np.ndarray, codes: np.ndarray | None, factors: np.ndarray) -> np.ndarray:
-        """Factors (T + 1,) of the tasks and of one that was not in training, times the deviation of each row."""
-        by_row = np.repeat(factors[np.newaxis, :-1], len(X), axis=0) if codes is None else factors[codes]
-        return by_row if self.variance is None else by_row * self.variance.deviations(X, codes)
+    def _scaled(self, rows: PredictedRows, factors: np.ndarray, new: dict[str, float]) -> np.ndarray:
+        """Factors (T + 1,) of the tasks and of a typical one, and of new tasks, times the deviation of each row."""
+        X, codes = rows.X, rows.codes
+        if codes is None:
+            by_row = np.repeat(factors[np.newaxis, :-1], len(X), axis=0)
+            return by_row if self.variance is None else by_row * self.variance.deviations(X, None)
+        unit = np.ones(len(X)) if self.variance is None else self.variance.deviations(X, codes, rows.new)
+        kinds = rows.kinds(len(factors) - 1)
+        unit[kinds == NEAREST] = 1.0
+        out = factors[np.where(kinds == "", codes, -1)] * unit
+        for name, factor in new.items():
+            at = kinds == name
+            out[at] = factor * np.sqrt(unit[at] ** 2 + self.new_tasks[name].extra)
+        return out
 
 
 class Uncertainty:
     """Held-out values of a fit, and the link or the intervals that follow from them.
 
     They are computed when they are first needed, or by `compute`. Until then, a pickle has what they are computed from;
-    afterwards it has neither training targets nor Gram matrices.
+    afterwards it has neither training targets nor Gram matrices nor held-out values.
 
     Parameters
     ----------
@@ -62,6 +78,12 @@ class Uncertainty:
         self.data: TaskData | None = data
         self.classification = classification
         self._result: TaskLink | Intervals | None = None
+        self._held: tuple[HeldOut, TaskData] | None = None
+
+    def held_out(self) -> tuple[HeldOut, TaskData] | None:
+        """Return the held-out values and the training data; None for a model from a file, which has neither."""
+        self.compute()
+        return self._held
 
     @property
     def link(self) -> TaskLink:
@@ -84,17 +106,33 @@ class Uncertainty:
             with SingleThreadedBLAS():
                 held = self.source.held_out()
             self._result = (_link if self.classification else _intervals)(held, self.data)
+            self._held = held, self.data
             self.source = self.data = None
         return self._result
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_held": None}
 
 
 def _link(held: HeldOut, data: TaskData) -> TaskLink:
     codes = [np.unique(y, return_inverse=True)[1] for y in data.y]
     weights = [data.sample_weight[rows] for rows in data.rows]
-    return fit_link(held.values, codes, weights, held.centers, held.final_centers)
+    link = fit_link(held.values, codes, weights, held.centers, held.final_centers)
+    every = np.concatenate(codes), np.concatenate(weights)
+    new = {
+        name: fit_link([np.vstack(left.values)], *([part] for part in every)) for name, left in held.new_tasks.items()
+    }
+    return replace(link, new_tasks=new)
 
 
 def _intervals(held: HeldOut, data: TaskData) -> Intervals:
     residuals = [y - values[:, 0] for y, values in zip(data.y, held.values, strict=True)]
     spreads = np.array([float(np.std(y)) for y in data.y])
-    return Intervals(fit_residuals(residuals, held.deviations, spreads), held.variance)
+    scores = fit_residuals(residuals, held.deviations, spreads)
+    new = {}
+    for name, left in held.new_tasks.items():
+        without = [y - values[:, 0] for y, values in zip(data.y, left.values, strict=True)]
+        found = fit_new_tasks(without, left.deviations, float(scores.scales[-1]) ** 2)
+        if found is not None:
+            new[name] = found
+    return Intervals(scores, held.variance, new)

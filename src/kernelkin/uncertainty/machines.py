@@ -23,7 +23,8 @@ from ..learners import DualSolution, Learner, Machine, Ridge
 from ..learners.bordered import Bordered, Groups
 from ..memory import check_memory
 from ..problems import MachinePanel, panel_values, solve_machines
-from .held_out import HeldOut, calibration_folds
+from .held_out import HeldOut, LeftOutTasks, calibration_folds
+from .left_out import leave_out_tasks
 from .variance import ProcessVariance
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class MachinesHeldOut:
         is_ridge = isinstance(plan.learner, Ridge)
         folds = calibration_folds(plan.data, classification=self.classification)
         if isinstance(plan.machines, MachinePanel):
-            return self._panel_held_out(grams, B, folds)
+            return replace(self._panel_held_out(grams, B, folds), new_tasks=leave_out_tasks(plan, grams, B, None))
         values: list[np.ndarray] = [np.empty(0)] * plan.data.n_tasks
         deviations, centers = [np.ones(len(y)) for y in plan.data.y], list(values)
         final: list[np.ndarray] = list(values)
@@ -68,11 +69,22 @@ class MachinesHeldOut:
                     values[t], deviations[t] = part, scale
                 for t, part, mean in _by_task(members[m], plan.data.rows, center, last):
                     centers[t], final[t] = part, mean[0]
+        process = None
+        if is_ridge and not self.classification and self._has_variance(bank, members):
+            process = self._variance(bank, B)
+        new_tasks = leave_out_tasks(plan, grams, B, process)
         if self.classification:
-            return replace(HeldOut.constant(values), centers=centers, final_centers=final)
-        if not is_ridge or not self._has_variance(bank, members):
-            return HeldOut.constant(values)
-        return HeldOut(values, deviations, self._variance(bank, B))
+            known = HeldOut.constant(values)
+            return replace(known, centers=centers, final_centers=final, new_tasks=new_tasks)
+        if process is None:
+            return replace(HeldOut.constant(values), new_tasks=new_tasks)
+        return HeldOut(values, deviations, process, new_tasks=new_tasks)
+
+    def left_out(self) -> dict[str, LeftOutTasks]:
+        """Return values of tasks that are left out whole, as new tasks are predicted; their deviations are constant."""
+        check_memory(self.plan.memory())
+        grams, _ = self.plan.scale(self.plan.raw_grams(), overwrite=True)
+        return leave_out_tasks(self.plan, grams, self.plan.units.weights(self.B), None)
 
     def _panel_held_out(self, grams: Grams, B: np.ndarray, folds: Sequence[Fold]) -> HeldOut:
         """The same for machines that are solved together, in every fold too; their deviations are constant."""

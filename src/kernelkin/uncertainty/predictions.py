@@ -9,23 +9,31 @@ import numpy as np
 
 from ..data import Queries
 from .link import TaskLink
+from .rows import PredictedRows
 
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
     """Return probabilities (q, n_classes), or (q, T, n_classes) on wide data; zero for classes a task does not have."""
     link: TaskLink = model.uncertainty_.link
     values = model.functions_.values(queries.X, queries.codes)
-    codes = queries.trained_codes(len(model.tasks_))
     out = np.zeros((*values.shape[:-1], len(model.classes_)))
+    kinds = None if queries.codes is None else PredictedRows.of(model, queries).kinds(len(model.tasks_))
     for t, classes in enumerate(model.task_classes_):
-        if codes is None:
+        if kinds is None:
             out[:, t] = _of_task(model, link, values[:, t], t, classes)
             continue
-        rows = np.flatnonzero(codes == t)
+        rows = np.flatnonzero((queries.codes == t) & (kinds == ""))
         out[rows] = _of_task(model, link, values[rows], t, classes)
-    if codes is not None and (unknown := np.flatnonzero(codes < 0)).size:
-        out[unknown] = _of_task(model, link, values[unknown], -1, model.task_classes_[0])
+    for kind in [] if kinds is None else np.unique(kinds[kinds != ""]).tolist():
+        rows = np.flatnonzero(kinds == kind)
+        known, task = (link.new_tasks[kind], 0) if kind in link.new_tasks else (link, -1)
+        out[rows] = _of_task(model, known, values[rows], task, model.task_classes_[0])
     return out
+
+
+def prediction_deviations(model: Any, queries: Queries) -> np.ndarray:
+    """Return standard deviations of targets around predictions (q,), or (q, T) on wide data."""
+    return model.uncertainty_.intervals.deviations(PredictedRows.of(model, queries))
 
 
 def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.ndarray:
@@ -33,9 +41,7 @@ def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.nd
     if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
     values = model.functions_.values(queries.X, queries.codes)[..., 0]
-    half = model.uncertainty_.intervals.half_widths(
-        queries.X, queries.trained_codes(len(model.tasks_)), float(coverage)
-    )
+    half = model.uncertainty_.intervals.half_widths(PredictedRows.of(model, queries), float(coverage))
     return np.stack([values - half, values + half], axis=-1)
 
 

@@ -7,17 +7,21 @@ With k the covariances of a row x with the training rows, M = G + diag(1/C) and 
 where h are the coefficients with which the targets determine the intercept of the row's task: for any z with unit sum
 over the rows of that task and zero sums over the others, h = z - PMz. The observation has the variance 1/C + v(x).
 
+A task that was not in training has the covariance of its shared parts with the rows of the others, the whole variance
+of all its parts beforehand, and an intercept that is a weighted mean of the others' (z has sums of these weights).
+
 Nothing of the size of a Gram matrix is kept: it is built from the training rows when variances are computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..couplings import Coupling, connected_tasks
+from ..functions import NewTask
 from ..kernels import FittedKernel, Scaling, diagonals, evaluate
 from ..learners.bordered import Bordered, Groups, indicators
 
@@ -53,45 +57,89 @@ class ProcessVariance:
     noise: float
     has_intercept: bool
 
-    def deviations(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
-        """X (q, d), the task of each row (q,) -> (q,); without codes, every task on every row -> (q, T)."""
-        T = len(self.rows)
-        out = np.empty((len(X), T) if codes is None else len(X))
+    def deviations(
+        self, X: np.ndarray, codes: np.ndarray | None, new: Mapping[int, NewTask] | None = None
+    ) -> np.ndarray:
+        """X (q, d), the task of each row (q,) -> (q,); without codes, every task on every row -> (q, T).
+
+        `new` has the tasks that were not in training, by their codes.
+        """
+        T, new = len(self.rows), new or {}
+        out = np.zeros((len(X), T) if codes is None else len(X))
+        rows_of = {t: (np.arange(len(X)) if codes is None else np.flatnonzero(codes == t)) for t in range(T)}
         for members in connected_tasks(self.couplings, T):
-            machine = _TaskMachine(self, members)
-            unknown = () if codes is None or len(members) < T else (-1,)
-            for t in (*members.tolist(), *unknown):
-                where = np.index_exp[:, t] if codes is None else (np.flatnonzero(codes == t),)
-                rows = X if codes is None else X[where]
-                if len(rows):
-                    out[where] = np.sqrt(self.noise + machine.variance(rows, t))
-        return out
+            wanted = [t for t in members.tolist() if len(rows_of[t])]
+            if not wanted and not new:
+                continue
+            machine = self._posterior(members)
+            for t in wanted:
+                where = np.index_exp[:, t] if codes is None else (rows_of[t],)
+                out[where] = self._variance(machine, X[rows_of[t]], t, members)
+            for code, task in new.items():
+                rows = np.flatnonzero(codes == code)
+                out[rows] += self._new_change(machine, X[rows], task, members)
+        for code in new:
+            rows = np.flatnonzero(codes == code)
+            out[rows] += self.new_prior(X[rows])
+        return np.sqrt(self.noise + np.maximum(out, 0.0))
+
+    def new_prior(self, X: np.ndarray) -> np.ndarray:
+        """Return the variances (q,) that the function of a task that was not in training has beforehand.
+
+        Its own part is as large as the mean of those of the tasks.
+        """
+        T, scaling = len(self.rows), self.scalings[0] if self.link_scaling is None else self.link_scaling
+        every = np.arange(len(self.X)) if self.is_wide else np.concatenate(self.rows)
+        b = self.B[:, :T].mean(axis=1)
+        for j, coupling in enumerate(self.couplings):
+            b = b + self.B[:, T + j] * float(np.square(coupling.factor).sum(axis=1).mean())
+        return self._combined(X, b, scaling, every)[1]
 
     def covariance(self, X: np.ndarray, task: int, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return covariances (q, n) of rows of a task with the training rows of linked tasks, and variances (q,)."""
+        loadings = tuple(coupling.factor[task] for coupling in self.couplings)
+        cross, variance = self._shared(X, loadings, members)
+        base = np.arange(len(self.X)) if self.is_wide else self.rows[task]
+        own, diagonal = self._combined(X, self.B[:, task], self.scalings[0 if self.is_wide else task], base)
         starts = np.cumsum([0, *(len(self.rows[t]) for t in members)])
-        cross, variance = np.zeros((len(X), starts[-1])), np.zeros(len(X))
-        if task < 0:
-            # The part of its own that nothing is known about is as large as the mean of those of the tasks.
-            variance += float(self.B[:, : len(self.rows)].sum(axis=0).mean())
-        else:
-            base = np.arange(len(self.X)) if self.is_wide else self.rows[task]
-            scaling = self.scalings[0 if self.is_wide else task]
-            own, diagonal = self._combined(X, self.B[:, task], scaling, base)
-            position = int(np.flatnonzero(members == task)[0])
-            part = own[:, self.rows[task]] if self.is_wide else own
-            cross[:, starts[position] : starts[position + 1]], variance = part, variance + diagonal
-        for j, coupling in enumerate(self.couplings):
-            loading = coupling.factor[task] if task >= 0 else self._unknown_loading(coupling)
+        position = int(np.flatnonzero(members == task)[0])
+        part = own[:, self.rows[task]] if self.is_wide else own
+        cross[:, starts[position] : starts[position + 1]] += part
+        return cross, variance + diagonal
+
+    def _shared(
+        self, X: np.ndarray, loadings: tuple[np.ndarray, ...], members: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the covariances (q, n) that couplings make, and variances (q,), of a task with these loadings."""
+        sizes = [len(self.rows[t]) for t in members]
+        cross, variance = np.zeros((len(X), sum(sizes))), np.zeros(len(X))
+        for j, (coupling, loading) in enumerate(zip(self.couplings, loadings, strict=True)):
             if loading.any():
                 shared, diagonal = self._linked(X, self.B[:, len(self.rows) + j], members)
-                spread = np.repeat(coupling.factor[members] @ loading, np.diff(starts))
-                cross += shared * spread
+                cross += shared * np.repeat(coupling.factor[members] @ loading, sizes)
                 variance = variance + diagonal * float(loading @ loading)
         return cross, variance
 
-    def _unknown_loading(self, coupling: Coupling) -> np.ndarray:
-        return coupling.factor[0] if coupling.is_common else np.zeros(coupling.factor.shape[1])
+    def _posterior(self, members: np.ndarray) -> Posterior:
+        gram = np.vstack([self.covariance(self.X[self.rows[t]], t, members)[0] for t in members])
+        groups = np.repeat(np.arange(len(members)), [len(self.rows[t]) for t in members])
+        cost = np.concatenate([self.costs[t] for t in members])
+        return Posterior((gram + gram.T) / 2, cost, indicators(groups, len(members) if self.has_intercept else 0))
+
+    def _variance(self, machine: Posterior, X: np.ndarray, task: int, members: np.ndarray) -> np.ndarray:
+        """Rows (q, d) of a task -> variances (q,) of its function."""
+        levels, out = (members == task).astype(np.float64), np.empty(len(X))
+        for part in machine.blocks(len(X)):
+            cross, own = self.covariance(X[part], task, members)
+            out[part] = own + machine.change(cross, levels)
+        return out
+
+    def _new_change(self, machine: Posterior, X: np.ndarray, task: NewTask, members: np.ndarray) -> np.ndarray:
+        """Rows (q, d) of a new task -> what the rows of one machine add to its variances (q,)."""
+        out = np.empty(len(X))
+        for part in machine.blocks(len(X)):
+            out[part] = machine.change(self._shared(X[part], task.loadings, members)[0], task.levels[members])
+        return out
 
     def _linked(self, X: np.ndarray, b: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         assert self.link_scaling is not None
@@ -123,40 +171,39 @@ class ProcessVariance:
         return cross, diagonal
 
 
-class _TaskMachine:
-    """The machine of linked tasks, factorised."""
+class Posterior:
+    """What training rows say about functions that covary with them.
 
-    def __init__(self, process: ProcessVariance, members: np.ndarray) -> None:
-        self.process, self.members = process, members
-        gram = np.vstack([process.covariance(process.X[process.rows[t]], t, members)[0] for t in members])
-        self.gram = (gram + gram.T) / 2
-        self.cost = np.concatenate([process.costs[t] for t in members])
-        sizes = [len(process.rows[t]) for t in members]
-        groups = np.repeat(np.arange(len(members)), sizes)
-        n_groups = len(members) if process.has_intercept else 0
-        self.groups = indicators(groups, n_groups)
-        self.system = Bordered(self.gram, self.cost, Groups(groups, n_groups))
+    Parameters
+    ----------
+    gram : (n, n) covariances of the rows, without noise
+    cost : (n,) inverse variances of the noise
+    groups : (n, G) one where a row has that intercept; G may be zero
+    """
 
-    def variance(self, X: np.ndarray, task: int) -> np.ndarray:
-        """Rows (q, d) of a task -> variances (q,) of its function."""
-        h = self._intercept(task)
+    def __init__(self, gram: np.ndarray, cost: np.ndarray, groups: np.ndarray) -> None:
+        self.gram, self.cost, self.groups = gram, cost, groups
+        self.system = Bordered(gram, cost, Groups.of(groups))
+
+    def change(self, cross: np.ndarray, levels: np.ndarray) -> np.ndarray:
+        """Return what is added to the variances (q,) of a function.
+
+        `cross` (q, n) are its covariances with the rows, `levels` (G,) the weights of the intercepts in its own.
+        """
+        h = self._intercept(levels)
         image = self.gram @ h + h / self.cost
-        out = np.empty(len(X))
-        for part in self._blocks(len(X)):
-            cross, own = self.process.covariance(X[part], task, self.members)
-            explained = np.einsum("qn,nq->q", cross, self.system.solve(cross.T))
-            out[part] = own - explained - 2.0 * (cross @ h) + float(h @ image)
-        return np.maximum(out, 0.0)
+        explained = np.einsum("qn,nq->q", cross, self.system.solve(cross.T))
+        return float(h @ image) - explained - 2.0 * (cross @ h)
 
-    def _intercept(self, task: int) -> np.ndarray:
-        """Return h (n,), zero without intercepts; the intercept of a task that was not in training is their mean."""
-        if not self.groups.size:
-            return np.zeros(len(self.cost))
-        weights = self.cost[:, np.newaxis] * self.groups
-        wanted = np.full(len(self.members), 1.0 / len(self.members)) if task < 0 else self.members == task
-        z = (weights / weights.sum(axis=0)) @ wanted.astype(np.float64)
-        return z - self.system.solve((self.gram @ z + z / self.cost)[:, np.newaxis])[:, 0]
-
-    def _blocks(self, n: int) -> Iterator[slice]:
+    def blocks(self, n: int) -> Iterator[slice]:
+        """Slices of n rows, of a size that memory allows."""
         size = max(1, _BLOCK_BYTES // (8 * len(self.cost)))
         return (slice(start, start + size) for start in range(0, n, size))
+
+    def _intercept(self, levels: np.ndarray) -> np.ndarray:
+        """Return h (n,), zero without intercepts."""
+        if not self.groups.size or not levels.any():
+            return np.zeros(len(self.cost))
+        weights = self.cost[:, np.newaxis] * self.groups
+        z = (weights / weights.sum(axis=0)) @ levels
+        return z - self.system.solve((self.gram @ z + z / self.cost)[:, np.newaxis])[:, 0]

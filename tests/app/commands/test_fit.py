@@ -91,7 +91,7 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
     frame.loc[0, "busy"] = None
     frame.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
     out = run("fit", tmp_path / "t.tsv", *FLAGS, "busy", "--quick", "-o", tmp_path / "m.skops")
-    assert "Left out 1 of 120 rows, without 'shop' or 'busy'." in out
+    assert "Left out 1 of 120 rows, without 'shop' or 'busy': row 1." in out
     assert "Left out 1 task with only one class: 'west'." in out
 
 
@@ -139,7 +139,7 @@ def test_files_that_cannot_be_read_or_written(run, folder, tmp_path):
     (tmp_path / "head.csv").write_text("shop,sales\n")
     (tmp_path / "one.csv").write_text("shop#sales\na#1\n")
     for name, error in (
-        ("one.csv", "one.csv has one column, 'shop#sales': what separates columns can be set (--sep)"),
+        ("one.csv", "one.csv has one column, 'shop#sales': say what separates columns, such as --sep ';' or --sep tab"),
         ("no.csv", "No such file"),
         ("empty.csv", "is empty"),
         ("head.csv", "has no rows"),

@@ -51,6 +51,34 @@ def test_several_targets_are_tasks_on_the_same_rows(run, wide, wide_model, tmp_p
     assert "every target; 2 tasks: 'up', 'down'" in run("inspect", wide_model / "m")
 
 
+def test_intervals_of_several_targets(run, wide, wide_model, tmp_path):
+    run("predict", wide_model / "m", wide_model / "t.csv", "--interval", "0.8", "-o", tmp_path / "p.csv")
+    out = pd.read_csv(tmp_path / "p.csv")
+    ends = ["up prediction_low", "up prediction_high", "down prediction_low", "down prediction_high"]
+    assert out.columns.tolist()[-4:] == ends
+    assert_allclose(out[ends], load_model(wide_model / "m").predict_interval(wide, 0.8).reshape(60, 4))
+    # In the units of each target, around its prediction.
+    for target in ("up", "down"):
+        name = f"{target} prediction"
+        assert (out[f"{name}_low"] < out[name]).all() and (out[name] < out[f"{name}_high"]).all()
+    assert ((wide.up > out[ends[0]]) & (wide.up < out[ends[1]]))[5:].mean() >= 0.6
+
+
+def test_probabilities_of_several_targets(run, wide, tmp_path):
+    frame = pd.DataFrame({"x": wide.x, "y": wide.down, "busy": np.where(wide.x > 0, "yes", "no"), "wet": wide.day})
+    frame.loc[:3, "busy"] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", "--target", "busy", "wet", "--model", "AVG", "-o", tmp_path / "m")
+    run("predict", tmp_path / "m", tmp_path / "t.csv", "--proba", "-o", tmp_path / "p.csv")
+    out, saved = pd.read_csv(tmp_path / "p.csv"), load_model(tmp_path / "m")
+    for k, (target, labels) in enumerate({"busy": ["no", "yes"], "wet": ["Mon", "Sat"]}.items()):
+        columns = [f"{target} probability_{label}" for label in labels]
+        assert [name for name in out.columns if name.startswith(f"{target} prob")] == columns
+        assert_allclose(out[columns], saved.predict_proba(frame)[:, k, np.isin(saved.model.classes_, labels)])
+        best = np.array(labels)[out[columns].to_numpy().argmax(axis=1)]
+        assert (best == out[f"{target} prediction"]).mean() > 0.9
+
+
 def test_scores_of_several_targets_leave_out_missing_ones(run, wide, wide_model):
     found = json.loads(run("score", wide_model / "m", wide_model / "t.csv", "--json"))
     predicted = load_model(wide_model / "m").predict(wide)[5:, 0]
@@ -110,7 +138,7 @@ def test_semicolons_decimal_commas_and_another_encoding(run, folder, sales, tmp_
     error = run("fit", tmp_path / "t.csv", *FLAGS, "--encoding", "cp1252", "-o", tmp_path / "n", fails=True)
     assert "t.csv: column 'sales' has numbers with the decimal sign ',': say --decimal ," in error
     error = run("fit", tmp_path / "t.csv", *FLAGS, "--decimal", ",", "-o", tmp_path / "n", fails=True)
-    assert "t.csv is not text in UTF-8 (--encoding sets another, such as cp1252 or utf-16)" in error
+    assert "which is not UTF-8: save the file as UTF-8, or say --encoding cp1252" in error
 
 
 def test_a_separator_of_ones_own(run, sales, tmp_path):
@@ -193,4 +221,19 @@ def test_completions_work_in_bash(run, tmp_path):
 
     assert complete("kernelkin", "sc") == ["score"]
     assert complete("kernelkin", "fit", "t.csv", "--dec") == ["--decimal"]
-    assert complete("kernelkin", "fit", "t.csv", "--couplings", '""') == ["common", "inputs"]
+    assert complete("kernelkin", "fit", "t.csv", "--couplings", '""') == ["common", "inputs", "auto"]
+
+
+def test_targets_with_a_unit(run, sales, tmp_path):
+    frame = sales.assign(sales=[f"{value} EUR" for value in sales.sales])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert "Unit of 'sales': EUR." in run(
+        "fit", tmp_path / "t.csv", *FLAGS, "-o", tmp_path / "m", "--sharing-repeats", "0"
+    )
+    found = json.loads(run("score", tmp_path / "m", tmp_path / "t.csv", "--json"))
+    assert found["means"]["mae"] < sales.sales.std()
+    frame.assign(sales=[f"{value} USD" for value in sales.sales]).to_csv(tmp_path / "u.csv", index=False)
+    error = run("score", tmp_path / "m", tmp_path / "u.csv", fails=True)
+    assert (
+        "u.csv: column 'sales' has '" in error and "USD' in row 1, not a number: correct this cell or empty it" in error
+    )

@@ -78,13 +78,6 @@ def test_models_lists_the_registry(run):
         assert model.reference in out
 
 
-def test_report_writes_a_page(run, folder, tmp_path):
-    out = run("report", folder / "class.skops", "-o", tmp_path / "r.html", "--title", "Busy <shops> & more")
-    assert "open it in a browser" in out
-    page = (tmp_path / "r.html").read_text()
-    assert "<title>Busy &lt;shops&gt; &amp; more</title>" in page
-
-
 def test_a_long_table_is_shortened_in_the_middle():
     rows = [[str(i), "x"] for i in range(50)]
     short = list(shorten(rows, 10))

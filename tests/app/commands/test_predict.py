@@ -71,7 +71,9 @@ def test_an_error_in_a_later_piece_says_where_and_leaves_no_file(run, folder, tm
     bad.loc[60, "size"] = "huge"
     bad.to_csv(tmp_path / "in.csv", index=False)
     argv = ["predict", folder / "number.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--rows", "50"]
-    assert "in the rows after 50: column 'size' has 'huge' in row 11, not a number" in run(*argv, fails=True)
+    assert "in.csv: column 'size' has 'huge' in row 61, not a number: correct this cell or empty it" in run(
+        *argv, fails=True
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
@@ -82,7 +84,7 @@ def test_errors(run, folder, tmp_path, sales):
     assert "columns are missing: 'size', 'day'" in missing
     assert "is not a saved model" in run("predict", folder / "sales.csv", tmp_path / "in.csv", *out, fails=True)
     named = run("predict", folder / "number.skops", folder / "sales.csv", *out, "--column", "id", fails=True)
-    assert "the data already has a column 'id'" in named
+    assert "already has a column 'id': choose another with --column" in named
 
 
 CELLS = """id,shop,size,day,promo,note

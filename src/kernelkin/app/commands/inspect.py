@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...data import listing
+from ...models.facts import changed_parameters, relative_gap
 from ...relations import SharingReport, TaskRelations
 from ..terminal import Terminal
 from .holdout import mean, shorten
@@ -65,24 +66,6 @@ def facts(saved: Any) -> list[tuple[str, str]]:
     if "command" in about:
         found.append(("made by", about["command"]))
     return found
-
-
-def relative_gap(model: Any) -> float | None:
-    """The duality gap relative to the objective; None for models without one."""
-    gap, objective = getattr(model, "duality_gap_", None), getattr(model, "objective_", None)
-    return None if gap is None or not objective else float(max(gap, 0.0) / abs(objective))
-
-
-def changed_parameters(model: Any) -> dict[str, Any]:
-    """Parameters that are not at their defaults, as text; kernels are shown elsewhere."""
-    default = type(model)() if not hasattr(model, "estimator") else model
-    parameters, defaults = model.get_params(deep=False), default.get_params(deep=False)
-    skipped = ("kernels", "n_jobs", "random_state", "callback", "verbose")
-    return {
-        name: f"{value:g}" if isinstance(value, float) else str(value)
-        for name, value in parameters.items()
-        if name not in skipped and str(value) != str(defaults[name])
-    }
 
 
 def _names(schema: Any) -> str:

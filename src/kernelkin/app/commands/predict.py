@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from ...data import listing
+from ...tables.columns import CellError
 from ...tables.files import Piece, read_pieces
 from ...tables.text import STDOUT, check_output, display_name, input_separator, open_output
 from ..terminal import Terminal, complain
+from . import task_features
 from .problem import DATA_HELP, add_format_arguments, text_format
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ EXAMPLES = (
     "  kernelkin predict sales.skops new.csv -o predictions.csv\n"
     "  cat new.csv | kernelkin predict sales.skops - -o - | head\n"
     "  kernelkin predict sales.skops new_shops.csv --unknown-tasks common -o predictions.csv\n"
+    "  kernelkin predict sales.skops new_shops.csv --task-features shops.csv -o predictions.csv\n"
     "  kernelkin predict sales.skops new.csv --interval 0.9 -o predictions.csv\n"
     "  kernelkin predict churn.skops new.csv --proba -o predictions.csv\n\n"
     "the text of a CSV or TSV file is repeated as it is, quotes and ends of lines included, and a cell with the\n"
@@ -54,10 +57,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--unknown-tasks",
-        choices=["error", "common"],
-        default="error",
-        help="common: predict tasks that training did not have by what all tasks share (default: error)",
+        choices=["error", "common", "nearest"],
+        help="how tasks are predicted that training did not have: by what all tasks share, or as the task most like "
+        "them (default: as in `kernelkin fit`)",
     )
+    task_features.add_argument(parser, "predicts new tasks by a model that was fitted with features of tasks")
     parser.add_argument(
         "--safe-csv",
         action="store_true",
@@ -82,8 +86,10 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     if saved.schema is None:
         raise ValueError(f"{arguments.model} was saved without the schema of a table: predict with it from Python")
     _check_columns(saved.model, arguments)
-    if arguments.unknown_tasks == "common":
-        _allow_unknown_tasks(saved.model)
+    if arguments.task_features is not None:
+        saved = _with_tasks(saved, arguments)
+    if arguments.unknown_tasks is not None:
+        _set_unknown_tasks(saved.model, arguments.unknown_tasks)
     columns = added_columns(saved, arguments)
     with open_output(arguments.out) as file:
         count, unseen = _predict_all(saved, arguments, file, separator, columns)
@@ -115,10 +121,25 @@ def added_columns(saved: Any, arguments: Namespace) -> list[str]:
     starts = [""] if schema.task is not None else [f"{target} " for target in schema.target_names]
     names = [f"{start}{arguments.column}" for start in starts]
     if arguments.proba:
-        names += [f"{start}probability_{label}" for start in starts for label in saved.model.classes_.tolist()]
+        each = zip(starts, _classes(saved), strict=True)
+        names += [f"{start}probability_{label}" for start, labels in each for label in labels.tolist()]
     if arguments.interval is not None:
         names += [f"{start}{arguments.column}_{end}" for start in starts for end in ("low", "high")]
     return names
+
+
+def _classes(saved: Any) -> list[np.ndarray]:
+    """The classes of each target."""
+    return [saved.model.classes_] if saved.schema.task is not None else list(saved.model.task_classes_)
+
+
+def _probabilities(saved: Any, values: DataFrame) -> np.ndarray:
+    """(n, m): on wide data the classes of the first target, then those of the next."""
+    p = saved.predict_proba(values)
+    if saved.schema.task is not None:
+        return p
+    used = [np.isin(saved.model.classes_, labels) for labels in _classes(saved)]
+    return np.hstack([p[:, t, columns] for t, columns in enumerate(used)])
 
 
 def _predict_all(
@@ -132,7 +153,8 @@ def _predict_all(
         saved = replace(saved, schema=replace(saved.schema, decimal=form.decimal))
     for piece in read_pieces(arguments.data, arguments.rows, form):
         if found := set(columns).intersection(piece.header):
-            raise ValueError(f"the data already has a column {min(found)!r}: choose another with --column")
+            name = display_name(arguments.data)
+            raise ValueError(f"{name} already has a column {min(found)!r}: choose another with --column")
         values = piece.values(features, saved.schema.task)
         added = dict(zip(columns, _predict(saved, values, arguments, count), strict=True))
         if piece.records is None or arguments.safe_csv or separator != input_separator(arguments.data):
@@ -145,7 +167,7 @@ def _predict_all(
         if sys.stderr is not None and sys.stderr.isatty():
             print(f"{count} rows", end="\r", file=sys.stderr, flush=True)
     if not count:
-        raise ValueError("the data has no rows")
+        raise ValueError(f"{display_name(arguments.data)} has no rows")
     return count, unseen
 
 
@@ -175,26 +197,38 @@ def _write_cells(
     out.to_csv(file, index=False, header=header if first else False, sep=separator, lineterminator="\n")
 
 
-def _allow_unknown_tasks(model: Any) -> None:
+def _with_tasks(saved: Any, arguments: Namespace) -> Any:
+    """Return the model with the new tasks of a file of features."""
+    frame = task_features.read_file(arguments.task_features, saved.schema.task, text_format(arguments))
+    try:
+        return replace(saved, model=saved.model.with_tasks(task_features.by_task(frame, saved.schema)))
+    except ValueError as error:
+        raise ValueError(f"--task-features {arguments.task_features}: {error}") from error
+
+
+def _set_unknown_tasks(model: Any, unknown_tasks: str) -> None:
     model = getattr(model, "best_estimator_", model)
-    if "unknown_tasks" not in model.get_params(deep=False):
-        raise ValueError(f"--unknown-tasks common: {type(model).__name__} has no part that all tasks share")
-    model.set_params(unknown_tasks="common")
+    if "unknown_tasks" in model.get_params(deep=False):
+        model.set_params(unknown_tasks=unknown_tasks)
+    elif unknown_tasks != "error":
+        raise ValueError(f"--unknown-tasks {unknown_tasks}: {type(model).__name__} has no part that all tasks share")
 
 
 def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -> list[Any]:
-    """The columns that are added to a piece; errors name the file, and the position of the piece in it."""
+    """The columns that are added to a piece, with so many rows before it; errors name the file and the row in it."""
     try:
         parts = [saved.predict(values)]
         if arguments.proba:
-            parts.append(saved.predict_proba(values))
+            parts.append(_probabilities(saved, values))
         if arguments.interval is not None:
             parts.append(saved.predict_interval(values, arguments.interval))
         # (n,), (n, m) or on wide data (n, T, m): a column for each task and value.
         return [column for part in parts for column in part.reshape(len(values), -1).T]
+    except CellError as error:
+        raise ValueError(f"{display_name(arguments.data)}: {error.after(before)}") from error
     except ValueError as error:
-        after = f" in the rows after {before}:" if before else ""
-        raise ValueError(f"{display_name(arguments.data)}:{after} {error}") from error
+        advice = " (here: --unknown-tasks common)" if str(error).startswith("unknown task") else ""
+        raise ValueError(f"{display_name(arguments.data)}: {error}{advice}") from error
 
 
 def neutralise(frame: DataFrame) -> DataFrame:

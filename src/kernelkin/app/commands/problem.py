@@ -12,6 +12,7 @@ import numpy as np
 from ...data import TaskData, listing
 from ...tables import TableEncoder, TableSchema
 from ...tables.files import read_table
+from ...tables.labels import common_unit, read_target
 from ...tables.numbers import Decimal, as_numbers
 from ...tables.schema import check_columns
 from ...tables.text import TextFormat, display_name
@@ -71,6 +72,7 @@ class Problem:
     task : the column of tasks; None where every target is a task.
     targets : the columns to predict; one where there is a task.
     n_test : number of rows at the end of the table that are for testing only.
+    units : of the targets, where their cells have any, such as "EUR".
     notes : how the table was read.
     """
 
@@ -83,6 +85,7 @@ class Problem:
     notes: tuple[str, ...]
     decimal: Decimal = "."
     n_test: int = 0
+    units: tuple[str, ...] = ()
 
     def task_data(self) -> TaskData:
         """The tasks and targets of all rows, in the units of the table: what folds and scores are made from."""
@@ -99,6 +102,7 @@ class Problem:
             self.drop,
             regression=self.regression,
             decimal=self.decimal,
+            units=self.units,
         )
 
 
@@ -110,6 +114,7 @@ def load_problem(arguments: Namespace, test: str | None = None) -> Problem:
     import pandas as pd
 
     tested = _load(test, arguments)
+    _in_file(test, lambda: _check_test_targets(frame, tested, arguments))
     if arguments.task is not None:
         unknown = sorted(set(tested[arguments.task].dropna()) - set(frame[arguments.task]))
         if unknown:
@@ -124,6 +129,7 @@ _TEST = "\0test"
 
 def _load(path: str, arguments: Namespace) -> DataFrame:
     """Read a table; cells that cannot be encoded are refused while rows still have the numbers of the file."""
+    _check_roles(arguments.task, tuple(dict.fromkeys(arguments.target)))
     frame = read_table(path, arguments.task, arguments.target, text_format(arguments))
     special = [*arguments.target, *([arguments.task] if arguments.task else [])]
     _in_file(path, lambda: check_columns(frame, [*special, *arguments.drop]))
@@ -144,10 +150,11 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
     task, targets = arguments.task, tuple(dict.fromkeys(arguments.target))
     special = [*([] if task is None else [task]), *targets]
     check_columns(frame, [*special, *arguments.drop])
-    _check_roles(task, targets)
     notes = []
     frame, note = _with_labels(frame, task, targets)
     notes += note
+    frame, units = _without_units(frame, targets, arguments)
+    notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]
     regression, why = _guess_all(frame, targets, arguments)
     notes.append(f"{'Regression' if regression else 'Classification'}: {why}.")
     if task is not None:
@@ -157,9 +164,8 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
     n_test = 0
     if _TEST in frame.columns:
         n_test, frame = int(frame[_TEST].sum()), frame.drop(columns=_TEST)
-    return Problem(
-        frame, task, targets, tuple(arguments.drop), regression, scoring, (*notes, *note), arguments.decimal, n_test
-    )
+    drop, decimal = tuple(arguments.drop), arguments.decimal
+    return Problem(frame, task, targets, drop, regression, scoring, (*notes, *note), decimal, n_test, units)
 
 
 def _check_roles(task: str | None, targets: Sequence[str]) -> None:
@@ -181,7 +187,25 @@ def _with_labels(frame: DataFrame, task: str | None, targets: Sequence[str]) -> 
         raise ValueError(
             f"no row has {'both a' if task else 'a'} {names.replace(' or ', ' and a ' if task else ' or ')}"
         )
-    return frame[~gone], [f"Left out {gone.sum()} of {len(frame)} rows, without {names}."] if gone.any() else []
+    if not gone.any():
+        return frame, []
+    rows = f"row{'s' if gone.sum() > 1 else ''} {listing((frame.index[gone] + 1).tolist(), 5)}"
+    return frame[~gone], [f"Left out {gone.sum()} of {len(frame)} rows, without {names}: {rows}."]
+
+
+def _without_units(frame: DataFrame, targets: Sequence[str], arguments: Namespace) -> tuple[DataFrame, tuple[str, ...]]:
+    """The table with targets such as "30 EUR" as numbers, and their units; names of few classes stay as they are."""
+    found = dict.fromkeys(targets, "")
+    for name in targets:
+        values = frame[name].dropna()
+        if arguments.classification or (values.nunique() <= MOST_CLASSES and not arguments.regression):
+            continue
+        unit = common_unit(values, arguments.decimal)
+        if unit:
+            found[name] = unit
+            numbers = read_target(frame[name], arguments.decimal, unit)
+            frame = frame.assign(**{name: numbers})
+    return frame, tuple(found.values())
 
 
 def _guess_all(frame: DataFrame, targets: Sequence[str], arguments: Namespace) -> tuple[bool, str]:
@@ -194,7 +218,8 @@ def _guess_all(frame: DataFrame, targets: Sequence[str], arguments: Namespace) -
             "--classification"
         )
     regression, why = found[targets[0]]
-    return regression, why if len(targets) == 1 else f"{why}, and the other {len(targets) - 1} targets alike"
+    others = f", and so {'is' if len(targets) == 2 else 'are'} {listing(targets[1:], 5)}" if len(targets) > 1 else ""
+    return regression, why + others
 
 
 def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
@@ -212,7 +237,7 @@ def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
     if not numeric and distinct > max(len(values) // 2, 2):
         raise ValueError(
             f"column {name!r} has {distinct} different texts in {len(values)} rows, such as "
-            f"{str(values.iloc[0])!r:.80}: a class needs several rows, and a number no text"
+            f"{str(values.iloc[0])!r:.80}: classes must repeat, and numbers (of days, say) must not be text"
         )
     if not numeric:
         return False, f"{name!r} is text with {distinct} distinct values"
@@ -233,11 +258,25 @@ def _refuse_stray_text(values: Series, name: str, arguments: Namespace) -> None:
     if stray.any() and not np.isinf(as_numbers(cells, other)).any():
         raise ValueError(f"column {name!r} has numbers with the decimal sign {other!r}: say --decimal {other}")
     if arguments.regression or (values.nunique() > MOST_CLASSES and 0 < stray.mean() < 0.5):
+        _refuse_first(values, name, stray, "correct or empty this cell, or say --classification")
+
+
+def _refuse_first(values: Series, name: str, stray: np.ndarray, advice: str) -> None:
+    if stray.any():
         at = int(stray.argmax())
-        raise ValueError(
-            f"column {name!r} has {str(values.iloc[at])!r:.80} in row {int(values.index[at]) + 1}, not a number: "
-            "correct or empty this cell, or say --classification"
-        )
+        row = int(values.index[at]) + 1
+        raise ValueError(f"column {name!r} has {str(values.iloc[at])!r:.80} in row {row}, not a number: {advice}")
+
+
+def _check_test_targets(frame: DataFrame, tested: DataFrame, arguments: Namespace) -> None:
+    """Refuse text in a target of the labelled table where training has numbers, while rows have their numbers."""
+    from pandas.api.types import is_numeric_dtype
+
+    for name in arguments.target:
+        if is_numeric_dtype(frame[name]) and not is_numeric_dtype(tested[name]) and not arguments.classification:
+            values = tested[name].dropna()
+            stray = np.isinf(as_numbers(values.to_numpy(dtype=object), arguments.decimal))
+            _refuse_first(values, name, stray, "the other table has numbers; correct or empty this cell")
 
 
 def _drop_tasks(frame: DataFrame, task: str, target: str, regression: bool) -> tuple[DataFrame, list[str]]:

@@ -48,7 +48,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     saved = load_model(arguments.model)
     if saved.schema is None:
         raise ValueError(f"{arguments.model} was saved without the schema of a table: score it from Python")
-    frame, left_out = _read(arguments.data, saved, text_format(arguments))
+    frame, left_out = read_labelled(arguments.data, saved, text_format(arguments))
     try:
         scores = table_scores(saved, frame)
     except ValueError as error:
@@ -70,7 +70,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     )
 
 
-def _read(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataFrame, int]:
+def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataFrame, int]:
     """The rows that have a task and a target, and the number of the others."""
     schema = saved.schema
     assert schema is not None

@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...couplings import COMMON, INPUTS
+from ...couplings import AUTO, COMMON, INPUTS
 from ...data import listing
 from ...io.storage import Folder
 from ...registry import Model, find_model
 from ...tables import TableSchema
 from ..terminal import complain
+from . import task_features
 from .kernel_spec import read_kernels
-from .problem import Problem
+from .problem import Problem, text_format
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,8 +29,16 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--kernels", nargs="+", metavar="SPEC", help="see below (default: Gaussians and linear)")
     parser.add_argument(
         "--couplings",
-        choices=[COMMON, INPUTS],
-        help="let tasks share a part of their functions: all tasks, or those with similar inputs",
+        choices=[COMMON, INPUTS, AUTO],
+        help="let tasks share parts of their functions: all tasks, those with similar inputs, or as found in the rows",
+    )
+    task_features.add_argument(parser, "similar tasks share parts of their functions")
+    parser.add_argument(
+        "--unknown-tasks",
+        choices=["error", "common", "nearest"],
+        default="error",
+        help="how the model predicts tasks that training did not have: by what all tasks share, or as the task most "
+        "like them (default: error)",
     )
     parser.add_argument("--cv", action="store_true", help="choose parameters by 5-fold cross-validation")
     parser.add_argument(
@@ -52,10 +61,14 @@ class Recipe:
     regression: bool
     arguments: Namespace
     wide: bool = False
+    task_features: DataFrame | None = None
 
     @classmethod
     def of(cls, name: str, problem: Problem, arguments: Namespace) -> Recipe:
-        recipe = cls(find_model(name), problem.regression, arguments, problem.task is None)
+        features = None
+        if arguments.task_features is not None:
+            features = task_features.read_file(arguments.task_features, problem.task, text_format(arguments))
+        recipe = cls(find_model(name), problem.regression, arguments, problem.task is None, features)
         recipe.estimator_class()
         return recipe
 
@@ -77,15 +90,18 @@ class Recipe:
         model = self.unfitted(schema, progress).fit(X, y, tasks=tasks)
         if getattr(model, "n_cached_", 0):
             complain(f"{self.name}: {model.n_cached_} parts of the cross-validation were found in the cache")
-        if getattr(model, "cache", None):
-            model.set_params(cache=None)  # of no use to whoever loads the model
+        unused = {name: None for name in ("cache", "callback") if getattr(model, name, None) is not None}
+        model.set_params(**unused)  # of no use to whoever loads the model
         return getattr(model, "best_estimator_", model)
 
     def unfitted(self, schema: TableSchema, progress: Progress) -> Any:
         """The model, or a search if there are parameters to choose."""
+        from ...auto import KinClassifier, KinRegressor
         from ...model_selection import MultiTaskCV, has_choices
 
         estimator = self._estimator(schema)
+        if isinstance(estimator, KinRegressor | KinClassifier):
+            estimator.set_params(callback=lambda done, of: progress.share(done / of))
         if not self.arguments.cv or not has_choices(estimator):
             return estimator
         given = self.arguments
@@ -112,6 +128,8 @@ class Recipe:
         wanted = {
             "kernels": read_kernels(self.arguments.kernels, schema.positions),
             "couplings": self.arguments.couplings,
+            "unknown_tasks": self.arguments.unknown_tasks,
+            "task_features": self._task_features(schema),
             "n_jobs": self.arguments.jobs,
             "random_state": self.arguments.seed,
             **({"class_weight": "balanced"} if self.arguments.balanced else {}),
@@ -123,6 +141,9 @@ class Recipe:
             # Single-task learning uses one kernel of all columns, whichever kernels are given for the others.
             wanted["kernels"] = None
         return estimator.set_params(**{name: value for name, value in wanted.items() if name in known})
+
+    def _task_features(self, schema: TableSchema) -> DataFrame | None:
+        return None if self.task_features is None else task_features.by_task(self.task_features, schema)
 
 
 def check_cache(arguments: Namespace) -> None:
@@ -137,6 +158,10 @@ def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
     models = ", ".join(recipe.name for recipe in recipes)
     if arguments.couplings and "couplings" not in known:
         raise ValueError(f"--couplings: {models} has no part that tasks share")
+    if arguments.task_features and "task_features" not in known:
+        raise ValueError(f"--task-features: {models} does not use features of tasks")
+    if arguments.unknown_tasks != "error" and "unknown_tasks" not in known:
+        raise ValueError(f"--unknown-tasks: {models} cannot predict tasks that training did not have")
     for name in read_parameters(arguments.set):
         if name not in known:
             raise ValueError(f"--set {name}: {models} has {listing(sorted(known), 30)}")

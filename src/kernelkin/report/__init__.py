@@ -1,0 +1,5 @@
+"""Reports on fitted models: one page for notebooks and files."""
+
+from .report import Report, report_of_files, report_of_fit
+
+__all__ = ["Report", "report_of_files", "report_of_fit"]

@@ -1,0 +1,181 @@
+"""The content of a report as plain lists and numbers; the page draws it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..io import SavedModel
+from ..models.facts import changed_parameters, relative_gap
+from ..plots._order import leaf_order, weight_linkage
+from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
+from ..registry import all_models
+from ..relations import SharingReport, TaskRelations
+from ..tables.describe import describe_column
+from .comparison import comparison_content
+from .drivers import drivers_content
+from .values import number, numbers, table
+
+# With more groups, a heatmap of all pairs is neither readable nor small.
+MOST_GROUPS = 60
+# Kernel weights of this many tasks are in the page, at most.
+MOST_TASKS = 1000
+
+
+def model_content(
+    saved: SavedModel, evaluation: dict[str, Any] | None, *, name: str, title: str | None, file: str
+) -> dict[str, Any]:
+    """Everything that the page shows of one model; None for parts that do not apply to it."""
+    model = saved.model
+    tasks = [str(task) for task in model.tasks_.tolist()]
+    return {
+        "name": name,
+        "title": title or _title(saved),
+        "model": _model(saved),
+        "data": _data(saved),
+        "tasks": tasks,
+        "rows": _task_rows(saved),
+        "evaluation": evaluation and _in_order(evaluation, tasks),
+        "comparison": _comparison(saved),
+        "drivers": drivers_content(saved),
+        "kernels": _kernels(model),
+        "relation": _relation(saved),
+        "parts": _parts(model),
+        "fit": _fit(model),
+        "load": {"file": file, "table": saved.schema is not None},
+    }
+
+
+def _title(saved: SavedModel) -> str:
+    if saved.schema is None:
+        return f"{type(saved.model).__name__}: {len(saved.model.tasks_)} tasks"
+    return saved.schema.title
+
+
+def _model(saved: SavedModel) -> dict[str, Any]:
+    inner = getattr(saved.model, "best_estimator_", saved.model)
+    found = [m for m in all_models() if any(isinstance(inner, estimator) for estimator in m.estimators)]
+    return {
+        "class": type(saved.model).__name__,
+        "name": found[0].name if found else type(inner).__name__,
+        "description": found[0].description if found else "",
+        "reference": found[0].reference if found else "",
+        "parameters": changed_parameters(saved.model),
+        "version": saved.version,
+        "command": saved.about.get("command"),
+    }
+
+
+def _data(saved: SavedModel) -> dict[str, Any] | None:
+    schema = saved.schema
+    if schema is None:
+        return None
+    return {
+        "source": saved.about.get("data"),
+        "rows": schema.n_rows,
+        "task": "every target" if schema.task is None else schema.task,
+        "target": schema.target,
+        "columns": [[column.name, describe_column(column)] for column in schema.columns],
+        "left_out": [[name, reason] for name, reason in schema.left_out.items()],
+    }
+
+
+def _task_rows(saved: SavedModel) -> list[int | None] | None:
+    if "task_rows" not in saved.about:
+        return None
+    counts = {str(task): count for task, count in saved.about["task_rows"]}
+    return [counts.get(str(task)) for task in saved.model.tasks_.tolist()]
+
+
+def _in_order(evaluation: dict[str, Any], tasks: list[str]) -> dict[str, Any]:
+    """The evaluation with its tasks in the order of the model's; tasks that were not tested have no score."""
+    if evaluation["tasks"] == tasks:
+        return evaluation
+    place = {task: t for t, task in enumerate(evaluation["tasks"])}
+    where = [place.get(task) for task in tasks]
+    found = dict(evaluation, tasks=tasks)
+    for name, values in evaluation.items():
+        if name.startswith("task_") or name == "test_rows":
+            found[name] = [None if t is None else values[t] for t in where]
+    back = {t: i for i, t in enumerate(where) if t is not None}
+    kept = [i for i, t in enumerate(evaluation["sample"]["task"]) if t in back]
+    found["sample"] = {name: [values[i] for i in kept] for name, values in evaluation["sample"].items()}
+    found["sample"]["task"] = [back[t] for t in found["sample"]["task"]]
+    return found
+
+
+def _comparison(saved: SavedModel) -> dict[str, Any] | None:
+    """The model beside simpler ones, as `sharing_report` compared them."""
+    stored = saved.about.get("sharing")
+    return None if stored is None else comparison_content(SharingReport.from_dict(stored))
+
+
+def _kernels(model: Any) -> dict[str, Any] | None:
+    """The shares of the kernels in each task, or of groups of kernels if there are many."""
+    if not hasattr(model, "kernel_weights_") or len(model.tasks_) > MOST_TASKS:
+        return None
+    weights, names = np.asarray(model.kernel_weights_, dtype=np.float64), np.asarray(model.kernel_names_)
+    count, grouped = len(names), len(names) > MANY_KERNELS
+    if grouped:
+        groups = kernel_groups(names)
+        kept = list(dict.fromkeys(groups.tolist()))
+        weights = np.stack([weights[:, groups == name].sum(axis=1) for name in kept], axis=1)
+        names = np.array(kept)
+    totals = weights.sum(axis=1, keepdims=True)
+    shares = np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0)
+    return {
+        "names": [str(name) for name in names.tolist()],
+        "count": count,
+        "grouped": grouped,
+        "shares": table(shares),
+        "order": leaf_order(weight_linkage(shares)).tolist(),
+    }
+
+
+def _relation(saved: SavedModel) -> dict[str, Any] | None:
+    """What the test of the tasks' relations found when the model was fitted; without a test nothing is claimed."""
+    T = len(saved.model.tasks_)
+    if T < 2:
+        return None
+    if "relations" not in saved.about:
+        return {"tested": False}
+    found = TaskRelations.from_dict(saved.about["relations"])
+    several = bool(found.structured) and found.n_groups > 1
+    first = [int(np.flatnonzero(found.groups == g)[0]) for g in range(found.n_groups)]
+    return {
+        "tested": True,
+        "structured": bool(found.structured),
+        "headline": found.headline(),
+        "text": str(found),
+        "groups": found.groups.tolist() if several else None,
+        "matrix": table(found.likeness[np.ix_(first, first)]) if several and found.n_groups <= MOST_GROUPS else None,
+    }
+
+
+def _parts(model: Any) -> dict[str, Any] | None:
+    """The share of the common parts and of the own part in each task."""
+    couplings, shares = getattr(model, "couplings_", ()), getattr(model, "part_shares_", None)
+    if not couplings or shares is None:
+        return None
+    names = [*(str(coupling.name) for coupling in couplings), "own"]
+    return {"names": names, "shares": table(np.roll(shares, -1, axis=1))}
+
+
+def _fit(model: Any) -> dict[str, Any] | None:
+    relative = relative_gap(model)
+    if relative is None:
+        return None
+    parameters = set(getattr(model, "best_estimator_", model).get_params())
+    members = [[m["name"], m["C"], m["weight"]] for m in getattr(model, "members_", ())]
+    return {
+        "objective": number(model.objective_),
+        "gap": number(max(model.duality_gap_, 0.0)),
+        "relative": number(relative),
+        # Whether the gap is for a problem in which kernel weights, with a penalty of their own, are variables.
+        "weights": "mu" in parameters and not parameters.isdisjoint(["p", "evenness"]),
+        "tol": number(getattr(model, "tol", np.nan)),
+        "history": numbers(getattr(model, "history_", {}).get("relative_gap", [])),
+        "members": [[str(name), number(C), number(weight)] for name, C, weight in members],
+        "explanation": model.explain() if hasattr(model, "explain") else None,
+    }

@@ -1,0 +1,160 @@
+/* Pictures by Vega-Lite, drawn as SVG, in the colours of the theme and as wide as there is room. */
+const figures = [];
+let fileSerial = 0;
+
+function colours() {
+  const style = getComputedStyle(document.documentElement);
+  return Object.fromEntries(["paper", "ink", "soft", "line", "grid", "accent", "second", "raised", "good", "bad"]
+    .map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+}
+
+function config(c) {
+  const font = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+  return {
+    background: c.paper,
+    font,
+    padding: { left: 2, right: 6, top: 6, bottom: 2 },
+    view: { stroke: null },
+    axis: {
+      labelColor: c.soft,
+      titleColor: c.soft,
+      gridColor: c.grid,
+      domainColor: c.line,
+      tickColor: c.line,
+      labelFontSize: 11.5,
+      titleFontSize: 12,
+      titleFontWeight: 500,
+      titlePadding: 8,
+      labelLimit: 170,
+      ticks: false,
+      labelPadding: 6,
+    },
+    legend: {
+      labelColor: c.soft,
+      titleColor: c.soft,
+      labelFontSize: 12,
+      titleFontSize: 12,
+      titleFontWeight: 500,
+      orient: "top",
+      symbolType: "circle",
+    },
+    header: { labelColor: c.ink, labelFontSize: 12, labelFontWeight: 600, labelLimit: 190, titleColor: c.soft },
+    point: { filled: true, size: 30, color: c.accent },
+    line: { color: c.accent, strokeWidth: 2 },
+    rule: { color: c.soft },
+    bar: { color: c.accent },
+    area: { color: c.accent },
+    text: { color: c.ink, fontSize: 12 },
+  };
+}
+
+/* A figure with a title, a description for screen readers, and files to download. `spec(width, colours)` gives the
+   Vega-Lite specification, `records` the numbers behind it. */
+function picture({ title, note, label, spec, records, height }) {
+  const chart = make("div", { class: "chart", style: height ? `min-height:${height}px` : null });
+  const state = { chart, view: null, width: 0, spec, label, drawn: Promise.resolve() };
+  const save = (kind) => async () => {
+    const name = `${fileName(title)}.${kind}`;
+    if (kind === "svg") download(name, await state.view.toSVG(), "image/svg+xml");
+    else download(name, await state.view.toImageURL("png", 2));
+  };
+  const buttons = make(
+    "div",
+    { class: "downloads" },
+    make("button", { type: "button", onclick: save("svg"), "aria-label": `Download ${title} as SVG` }, "SVG"),
+    make("button", { type: "button", onclick: save("png"), "aria-label": `Download ${title} as PNG` }, "PNG"),
+    make("button", {
+      type: "button",
+      onclick: () => download(`${fileName(title)}.csv`, csv(records()), "text/csv"),
+      "aria-label": `Download the numbers of ${title} as CSV`,
+    }, "CSV"),
+  );
+  figures.push(state);
+  return make(
+    "figure",
+    { id: `figure-${++fileSerial}` },
+    make("figcaption", {}, make("h3", {}, title), buttons),
+    note ? make("p", { class: "soft small" }, note) : null,
+    chart,
+  );
+}
+
+async function drawOne(state) {
+  const width = Math.floor(state.chart.clientWidth), c = colours();
+  if (!width || !state.chart.isConnected) return;
+  state.width = width;
+  const spec = {
+    description: state.label,
+    autosize: { type: "fit-x", contains: "padding" },
+    width,
+    ...state.spec(width, c),
+    config: config(c),
+  };
+  const holder = make("div");
+  const found = await vegaEmbed(holder, spec, {
+    mode: "vega-lite",
+    renderer: "svg",
+    actions: false,
+    ast: true,
+    logLevel: 1,
+    tooltip: { theme: isDark() ? "dark" : "light" },
+  });
+  if (state.view) state.view.finalize();
+  state.view = found.view;
+  state.chart.replaceChildren(holder);
+}
+
+/* Pictures are drawn one after the other; a picture that is asked for again while it is drawn is drawn again. */
+const draw = (state) => (state.drawn = state.drawn.then(() => drawOne(state)));
+const drawAll = () => Promise.all(figures.filter((state) => state.chart.isConnected).map(draw));
+
+function watchWidth() {
+  let timer = null;
+  addEventListener("resize", () => {
+    clearTimeout(timer);
+    timer = setTimeout(
+      () =>
+        figures.filter((state) => state.chart.isConnected && Math.floor(state.chart.clientWidth) !== state.width)
+          .forEach(draw),
+      120,
+    );
+  });
+}
+
+/* ---- the theme ---- */
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function themeButton() {
+  const button = make("button", { type: "button", id: "theme" });
+  const name = () => {
+    button.textContent = isDark() ? "Light theme" : "Dark theme";
+  };
+  button.addEventListener("click", () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    name();
+    drawAll();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    name();
+    drawAll();
+  });
+  name();
+  return button;
+}
+
+/* ---- parts of specifications ---- */
+const identity = (low, high, c) => ({
+  data: { values: [{ a: low, b: low }, { a: high, b: high }] },
+  mark: { type: "line", color: c.soft, strokeDash: [4, 4], strokeWidth: 1, aria: false },
+  encoding: { x: { field: "a", type: "quantitative" }, y: { field: "b", type: "quantitative" } },
+});
+const extent = (values) => {
+  const found = values.filter(known),
+    low = Math.min(...found),
+    high = Math.max(...found),
+    pad = (high - low) * .03 || 1;
+  return [low - pad, high + pad];
+};

@@ -1,0 +1,62 @@
+"use strict";
+/* Elements, numbers as text, and files to download. Text of the user is only ever set as text, never as HTML. */
+const R = JSON.parse(document.getElementById("content").textContent);
+
+function make(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
+  }
+  element.append(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+  );
+  return element;
+}
+
+const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+const mean = (values) => values.length ? sum(values) / values.length : null;
+const range = (n) => Array.from({ length: n }, (_, i) => i);
+const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+const percent = (value, digits = 0) => known(value) ? `${(100 * value).toFixed(digits)}%` : "–";
+
+/* A number to some digits, with a minus sign and separators of thousands. */
+function text(value, digits = 3) {
+  if (!known(value)) return "–";
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(1).replace("-", "−").replace("e+", "e");
+  const decimals = size === 0 ? 0 : Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
+  return value.toLocaleString("en", { maximumFractionDigits: Math.min(decimals, 8) }).replace("-", "−");
+}
+/* A score, always with three decimals. */
+const score = (value) => known(value) ? value.toFixed(3).replace("-", "−") : "–";
+const signed = (value) => known(value) ? (value >= 0 ? "+" : "") + score(value) : "–";
+const interval = (low, high, form = score) => `${form(low)} to ${form(high)}`;
+
+function download(name, content, type) {
+  const link = make("a", {
+    download: name,
+    href: content.startsWith("data:") ? content : `data:${type};charset=utf-8,${encodeURIComponent(content)}`,
+  });
+  document.body.append(link);
+  link.click();
+  link.remove();
+}
+
+/* Cells that a spreadsheet would run as a formula are written as text. */
+function cell(value) {
+  let found = value === null || value === undefined ? "" : String(value);
+  if (typeof value === "string" && /^[=+\-@\t\r]/.test(found)) found = `'${found}`;
+  return /[",\n\r]/.test(found) ? `"${found.replaceAll('"', '""')}"` : found;
+}
+
+/* Records (objects with the same keys) as CSV. */
+function csv(records) {
+  const names = Object.keys(records[0] || {});
+  return [names, ...records.map((record) => names.map((name) => record[name]))].map((row) => row.map(cell).join(","))
+    .join("\r\n") + "\r\n";
+}
+
+const fileName = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "report";

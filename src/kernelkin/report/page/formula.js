@@ -1,0 +1,98 @@
+/* Predictions by the page itself, from the same numbers as in Python: kernels at the training rows, dual variables,
+   kernel weights and intercepts. */
+function readFormula(W) {
+  const arrays = W.arrays.map((content) => {
+    const bytes = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
+    return new Float64Array(bytes.buffer);
+  });
+  return { arrays, functions: W.functions, location: arrays[W.location], scale: arrays[W.scale], output: W.output };
+}
+
+/* The prediction for features x (d,) of task t: `value` and, where known, `low` and `high`. */
+function predictFormula(F, x, t) {
+  const value = taskValue(F, F.functions, x, t), O = F.output;
+  if (O.kind === "probability") return { value: probability(F, O, value, t) };
+  const found = F.location[t] + F.scale[t] * value;
+  if (O.half === undefined) return { value: found };
+  let half = F.arrays[O.half][t];
+  if (O.noise !== undefined) {
+    half *= F.arrays[F.functions.spread][t] * Math.sqrt(O.noise + memberVariance(F, F.functions, x, t));
+  }
+  half *= F.scale[t];
+  return { value: found, low: found - half, high: found + half };
+}
+
+/* A logistic link; log odds count less where its slopes and its offset are uncertain. */
+function probability(F, O, value, t) {
+  const center = F.arrays[O.centers][t], offset = F.arrays[O.offsets][t], row = [value, value - center, 1];
+  const covariance = F.arrays[O.covariances].subarray(9 * t, 9 * t + 9);
+  const variance = sum(row.flatMap((u, a) => row.map((v, b) => u * v * covariance[3 * a + b])));
+  const logit = O.slope * (value - center) + O.between * center + offset + O.shift;
+  return 1 / (1 + Math.exp(-logit / Math.sqrt(1 + Math.PI / 8 * Math.max(variance, 0))));
+}
+
+function taskValue(F, G, x, t) {
+  const A = F.arrays;
+  if (G.kind === "linear") {
+    return A[G.intercept][t] + x.reduce((total, value, j) => total + value * A[G.coef][t * x.length + j], 0);
+  }
+  if (G.kind === "expansions") {
+    return sum(G.shares[t].map(([e, start, stop, weights]) => {
+      const outputs = expansionValues(F, G.expansions[e], x, start, stop);
+      return sum(weights.map((weight, r) => weight * outputs[r * (stop - start) / weights.length]));
+    }));
+  }
+  const z = standardised(F, G, x), weights = memberWeights(F, G, t);
+  const total = sum(
+    G.members.map((member, m) =>
+      weights[m] ? weights[m] * (A[G.slopes][m] * taskValue(F, member, z, t) + A[G.offsets][m]) : 0
+    ),
+  );
+  return A[G.location][t] + A[G.spread][t] * total;
+}
+
+const standardised = (F, G, x) => x.map((value, j) => (value - F.arrays[G.center][j]) / F.arrays[G.scale][j]);
+
+/* Tasks of one row or one class are predicted by the members in which tasks share parts. */
+function memberWeights(F, G, t) {
+  const weights = [...F.arrays[G.weights]], shared = weights.map((weight, m) => weight * F.arrays[G.borrowing][m]);
+  return F.arrays[G.tiny][t] && sum(shared) ? shared.map((weight) => weight / sum(shared)) : weights;
+}
+
+function memberVariance(F, G, x, t) {
+  const z = standardised(F, G, x),
+    weights = F.arrays[G.weights],
+    values = G.members.map((member) => taskValue(F, member, z, t));
+  const center = sum(values.map((value, m) => weights[m] * value));
+  return sum(values.map((value, m) => weights[m] * (value - center) ** 2));
+}
+
+/* Values of some outputs of an expansion: sum over kernels k and rows i of weight_k a_i k(x, x_i), and the intercept. */
+function expansionValues(F, E, x, start, stop) {
+  const out = range(stop - start).map((o) => F.arrays[E.intercept][start + o]),
+    O = F.arrays[E.intercept].length,
+    d = x.length;
+  for (const bundle of E.bundles) {
+    const rows = F.arrays[bundle.rows], a = F.arrays[bundle.a], weights = F.arrays[bundle.weights];
+    bundle.kernels.forEach((kernel, k) => {
+      for (let i = 0; i < bundle.n; i++) {
+        const value = kernelValue(F, kernel, x, rows, i * d);
+        for (let o = 0; o < out.length; o++) out[o] += weights[k * O + start + o] * a[i * O + start + o] * value;
+      }
+    });
+  }
+  return out;
+}
+
+function kernelValue(F, kernel, x, rows, at) {
+  let total = 0;
+  if (kernel.kind === "polynomial") {
+    for (const j of kernel.columns) total += x[j] * rows[at + j];
+    return (total + kernel.coef0) ** kernel.degree;
+  }
+  const scales = kernel.scales === undefined ? null : F.arrays[kernel.scales];
+  kernel.columns.forEach((j, place) => {
+    total += ((x[j] - rows[at + j]) * (scales ? scales[place] : 1)) ** 2;
+  });
+  return Math.exp(-.5 * total / kernel.width ** 2);
+}

@@ -1,0 +1,112 @@
+/* Which tasks are alike: only what a test has found. */
+function relationsSection(models) {
+  return modelSection("relations", "Which tasks are alike", models.filter((model) => model.relation), relationPart);
+}
+
+function relationPart(model) {
+  const L = model.relation;
+  if (!L.tested) {
+    return make(
+      "p",
+      {},
+      "It was not tested which tasks are alike, so nothing is shown. kernelkin fit tests it; in Python, pass relations=task_relations(model, X, y, tasks).",
+    );
+  }
+  const rest = L.text.slice(L.headline.length).trim();
+  const part = make("div", {}, make("p", {}, make("strong", {}, L.headline), rest ? ` ${rest}` : ""));
+  if (!L.groups) return part;
+  const groups = range(Math.max(...L.groups) + 1).map((g) => ({
+    group: g + 1,
+    tasks: model.tasks.filter((_, t) => L.groups[t] === g),
+  }));
+  const table = dataTable({
+    caption: "Groups of tasks",
+    file: "groups",
+    rows: groups,
+    columns: [
+      { title: "group", value: (r) => r.group },
+      { title: "tasks", value: (r) => r.tasks.length },
+      {
+        title: "names",
+        left: true,
+        value: (r) => r.tasks.join("; "),
+        show: (_, r) =>
+          r.tasks.length > 12
+            ? `${r.tasks.slice(0, 12).join("; ")} and ${r.tasks.length - 12} more`
+            : r.tasks.join("; "),
+      },
+    ],
+  });
+  part.append(
+    make(
+      "div",
+      { class: "grid" },
+      L.matrix ? likenessPicture(L, groups) : make(
+        "p",
+        { class: "soft" },
+        "There are too many groups to draw all pairs; the table has the group of each task.",
+      ),
+      table.element,
+    ),
+  );
+  return part;
+}
+
+function likenessPicture(L, groups) {
+  const records = L.matrix.flatMap((row, g) =>
+    row.map((likeness, h) => ({
+      first: `group ${g + 1}`,
+      second: `group ${h + 1}`,
+      likeness,
+      tasks: `${groups[g].tasks.length} and ${groups[h].tasks.length}`,
+      label: likeness.toFixed(2).replace("-", "−"),
+    }))
+  );
+  const few = groups.length <= 10;
+  return picture({
+    title: "Likeness of the groups",
+    note:
+      "1: the functions are equal up to their level; 0: they have nothing in common; −1: opposite. Corrected for noise; within a group, tasks could not be told apart.",
+    label: `Likeness of ${groups.length} groups of tasks`,
+    records: () => records.map(({ label, ...record }) => record),
+    spec: (width, c) => ({
+      height: Math.min(width * .75, 46 * groups.length + 20, 420),
+      data: { values: records },
+      encoding: {
+        x: {
+          field: "first",
+          type: "nominal",
+          sort: null,
+          title: null,
+          axis: { orient: "top", labelAngle: few ? 0 : -90, domain: false },
+        },
+        y: { field: "second", type: "nominal", sort: null, title: null, axis: { domain: false } },
+      },
+      layer: [
+        {
+          mark: { type: "rect", stroke: c.paper, strokeWidth: 2 },
+          encoding: {
+            color: {
+              field: "likeness",
+              type: "quantitative",
+              scale: { domain: [-1, 0, 1], range: [c.second, c.raised, c.accent] },
+              legend: null,
+            },
+            tooltip: [{ field: "first" }, { field: "second" }, { field: "likeness", format: ".2f" }, {
+              field: "tasks",
+            }],
+          },
+        },
+        ...(few
+          ? [{
+            mark: { type: "text", aria: false },
+            encoding: {
+              text: { field: "label" },
+              color: { condition: { test: "abs(datum.likeness) > 0.55", value: c.paper }, value: c.ink },
+            },
+          }]
+          : []),
+      ],
+    }),
+  });
+}

@@ -1,0 +1,300 @@
+/* Task by task: small pictures and a table. Only the tasks of one page are in the document, however many there are. */
+const MULTIPLES = 12;
+
+function tasksSection(models) {
+  return modelSection("tasks", "Task by task", models.filter((model) => model.tasks.length > 1), taskPanel);
+}
+
+/* What is known of each task, as records. */
+function taskRecords(model) {
+  const E = model.evaluation, K = model.kernels, P = model.parts, groups = model.relation && model.relation.groups;
+  const C = model.comparison, best = C && bestOther(C), place = C && new Map(C.tasks.map((task, t) => [task, t]));
+  return model.tasks.map((task, t) => {
+    const top = K ? K.shares[t].indexOf(Math.max(...K.shares[t])) : -1;
+    return {
+      t,
+      task,
+      rows: model.rows ? model.rows[t] : null,
+      tested: E ? E.test_rows[t] : null,
+      score: E ? E.task_score[t] : null,
+      low: E ? E.task_low[t] : null,
+      high: E ? E.task_high[t] : null,
+      error: E && E.task_error ? E.task_error[t] : null,
+      gain: best ? best.task_gain[place.get(task)] : null,
+      kernel: top >= 0 && K.shares[t][top] > 0 ? `${K.names[top]} ${percent(K.shares[t][top])}` : null,
+      shared: P ? 1 - P.shares[t].at(-1) : null,
+      group: groups ? groups[t] + 1 : null,
+    };
+  });
+}
+
+function taskColumns(model, records) {
+  const E = model.evaluation,
+    any = (name) => records.some((record) => record[name] !== null && record[name] !== undefined);
+  const C = model.comparison, columns = [{ title: "task", value: (r) => r.task, left: true }];
+  const add = (name, column) => {
+    if (any(name)) columns.push({ value: (r) => r[name], ...column });
+  };
+  add("rows", { title: "rows" });
+  add("tested", { title: "test rows" });
+  if (E) {
+    add("score", { title: E.score, show: score });
+    add("low", { title: `${percent(E.level)} from`, show: score });
+    add("high", { title: "to", show: score });
+    add("error", { title: "mean error", show: (value) => text(value) });
+  }
+  if (C) add("gain", { title: `gain on ${bestOther(C).title.toLowerCase()}`, show: signed });
+  add("shared", { title: "shared part", show: (value) => percent(value) });
+  add("group", { title: "group" });
+  add("kernel", { title: "largest kernel", left: true });
+  return columns;
+}
+
+function taskPanel(model) {
+  const records = taskRecords(model), E = model.evaluation, state = { found: records, page: 0 };
+  const search = make("input", {
+    type: "search",
+    placeholder: "Search tasks",
+    "aria-label": "Search tasks by name",
+    class: "task-search",
+    oninput: () => {
+      state.page = 0;
+      update();
+    },
+  });
+  const orders = [
+    ["score", "worst score first", (a, b) => compare(a.score, b.score, 1)],
+    ["best", "best score first", (a, b) => compare(a.score, b.score, -1)],
+    ["rows", "fewest rows first", (a, b) => compare(a.rows ?? a.tested, b.rows ?? b.tested, 1)],
+    ["name", "by name", (a, b) => compare(a.task, b.task, 1)],
+  ];
+  const order = make("select", {
+    onchange: () => {
+      state.page = 0;
+      update();
+    },
+  }, (E ? orders : orders.slice(3)).map(([value, title]) => make("option", { value }, title)));
+  const count = make("span", { class: "soft small", role: "status" });
+  const back = make("button", {
+    type: "button",
+    "aria-label": "Previous tasks",
+    onclick: () => {
+      state.page -= 1;
+      update();
+    },
+  }, "‹");
+  const next = make("button", {
+    type: "button",
+    "aria-label": "Next tasks",
+    onclick: () => {
+      state.page += 1;
+      update();
+    },
+  }, "›");
+  const pager = make("span", { class: "pager" }, back, next);
+  const table = dataTable({ caption: "All tasks", file: "tasks", columns: taskColumns(model, records), rows: records });
+  const shown = () => state.found.slice(state.page * MULTIPLES, (state.page + 1) * MULTIPLES);
+  const multiples = E ? multiplesPicture(model, shown) : null;
+  const kernels = model.kernels ? kernelPicture(model, shown) : null;
+  const drawn = figures.slice(-((multiples ? 1 : 0) + (kernels ? 1 : 0)) || figures.length);
+
+  function update() {
+    const words = search.value.trim().toLowerCase(), by = orders.find(([value]) => value === order.value)[2];
+    const matching = records.filter((record) => record.task.toLowerCase().includes(words));
+    state.found = [...matching].sort(by);
+    const from = state.page * MULTIPLES;
+    count.textContent = state.found.length
+      ? `Pictures: ${from + 1} to ${Math.min(from + MULTIPLES, state.found.length)} of ${
+        plural(state.found.length, "task")
+      }${words ? ` that match (of ${records.length})` : ""}`
+      : "No task has this name.";
+    pager.hidden = state.found.length <= MULTIPLES;
+    back.disabled = state.page === 0;
+    next.disabled = from + MULTIPLES >= state.found.length;
+    table.setRows(matching);
+    [multiples, kernels].filter(Boolean).forEach((part) => {
+      part.hidden = !state.found.length;
+    });
+    drawn.forEach(draw);
+  }
+  search.dispatchEvent(new Event("input"));
+  return make(
+    "div",
+    {},
+    make(
+      "div",
+      { class: "tools" },
+      search,
+      make("label", {}, make("span", { class: "soft" }, "Order"), order),
+      pager,
+      count,
+    ),
+    multiples,
+    kernels ? make("div", { style: "margin-top:18px" }, kernels) : null,
+    table.element,
+  );
+}
+
+/* One small picture for each task of the page. */
+function multiplesPicture(model, shown) {
+  const E = model.evaluation,
+    numeric = E.kind === "regression",
+    all = sampleRecords(model),
+    two = !numeric && E.classes.length === 2;
+  const span = numeric ? extent(all.flatMap((r) => [r.actual, r.predicted])) : null;
+  const byTask = new Map(model.tasks.map((task) => [task, []]));
+  all.forEach((record) => byTask.get(record.task).push(record));
+  const title = (record) =>
+    `${record.task}\n${known(record.score) ? `${E.score} ${score(record.score)}` : "too few test rows"}`;
+  const values = () =>
+    shown().flatMap((record) => byTask.get(record.task).map((row) => ({ ...row, title: title(record) })));
+  const note = numeric
+    ? "Each picture is a task: actual by predicted values, on the same scales."
+    : two
+    ? `Each picture is a task: the probability of “${E.classes[1]}” for rows of either class. Apart is good.`
+    : "Each picture is a task: rows by actual class (down) and predicted class (across).";
+  return picture({
+    title: "Predictions of each task",
+    note,
+    label: "Small pictures of the predictions of each task on this page",
+    records: values,
+    spec: (width, c) => {
+      const columns = Math.max(1, Math.min(width < 460 ? 2 : Math.floor(width / 215), 6, shown().length)),
+        each = Math.floor(width / columns) - (columns > 1 ? 38 : 46),
+        rows = values();
+      const facet = {
+        field: "title",
+        type: "nominal",
+        title: null,
+        sort: shown().map(title),
+        header: { labelAnchor: "start", labelLimit: each + 20, labelExpr: "split(datum.label, '\\n')" },
+      };
+      return {
+        width: undefined,
+        autosize: { type: "pad" },
+        data: { values: rows },
+        facet,
+        columns,
+        spacing: { row: 16, column: 26 },
+        spec: {
+          width: each,
+          height: numeric ? Math.min(each * .8, 170) : two ? 80 : Math.min(each, 170),
+          ...(numeric ? smallScatter(span, c) : two ? smallStrip(E, c) : smallConfusion(E, c)),
+        },
+      };
+    },
+  });
+}
+
+const smallAxis = { title: null, tickCount: 3, labelFontSize: 10 };
+
+const smallScatter = (span, c) => ({
+  layer: [
+    {
+      mark: { type: "point", size: 20, opacity: .6 },
+      encoding: {
+        x: {
+          field: "predicted",
+          type: "quantitative",
+          scale: { domain: span, nice: false, zero: false },
+          axis: smallAxis,
+        },
+        y: {
+          field: "actual",
+          type: "quantitative",
+          scale: { domain: span, nice: false, zero: false },
+          axis: smallAxis,
+        },
+        color: {
+          condition: { test: "datum.actual < datum.low || datum.actual > datum.high", value: c.second },
+          value: c.accent,
+        },
+        tooltip: [{ field: "task" }, { field: "predicted", format: ".4~g" }, { field: "actual", format: ".4~g" }],
+      },
+    },
+    identity(...span, c),
+  ],
+});
+
+const smallStrip = (E, c) => ({
+  mark: { type: "tick", thickness: 2, opacity: .7 },
+  encoding: {
+    x: { field: "probability", type: "quantitative", scale: { domain: [0, 1] }, axis: { ...smallAxis, format: ".0%" } },
+    y: {
+      field: "actual",
+      type: "nominal",
+      title: null,
+      sort: E.classes,
+      scale: { domain: E.classes },
+      axis: { labelLimit: 60, labelFontSize: 10 },
+    },
+    color: { field: "actual", legend: null, scale: { domain: E.classes, range: [c.accent, c.second] } },
+    tooltip: [{ field: "task" }, { field: "actual" }, { field: "probability", format: ".1%" }],
+  },
+});
+
+const smallConfusion = (E, c) => ({
+  mark: { type: "rect" },
+  encoding: {
+    x: {
+      field: "predicted",
+      type: "nominal",
+      sort: E.classes,
+      title: null,
+      scale: { domain: E.classes },
+      axis: { labels: false },
+    },
+    y: {
+      field: "actual",
+      type: "nominal",
+      sort: E.classes,
+      title: null,
+      scale: { domain: E.classes },
+      axis: { labelLimit: 60, labelFontSize: 10 },
+    },
+    color: { aggregate: "count", legend: null, scale: { range: [c.raised, c.accent] } },
+    tooltip: [{ field: "task" }, { field: "actual" }, { field: "predicted" }, { aggregate: "count", title: "rows" }],
+  },
+});
+
+/* Shares of the kernels in the tasks of the page. */
+function kernelPicture(model, shown) {
+  const K = model.kernels,
+    values = () =>
+      shown().flatMap(({ t, task }) => K.names.map((kernel, k) => ({ task, kernel, share: K.shares[t][k] })));
+  return picture({
+    title: "Kernel weights of these tasks",
+    note: `Share of each ${K.grouped ? `group of the ${K.count} kernels` : "kernel"} in the weights of a task.`,
+    label: "Kernel shares of the tasks on this page",
+    records: values,
+    spec: (width, c) => ({
+      height: 22 * shown().length,
+      data: { values: values() },
+      mark: { type: "rect", stroke: c.paper, strokeWidth: 1 },
+      encoding: {
+        x: {
+          field: "kernel",
+          type: "nominal",
+          sort: null,
+          title: null,
+          axis: { labelAngle: -40, labelLimit: 120, domain: false },
+        },
+        y: {
+          field: "task",
+          type: "nominal",
+          sort: null,
+          title: null,
+          axis: { labelLimit: Math.min(180, width * .35), domain: false },
+        },
+        color: {
+          field: "share",
+          type: "quantitative",
+          title: "share",
+          scale: { range: [c.raised, c.accent], domainMin: 0 },
+          legend: { format: ".0%", gradientLength: 120, orient: "top" },
+        },
+        tooltip: [{ field: "task" }, { field: "kernel" }, { field: "share", format: ".1%" }],
+      },
+    }),
+  });
+}

@@ -1,0 +1,217 @@
+"""`Report`: what a fitted model predicts and how well, as one page that needs no network."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from importlib.resources import files
+from typing import Any, Self
+
+from .. import __version__
+from ..data import listing
+from ..io import SavedModel
+from ..io.storage import write_whole
+from ..relations import SharingReport, TaskRelations
+from .content import model_content
+from .evaluation import evaluation_content
+from .held_out import HeldOutRows, out_of_sample_rows, rows_of_arrays, rows_of_table
+from .vega import vega_script
+
+STYLES = ("theme.css", "layout.css", "parts.css", "tables.css", "media.css")
+SCRIPTS = (
+    "dom.js",
+    "charts.js",
+    "tables.js",
+    "answer.js",
+    "predictions.js",
+    "tasks.js",
+    "drivers.js",
+    "formula.js",
+    "what_if.js",
+    "relations.js",
+    "fit.js",
+    "main.js",
+)
+# Height of the page inside a notebook, in pixels.
+NOTEBOOK_HEIGHT = 860
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report on one fitted model, or on two side by side.
+
+    Estimators make it by `report()`. A notebook shows it; `save` writes one HTML file that needs no network.
+
+    Parameters
+    ----------
+    title : str
+        The headline.
+    models : list of dict
+        What is shown of each model, as plain lists, numbers and texts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLRegressor
+    >>> X, tasks = np.linspace(0, 1, 20)[:, np.newaxis], np.repeat(["a", "b"], 10)
+    >>> report = MKMTRLRegressor().fit(X, X[:, 0], tasks=tasks).report()
+    >>> report.title
+    'MKMTRLRegressor: 2 tasks'
+    >>> report.models[0]["evaluation"]["score"], report.models[0]["evaluation"]["n_rows"]
+    ('R²', 20)
+    """
+
+    title: str
+    models: list[dict[str, Any]]
+
+    @cached_property
+    def html(self) -> str:
+        """The page."""
+        page = files(__package__).joinpath("page")
+        parts = {
+            "TITLE": escape(self.title),
+            "STYLE": "\n".join(page.joinpath(name).read_text(encoding="utf-8") for name in STYLES),
+            "CONTENT": _json({"title": self.title, "models": self.models}),
+            "VEGA": vega_script(),
+            "SCRIPT": "\n".join(page.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS),
+        }
+        html = page.joinpath("report.html").read_text(encoding="utf-8")
+        for name, text in parts.items():
+            before, after = html.split(f"<!--{name}-->", 1)
+            html = before + text + after
+        return html
+
+    def save(self, path: str | os.PathLike[str]) -> Self:
+        """Write the page to a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; ".html" is a good ending.
+
+        Returns
+        -------
+        self : object
+        """
+        write_whole(path, self.html)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Report {self.title!r}: show it in a notebook, or save it with .save('report.html')>"
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe title="{escape(self.title)}" srcdoc="{escape(self.html)}" '
+            f'style="width:100%;height:{NOTEBOOK_HEIGHT}px;border:0"></iframe>'
+        )
+
+
+def report_of_fit(
+    model: Any,
+    path: str | os.PathLike[str] | None = None,
+    X: Any = None,
+    y: Any = None,
+    tasks: Any = None,
+    *,
+    sharing: SharingReport | None = None,
+    relations: TaskRelations | None = None,
+    title: str | None = None,
+) -> Report:
+    """Return the report of a fitted estimator; see `MultiTaskEstimator.report`."""
+    saved = _as_saved(model)
+    if relations is not None:
+        saved = replace(saved, about={"relations": relations.to_dict()})
+    if sharing is not None:
+        saved = replace(saved, about={**saved.about, "sharing": sharing.to_dict()})
+    evaluation = evaluation_content(_rows_of_fit(model, X, y, tasks))
+    name = type(model).__name__
+    content = model_content(saved, evaluation, name=name, title=title, file="model.skops")
+    report = Report(content["title"], [content])
+    return report if path is None else report.save(path)
+
+
+def _rows_of_fit(model: Any, X: Any, y: Any, tasks: Any) -> HeldOutRows:
+    if X is not None and y is not None:
+        return rows_of_arrays(model, X, y, tasks, "rows that were passed to the report")
+    if X is not None or y is not None or tasks is not None:
+        raise ValueError("a report on given rows needs both X and y, and tasks as for predict")
+    rows = out_of_sample_rows(model)
+    if rows is None:
+        raise ValueError(
+            f"this {type(model).__name__} has no held-out values, because it was copied or loaded from a file: pass "
+            "rows with targets that it was not fitted to, as report(X=..., y=..., tasks=...)"
+        )
+    return rows
+
+
+def report_of_files(
+    models: Sequence[SavedModel],
+    *,
+    names: Sequence[str] = ("model.skops",),
+    test: Any = None,
+    title: str | None = None,
+) -> Report:
+    """Return the report of one saved model, or of two side by side.
+
+    Parameters
+    ----------
+    models : SavedModel or fitted estimators
+        What `load_model` gives.
+    names : their files
+    test : DataFrame, optional
+        A labelled table, in place of the rows that were held out when a model was saved.
+    title : str, optional
+        The headline; by default the target and the task.
+    """
+    found = [_as_saved(model) for model in models]
+    _check_same_problem(found, names)
+    contents = []
+    for saved, name in zip(found, names, strict=True):
+        label = os.path.basename(name) if len(found) > 1 else type(saved.model).__name__
+        contents.append(model_content(saved, _evaluation(saved, test), name=label, title=title, file=name))
+    return Report(contents[0]["title"], contents)
+
+
+def _evaluation(saved: SavedModel, test: Any) -> dict[str, Any] | None:
+    """How well a saved model predicts: on a table, or as stored with it, or None."""
+    if test is not None:
+        return evaluation_content(rows_of_table(saved, test, "a labelled table that was given for this report"))
+    stored = saved.about.get("evaluation", {}).get("report")
+    if stored is not None:
+        return stored
+    rows = out_of_sample_rows(saved.model)
+    return None if rows is None else evaluation_content(rows)
+
+
+def _check_same_problem(models: Sequence[SavedModel], names: Sequence[str]) -> None:
+    if len(models) > 2:
+        raise ValueError(f"a report shows one model, or two side by side, not {len(models)}")
+    schemas = [model.schema for model in models]
+    if len(models) == 2 and all(schemas):
+        first, second = ((s.target, s.regression) for s in schemas if s is not None)
+        if first != second:
+            raise ValueError(f"{listing(names)} predict different things ({first[0]!r} and {second[0]!r})")
+
+
+def _as_saved(model: Any) -> SavedModel:
+    """A saved model; an estimator becomes one without a schema."""
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import check_is_fitted
+
+    saved = model if isinstance(model, SavedModel) else SavedModel(model, version=__version__)
+    if not isinstance(saved.model, BaseEstimator):
+        raise TypeError(f"a report needs a fitted model or what load_model gives, not {type(saved.model).__name__}")
+    check_is_fitted(saved.model)
+    if not hasattr(saved.model, "tasks_"):
+        raise TypeError(f"a report needs a model of kernelkin, not {type(saved.model).__name__}")
+    return saved
+
+
+def _json(content: dict[str, Any]) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -1,0 +1,237 @@
+"""The page in a real browser. Nothing is installed here: without Chromium these tests are skipped."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernelkin.report import report_of_files
+from report.browser import CHROMIUM, DRIVER, WHY_NOT, Browser
+from report.conftest import HOSTILE, make_table
+
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WHY_NOT)
+PHONE, DESKTOP, WALL = 360, 1280, 2560
+# The lowest contrast of any text with what it stands on, by the formula of WCAG.
+CONTRAST = """
+const parts = text => text.match(/[\\d.]+/g).map(Number);
+const power = c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+const light = ([r, g, b]) => 0.2126 * power(r / 255) + 0.7152 * power(g / 255) + 0.0722 * power(b / 255);
+const under = e => {
+  const found = parts(getComputedStyle(e).backgroundColor);
+  return found.length === 3 || !e.parentElement ? found : under(e.parentElement);
+};
+const ink = e => parts(getComputedStyle(e)[e.ownerSVGElement ? "fill" : "color"]);
+const hasText = e => [...e.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+// Text inside coloured cells chooses its own colour.
+const shown = [...document.querySelectorAll("body *")].filter(e =>
+  hasText(e) && e.getClientRects().length && !e.disabled && !e.closest("script, style, .mark-text"));
+return Math.min(...shown.map(e => {
+  const [a, b] = [light(ink(e)), light(under(e))];
+  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+}));
+"""
+# What is wider than the page, or than the picture that it is part of.
+CUT_OFF = """
+const wide = [...document.querySelectorAll("main *")].filter(e => !e.closest(".scroll, .hidden, option, svg *")
+  && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.outerHTML.slice(0, 60));
+const cut = [...document.querySelectorAll(".chart")].filter(e => e.scrollWidth > e.clientWidth + 1);
+return [...wide, ...cut.map(e => e.parentElement.id)];
+"""
+UNNAMED = """
+return [...document.querySelectorAll("button, input, select, svg, output, nav, section, iframe")].filter(e =>
+  e.getClientRects().length && !e.ariaLabel && !e.textContent.trim() && !e.labels?.length
+  && !e.getAttribute("aria-labelledby")).map(e => e.outerHTML.slice(0, 80));
+"""
+# Files that would be downloaded, by name.
+CATCH = """
+window.saved = {};
+HTMLAnchorElement.prototype.click = function () { window.saved[this.download] = decodeURIComponent(this.href); };
+"""
+# Where screenshots go that somebody wants to look at.
+SHOTS = os.environ.get("KERNELKIN_SCREENSHOTS")
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory, few, related, nineteen, many, searched):
+    folder = tmp_path_factory.mktemp("pages")
+    made = {"few": [related], "nineteen": [nineteen], "many": [many], "searched": [searched], "two": [few, searched]}
+    for name, models in made.items():
+        report_of_files(models, names=[f"{i}.skops" for i in range(len(models))]).save(folder / f"{name}.html")
+    return folder
+
+
+def show(browser, path, width=DESKTOP, theme="light"):
+    """Open a page and wait until its pictures are drawn."""
+    browser.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+    browser.open(path, width)
+    assert browser.wait("return document.documentElement.dataset.ready") == "yes"
+
+
+# Each page at all widths; themes in turn, so that each page and each width has both.
+SHOWN = [
+    (name, width, ("light", "dark")[(i + j) % 2])
+    for i, name in enumerate(["few", "nineteen", "many"])
+    for j, width in enumerate([PHONE, DESKTOP, WALL])
+]
+
+
+def assert_readable(browser, width):
+    """Nothing is cut off, all text stands out, everything has a name and every picture is drawn."""
+    assert browser.console() == []
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+    assert browser.run(CUT_OFF) == []
+    assert browser.run(CONTRAST) >= 4.5
+    assert browser.run(UNNAMED) == []
+    assert browser.run("return document.querySelectorAll('.chart:empty').length") == 0
+
+
+@pytest.mark.parametrize(("name", "width", "theme"), [*SHOWN, ("two", PHONE, "dark")])
+def test_fits_the_width_and_can_be_read_in_both_themes(browser, pages, name, width, theme):
+    show(browser, pages / f"{name}.html", width, theme)
+    if SHOTS:
+        browser.screenshot(Path(SHOTS) / f"{name}-{width}-{theme}.png")
+    assert_readable(browser, width)
+
+
+def test_the_first_screen_has_the_answer_and_names_stay_text(browser, pages):
+    show(browser, pages / "few.html")
+    (verdict,) = browser.texts(".verdict")
+    assert verdict == "Not clearly better than gradient boosting"
+    models = browser.texts("#answer .role-axis-label text")
+    assert models[-3:] == ["MK-MTRL", "Gradient boosting", "Independent kernel learning"]
+    assert browser.texts(".figures dt")[2] == "Gain on gradient boosting"
+    assert browser.texts(".figures dd")[2].startswith("+0.010")
+    ends = browser.run(
+        "return [...document.querySelectorAll('#answer > *')].map(e => e.getBoundingClientRect().bottom)"
+    )
+    assert max(ends) < 900
+
+    assert browser.run("return document.querySelectorAll('img').length") == 0
+    assert browser.run("return document.title") == "mark by school"
+    assert HOSTILE in browser.texts("#tasks tbody th")
+
+
+def set_slider(browser, label, value):
+    browser.run(
+        "const s = document.querySelector(`.controls [aria-label='${arguments[0]}']`);"
+        "s.value = arguments[1]; s.dispatchEvent(new Event('input'))",
+        label,
+        value,
+    )
+
+
+def outcome(browser):
+    found = browser.run("return {...document.querySelector('.outcome output').dataset}")
+    return {name: float(value) for name, value in found.items() if value != "undefined"}
+
+
+@pytest.mark.parametrize("name", ["few", "nineteen", "searched"])
+def test_the_page_predicts_what_python_predicts(request, browser, pages, name):
+    saved = request.getfixturevalue(name)
+    show(browser, pages / f"{name}.html")
+    schema, tasks = saved.schema, saved.model.tasks_
+    typical = report_of_files([saved]).models[0]["drivers"]["what_if"]["start"]
+    for task, age, sex, public in [(0, 11.0, 0, 1), (2, 13.5, 1, 0)]:
+        for label, value in (("age (years)", age), ("sex", sex), ("public", public)):
+            set_slider(browser, label, value)
+        browser.run(
+            "const s = document.querySelector('.outcome select'); s.value = arguments[0];"
+            "s.dispatchEvent(new Event('change'))",
+            task,
+        )
+        age = float(browser.run("return document.querySelector(`.controls [aria-label='age (years)']`).value"))
+        table = make_table(1, 1).assign(**{"age (years)": age, "sex": ["boy", "girl"][sex], "public": bool(public)})
+        row = schema.encode(table)
+        date = [k for k, feature in enumerate(schema.features) if feature.startswith("tested on")]
+        row[:, date] = np.array(typical)[date]
+        found, asked = outcome(browser), tasks[[task]]
+        if name == "nineteen":
+            assert found["value"] == pytest.approx(saved.model.predict_proba(row, asked)[0, 1], rel=1e-9)
+            continue
+        assert found["value"] == pytest.approx(schema.restore(saved.model.predict(row, asked))[0], rel=1e-9)
+        if name == "searched":
+            ends = schema.restore(saved.model.predict_interval(row, asked))[0]
+            assert [found["low"], found["high"]] == pytest.approx(ends, rel=1e-9)
+
+
+def test_hundreds_of_tasks_are_paged_and_searched(browser, pages):
+    show(browser, pages / "many.html")
+    assert len(browser.texts("#tasks tbody tr")) == 25
+    assert "1 to 12 of 400 tasks" in browser.texts("#tasks [role=status]")[0]
+    browser.type(".task-search", "School 39")
+    assert "1 to 11 of 11 tasks that match (of 400)" in browser.texts("#tasks [role=status]")[0]
+    assert sorted(browser.texts("#tasks tbody th")) == ["school 39", *(f"school {n}" for n in range(390, 400))]
+    titles = browser.wait(
+        "const t = [...document.querySelectorAll('#tasks .role-row-header text, #tasks .role-column-header text,"
+        " #tasks text')].map(e => e.textContent).filter(s => s.startsWith('school'));"
+        "return t.length && t.every(s => s.startsWith('school 39')) ? t : null"
+    )
+    assert "school 390" in titles[0] or len(titles) >= 11
+    browser.type(".task-search", "nowhere")
+    assert browser.texts("#tasks [role=status]")[0] == "No task has this name."
+    assert browser.console() == []
+
+
+def test_sorting_by_keyboard_puts_missing_scores_last(browser, pages):
+    show(browser, pages / "nineteen.html")
+    browser.run("document.querySelector('#tasks thead button').focus()")
+    browser.press("Enter")
+    natural = [f"school {t + 1}" for t in range(19)]
+    assert browser.texts("#tasks tbody th") == natural
+    browser.press(" ")
+    assert browser.texts("#tasks tbody th") == natural[::-1]
+    assert browser.run("return document.activeElement.closest('th').ariaSort") == "descending"
+    browser.run("document.querySelector('.controls input').focus()")
+    before = outcome(browser)["value"]
+    browser.press("ArrowRight", 20)
+    assert outcome(browser)["value"] != before
+
+
+def test_tables_and_pictures_can_be_downloaded(browser, pages, few):
+    show(browser, pages / "few.html")
+    browser.run(CATCH)
+    for label in ("Download Predicted and actual as SVG", "Download Predicted and actual as PNG"):
+        browser.run(f"document.querySelector('[aria-label=\"{label}\"]').click()")
+    browser.run("document.querySelector('[aria-label=\"Download the table All tasks as CSV\"]').click()")
+    saved = browser.wait("return Object.keys(window.saved).length === 3 ? window.saved : null")
+    assert saved["predicted-and-actual.svg"].startswith("data:image/svg+xml;charset=utf-8,<svg")
+    assert saved["predicted-and-actual.png"].startswith("data:image/png;base64,")
+    lines = saved["tasks.csv"].partition(",")[2].split("\r\n")
+    assert lines[0].startswith("task,rows,test rows,R²") and len(lines) == 5
+    assert lines[1].startswith('"</script><img src=x onerror=""document')
+    scores = few.about["evaluation"]["report"]["task_score"]
+    assert [float(line.split(",")[3]) for line in lines[2:4]] == scores[1:]
+
+
+def test_the_theme_can_be_switched_and_printed(browser, pages):
+    show(browser, pages / "few.html", theme="light")
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    light = browser.run(ground)
+    browser.click("#theme")
+    assert browser.run(ground) != light and browser.texts("#theme") == ["Light theme"]
+    browser.devtools("Emulation.setEmulatedMedia", media="print")
+    assert browser.run(ground) == "rgb(255, 255, 255)"
+    hidden = "return ['#sections', '.tools', '.downloads'].map(s => document.querySelector(s).getClientRects().length)"
+    assert browser.run(hidden) == [0, 0, 0]
+    browser.devtools("Emulation.setEmulatedMedia", media="")
+
+
+def test_two_models_are_side_by_side(browser, pages):
+    show(browser, pages / "two.html")
+    assert_readable(browser, DESKTOP)
+    if SHOTS:
+        browser.screenshot(Path(SHOTS) / "two.png")
+    assert browser.texts("#answer .of-model > h3") == ["0.skops", "1.skops"]
+    tops = browser.run(
+        "return [...document.querySelectorAll('#answer .of-model')].map(e => e.getBoundingClientRect().top)"
+    )
+    assert tops[0] == tops[1]
+    assert "On 2 tasks that both have" in browser.texts("#answer")[0]

@@ -1,0 +1,298 @@
+"""What a report says, before a page draws it."""
+
+import html
+import json
+import pickle
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
+
+import kernelkin
+from kernelkin import (
+    LassoRegressor,
+    MKMTRLClassifier,
+    MKMTRLRegressor,
+    MKMTRLRegressorCV,
+    OLSRegressor,
+    SavedModel,
+    STLClassifier,
+    STLRegressor,
+    TaskRelations,
+)
+from kernelkin.report import formula, report_of_files, vega
+from kernelkin.report.report import _json
+from report.conftest import HOSTILE, make_table
+
+rng = np.random.default_rng(0)
+X, TASKS = rng.normal(size=(60, 2)), np.repeat(["a", "b", "c"], 20)
+Y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=60)
+MODEL = MKMTRLRegressor(C=10).fit(X, Y, tasks=TASKS)
+NEW = rng.normal(size=(30, 2))
+NEW_TASKS, NEW_Y = np.repeat(["a", "b", "c"], 10), np.sin(2 * NEW[:, 0])
+
+
+def content(report):
+    (model,) = report.models
+    return model
+
+
+def test_given_rows_are_scored_as_the_model_scores_them():
+    found = content(MODEL.report(X=NEW, y=NEW_Y, tasks=NEW_TASKS))["evaluation"]
+    assert_allclose(found["task_score"], list(MODEL.score_tasks(NEW, NEW_Y, NEW_TASKS).values()), rtol=1e-5)
+    assert_allclose(found["mean"][0], MODEL.score(NEW, NEW_Y, NEW_TASKS), rtol=1e-5)
+    assert found["mean"][1] < found["mean"][0] < found["mean"][2]
+    assert found["n_rows"] == 30 and found["test_rows"] == [10, 10, 10]
+    centred = np.concatenate([NEW_Y[t == NEW_TASKS] - NEW_Y[t == NEW_TASKS].mean() for t in "abc"])
+    lost = NEW_Y - MODEL.predict(NEW, NEW_TASKS)
+    assert_allclose(found["pooled"][0], 1 - (lost**2).sum() / (centred**2).sum(), rtol=1e-5)
+    ends = MODEL.predict_interval(NEW, NEW_TASKS)
+    assert_allclose(found["covered"], ((ends[:, 0] <= NEW_Y) & (ends[:, 1] >= NEW_Y)).mean(), rtol=1e-5)
+
+
+def test_without_rows_each_training_row_is_predicted_without_itself():
+    model = MKMTRLRegressor(C=10).fit(X, Y, tasks=TASKS)
+    model.predict_interval(X[:1], TASKS[:1])  # the held-out values are kept for later
+    sample = content(model.report())["evaluation"]["sample"]
+    assert_allclose(sample["actual"], Y, rtol=1e-5)
+    held = MKMTRLRegressor(C=10).fit(X, Y, tasks=TASKS).uncertainty_.source.held_out()
+    assert_allclose(sample["predicted"], np.concatenate(held.values)[:, 0], rtol=1e-4, atol=1e-6)
+    assert r2_score(Y, model.predict(X, TASKS)) > r2_score(Y, sample["predicted"]) + 0.01
+
+
+def test_a_model_without_held_out_values_says_what_to_pass():
+    MODEL.predict_interval(X[:1], TASKS[:1])
+    copied = pickle.loads(pickle.dumps(MODEL))
+    message = (
+        r"this MKMTRLRegressor has no held-out values, because it was copied or loaded from a file: pass rows with "
+        r"targets that it was not fitted to, as report\(X=..., y=..., tasks=...\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        copied.report()
+    with pytest.raises(ValueError, match="a report on given rows needs both X and y, and tasks as for predict"):
+        copied.report(X=NEW)
+    assert content(copied.report(X=NEW, y=NEW_Y, tasks=NEW_TASKS))["evaluation"]["n_rows"] == 30
+
+
+def test_tasks_with_few_rows_have_no_score_of_their_own():
+    few = np.arange(0, 30, 5)
+    found = content(MODEL.report(X=NEW[few], y=NEW_Y[few], tasks=NEW_TASKS[few]))["evaluation"]
+    assert found["mean"] is None and found["task_score"] == [None] * 3 and found["pooled"] is not None
+
+
+def test_rows_of_wide_targets_and_of_a_task_column():
+    wide = np.column_stack([Y, -Y])
+    wide[0, 1] = np.nan
+    found = content(MKMTRLRegressor().fit(X, wide).report(X=X, y=wide))["evaluation"]
+    assert found["test_rows"] == [60, 59]
+    table = pd.DataFrame({"x": X[:, 0], "t": TASKS})
+    found = content(MKMTRLRegressor(task_column="t").fit(table, Y).report(X=table, y=Y))
+    assert found["tasks"] == ["a", "b", "c"] and [e["name"] for e in found["drivers"]["effects"]] == ["x"]
+
+
+def test_classes_are_counted_and_probabilities_are_in_bins():
+    y = np.where(Y > 0, "yes", "no")
+    model = MKMTRLClassifier(C=10).fit(X, y, tasks=TASKS)
+    new = np.where(NEW_Y > 0, "yes", "no")
+    found = content(model.report(X=NEW, y=new, tasks=NEW_TASKS))["evaluation"]
+    assert found["confusion"] == confusion_matrix(new, model.predict(NEW, NEW_TASKS)).tolist()
+    assert found["classes"] == ["no", "yes"]
+    stated, happened, rows = np.transpose(found["reliability"])
+    assert rows.sum() == 30
+    assert_allclose(np.average(happened, weights=rows), (new == "yes").mean())
+    assert_allclose(np.average(stated, weights=rows), model.predict_proba(NEW, NEW_TASKS)[:, 1].mean())
+    assert content(model.report())["evaluation"]["n_rows"] == 60
+
+
+def test_where_one_class_is_rare_the_score_is_the_area_under_the_curve():
+    y = np.quantile(Y, 0.85) < Y
+    model = MKMTRLClassifier(C=10).fit(X, y, tasks=TASKS)
+    found = content(model.report(X=X, y=y, tasks=TASKS))["evaluation"]
+    assert found["score"] == "AUC" and found["pooled"] is None
+    for t, task in enumerate("abc"):
+        rows = task == TASKS
+        if y[rows].sum() < 2:
+            assert found["task_score"][t] is None
+            continue
+        expected = roc_auc_score(y[rows], model.decision_function(X[rows], TASKS[rows]))
+        assert_allclose(found["task_score"][t], expected, rtol=1e-5)
+        assert found["task_low"][t] <= expected <= found["task_high"][t] <= 1
+
+
+def test_the_effect_of_a_column_of_a_linear_model_is_its_coefficient():
+    model = OLSRegressor().fit(X, 3 * X[:, 0] - X[:, 1])
+    found = content(model.report())["drivers"]
+    assert [effect["name"] for effect in found["effects"]] == ["x0", "x1"]
+    for effect, slope in zip(found["effects"], (3, -1), strict=True):
+        values = np.array(effect["values"])
+        assert_allclose(np.diff(effect["mean"]) / np.diff(values), slope, rtol=1e-3)
+        assert_allclose(effect["change"], abs(slope) * np.ptp(values), rtol=1e-3)
+        # No row differs from another.
+        assert_allclose(effect["low"], effect["mean"], atol=1e-4)
+
+
+def test_columns_of_a_table_are_those_that_a_person_would_set(few):
+    found = content(report_of_files([few]))["drivers"]
+    effects = {effect["name"]: effect for effect in found["effects"]}
+    assert set(effects) == {"age (years)", "sex", "public"} and found["fixed"] == ["tested on"]
+    assert effects["sex"]["values"] == ["boy", "girl"] and effects["public"]["values"] == ["no", "yes"]
+    assert 8 < effects["age (years)"]["values"][0] < 12 < effects["age (years)"]["values"][-1] < 16
+    assert 2 < effects["public"]["mean"][1] - effects["public"]["mean"][0] < 6  # 4 in the data
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: MKMTRLRegressor(kernels=[lambda A, B: A @ B.T]).fit(X, Y, tasks=TASKS), "the page does not know the"),
+        (lambda: MKMTRLRegressor(normalize="cosine").fit(X, Y, tasks=TASKS), "the scaling of kernels"),
+        (lambda: STLClassifier().fit(X, np.arange(60) % 3), "the model has more than two classes"),
+        (lambda: MKMTRLRegressor("precomputed").fit((X @ X.T)[:, :, None], Y, tasks=TASKS), "the model keeps no rows"),
+    ],
+)
+def test_a_page_that_cannot_predict_says_why(make, reason):
+    found = content(make().report())["drivers"]
+    assert found["what_if"] is None and found["reason"].startswith(reason)
+
+
+def test_a_model_that_is_too_large_for_a_page_says_so(monkeypatch):
+    monkeypatch.setattr(formula, "MAX_NUMBERS", 100)
+    reason = content(MODEL.report())["drivers"]["reason"]
+    assert reason == "the model needs more than 100 numbers, and the page would become too large"
+
+
+def test_says_what_the_model_says(few):
+    found, model = content(report_of_files([few])), few.model
+    assert found["title"] == "mark by school" and found["tasks"][0] == HOSTILE
+    shares = model.kernel_weights_ / model.kernel_weights_.sum(axis=1, keepdims=True)
+    assert_allclose(found["kernels"]["shares"], shares, atol=5e-4)
+    assert found["relation"] == {"tested": False}
+    assert_allclose(found["parts"]["shares"], model.part_shares_[:, ::-1], atol=5e-4)
+    assert_allclose(found["fit"]["relative"], model.duality_gap_ / model.objective_, rtol=1e-5)
+    assert len(found["fit"]["history"]) == model.n_iter_
+    assert found["model"]["parameters"] == {"couplings": "common", "tol": "0.01"}
+    ours, alone, trees = found["comparison"]["models"]
+    assert (ours["ours"], alone["sign"], trees["sign"]) == (True, 1, 0) and trees["gain"] == [0.01, -0.05, 0.06]
+
+
+def test_relations_are_those_that_were_tested(related):
+    found, tested = content(report_of_files([related]))["relation"], related.about["relations"]
+    assert found["structured"] and found["groups"] == [0, 1, 0]
+    assert_allclose(found["matrix"], [[1, 0.3], [0.3, 1]], atol=5e-4)
+    assert found["text"] == str(TaskRelations.from_dict(tested))
+
+
+def test_an_evaluation_in_another_order_of_tasks_is_put_in_that_of_the_model(few):
+    evaluation = few.about["evaluation"]["report"]
+    turned = {
+        **{name: values[::-1] if name.startswith("task_") else values for name, values in evaluation.items()},
+        "tasks": evaluation["tasks"][::-1],
+        "sample": {**evaluation["sample"], "task": [2 - t for t in evaluation["sample"]["task"]]},
+    }
+    turned["test_rows"] = evaluation["test_rows"][::-1]
+    found = content(report_of_files([replace(few, about={"evaluation": {"report": turned}})]))["evaluation"]
+    assert found == evaluation
+
+
+def test_a_labelled_table_in_place_of_the_rows_that_were_held_out(few):
+    table = make_table(3, 9, seed=5, first=HOSTILE)
+    found = content(few.report(table=table))["evaluation"]
+    assert found["n_rows"] == 27 and found["source"] == "a labelled table that was given for this report"
+    rows = table[table["school"] == "school 2"]
+    expected = r2_score(rows["mark"], few.predict(rows))
+    assert_allclose(found["task_score"][found["tasks"].index("school 2")], expected, rtol=1e-5)
+
+
+def test_two_models_must_predict_the_same(few, nineteen):
+    assert [model["name"] for model in report_of_files([few, few], names=["a.skops", "b/c.skops"]).models] == [
+        "a.skops",
+        "c.skops",
+    ]
+    with pytest.raises(ValueError, match="'a', 'b' predict different things \\('mark' and 'passed'\\)"):
+        report_of_files([few, nineteen], names=["a", "b"])
+    with pytest.raises(ValueError, match="a report shows one model, or two side by side, not 3"):
+        report_of_files([few] * 3, names=["a", "b", "c"])
+
+
+def test_every_kind_of_model_has_a_report(tmp_path):
+    search = MKMTRLRegressorCV(grid={"mu": [0.1, 1.0]}, cv=2)
+    for model in (search, LassoRegressor(), STLRegressor()):
+        report = model.fit(X, Y, tasks=TASKS).report(tmp_path / "r.html")
+        page = (tmp_path / "r.html").read_text(encoding="utf-8")
+        assert page == report.html and f"<title>{type(model).__name__}: 3 tasks</title>" in page
+        assert f'"version":"{kernelkin.__version__}"' in page
+        assert content(report)["drivers"]["what_if"] is not None
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        ("m.skops", TypeError, "a report needs a fitted model or what load_model gives, not str"),
+        (Ridge().fit(X, Y), TypeError, "a report needs a model of kernelkin, not Ridge"),
+        (MKMTRLRegressor(), NotFittedError, "This MKMTRLRegressor instance is not fitted yet"),
+    ],
+)
+def test_anything_else_is_refused_in_plain_words(model, error, message):
+    with pytest.raises(error, match=message):
+        report_of_files([SavedModel(model)])
+
+
+def test_nothing_of_the_user_can_end_the_script_or_the_frame(few):
+    report = replace(report_of_files([few]), title=HOSTILE)
+    assert report.html.count("<img src=x") == 0
+    (text,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', report.html, re.DOTALL)
+    assert json.loads(text) == {"title": HOSTILE, "models": report.models}
+    assert "\u2028" not in _json({"a": "\u2028"})
+    (page,) = re.fullmatch(
+        r'<iframe title="[^"]*" srcdoc="([^"]*)" style="[^"]*"></iframe>', report._repr_html_()
+    ).groups()
+    assert html.unescape(page) == report.html
+
+
+def test_the_page_asks_for_nothing(few):
+    page = report_of_files([few]).html
+    assert "default-src 'none'" in page
+    own = page.replace(vega.vega_script(), "")
+    assert not re.findall(r"""\s(?:src|href)\s*=\s*["'](?!#)|url\(|@import|https?://""", own)
+    assert len(own) < 250_000
+    assert "University of Washington Interactive Data" in page  # the licence
+
+
+def test_the_script_is_made_once_and_kept(tmp_path, monkeypatch):
+    import vl_convert
+
+    made = []
+    monkeypatch.setattr(vl_convert, "javascript_bundle", lambda snippet: made.append(snippet) or "x = '</script>';")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for _ in range(2):
+        vega.vega_script.cache_clear()
+        assert vega.vega_script().endswith("x = '<\\/script>';")
+    assert len(made) == 1
+    (tmp_path / "kernelkin").rename(tmp_path / "other")
+    (tmp_path / "kernelkin").write_text("no folder")
+    vega.vega_script.cache_clear()
+    assert vega.vega_script().endswith("x = '<\\/script>';") and len(made) == 2
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    vega.vega_script.cache_clear()
+    with pytest.raises(ImportError, match=r"a report needs vl-convert-python: install kernelkin\[cli\]"):
+        vega.vega_script()
+    vega.vega_script.cache_clear()
+
+
+def test_a_notebook_shows_the_facts_of_a_fit():
+    model = MKMTRLRegressor().fit(X, Y, tasks=np.where(TASKS == "a", "<b>bold</b>", TASKS))
+    shown = model._repr_mimebundle_()["text/html"]
+    assert "sk-top-container" in shown
+    facts = shown[shown.index('<table aria-label="Facts of the fit">') :]
+    assert model._repr_html_().endswith(facts)
+    assert "<b>" not in facts and "&lt;b&gt;bold" in facts
+    assert f"objective within {model.duality_gap_ / model.objective_:.1e} of the optimum" in facts
+    assert "Facts of the fit" not in MKMTRLRegressor()._repr_html_()
+    search = MKMTRLRegressorCV(grid={"mu": [0.1, 1.0]}, cv=2).fit(X, Y, tasks=TASKS)
+    assert f"mu={search.best_params_['mu']}" in search._repr_mimebundle_()["text/html"]

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..data import TaskData
 from ..engines import Each, Workers, serially
-from ..exceptions import ApproximationWarning, CollapseWarning
+from ..exceptions import CollapseWarning
 from ..functions import InputIndex, task_functions
 from ..grams import (
     CoupledGrams,
@@ -45,6 +45,7 @@ from ..solvers import Solution, Solver, Status, solve
 from ..uncertainty import HeldOutSource, Uncertainty
 from ..uncertainty.machines import MachinesHeldOut
 from ..uncertainty.nearest import WithNearest
+from .approximation import approximation_warnings
 from .base import Fitted, RunOptions
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
@@ -295,7 +296,7 @@ class FitPlan:
         warnings = (
             *convergence_warnings(solution, self.fit.tol),
             *self._collapsed(solution),
-            *self._approximated(bank),
+            *approximation_warnings(bank, self.fit.shared_rank),
             *spread_warnings(self.kernels, self.data),
         )
         return Fitted(attributes, warnings)
@@ -326,20 +327,6 @@ class FitPlan:
         attributes["uncertainty_"] = machines_uncertainty(self, solution.B, attributes)
         linked = connected_tasks(self.couplings, n_tasks) if self.couplings else ()
         return attributes | self.fit.targets.attributes(data, linked)
-
-    def _approximated(self, bank: KernelBank) -> list[tuple[str, type[Warning]]]:
-        """Warn where the shared part is approximate and nobody asked for that."""
-        if bank.link_factors is None or self.fit.shared_rank != "auto":
-            return []
-        missing = bank.link_factors.missing()
-        worst = int(missing.argmax())
-        n_rows, rank = bank.link_factors.n_rows, bank.link_factors.rank
-        message = (
-            f"the part that tasks share is approximated by factors of {rank} columns for {n_rows} rows, which lack up "
-            f"to {missing[worst]:.2g} of a kernel's trace ({bank.names[worst]}; shared_error_ has all): a higher "
-            f"shared_rank is more exact, shared_rank=None is exact and takes {n_rows} x {n_rows} matrices"
-        )
-        return [(message, ApproximationWarning)]
 
     def _collapsed(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
         """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must."""

@@ -78,6 +78,11 @@ class Results:
             [[self.mean(name, model, "loss") for model in models or self.models] for name in self.sets]
         ).reshape(len(self.sets), -1)
 
+    def n_splits(self, model: str) -> list[int]:
+        """The numbers of splits that a contender has results of, over the sets where it has any."""
+        counts = (len(self.values(name, model, "loss")) for name in self.sets)
+        return sorted({count for count in counts if count})
+
     def reasons(self, model: str) -> dict[str, int]:
         """Why jobs of a contender have no result, and of how many sets."""
         found: dict[str, int] = {}

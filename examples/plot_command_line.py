@@ -70,5 +70,5 @@ kernelkin("predict model.skops patients.csv -o predicted.csv")
 print((folder / "predicted.csv").read_text()[:300])
 
 # %%
-# Every command has a ``--help`` with examples. From Python the page is written by
-# :func:`~kernelkin.app.report.write_report`, or made as text by :func:`~kernelkin.app.report.render_report`.
+# Every command has a ``--help`` with examples. From Python, ``report()`` of any fitted model returns such a page, a
+# :class:`~kernelkin.Report`; ``save`` writes it.

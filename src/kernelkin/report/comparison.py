@@ -13,7 +13,7 @@ TITLES = {
     "independent": "Independent kernel learning",
     "average": "Average kernel, each task alone",
     "single": "One kernel, each task alone",
-    "pooled": "Pooled model",
+    "pooled": "A pooled model",
     "boosting": "Gradient boosting",
 }
 

@@ -42,7 +42,7 @@ function judgement(model) {
 function uncompared(E) {
   const head = E.mean || E.pooled;
   const words = head
-    ? `${capital(E.score)} of ${score(head[0])} on rows it was not fitted to`
+    ? `${capital(E.score)} of ${score(head[0])} on held-out rows`
     : "Too few test rows to judge";
   const why = E.n_scored
     ? "It was not compared with simpler models: pass sharing=sharing_report(model, X, y, tasks), or use kernelkin fit, which compares."
@@ -207,29 +207,63 @@ function comparisonPicture(C) {
   });
 }
 
-/* Without a comparison: how the scores of the tasks are spread. */
+/* Without a comparison: the scores of the tasks with their intervals, or of many tasks how they are spread. */
+const FEW_TASKS = 16;
+
 function scoresPicture(model) {
-  const E = model.evaluation,
-    records = model.tasks.map((task, t) => ({ task, score: E.task_score[t], rows: E.test_rows[t] })).filter((record) =>
-      known(record.score)
-    );
+  const E = model.evaluation;
+  const records = model.tasks.map((task, t) => ({
+    task,
+    score: E.task_score[t],
+    low: E.task_low[t],
+    high: E.task_high[t],
+    rows: E.test_rows[t],
+  })).filter((record) => known(record.score)).sort((a, b) => b.score - a.score);
+  const few = records.length <= FEW_TASKS;
   return picture({
     title: `${capital(E.score)} of the tasks`,
-    note: `${plural(records.length, "task")}; the median is ${score(E.median)}.`,
-    label: `Histogram of the ${E.score} of ${records.length} tasks`,
+    note: `The median is ${score(E.median)}. ${few ? `Lines: ${percent(E.level)} intervals.` : ""}`,
+    label: `${E.score} of ${records.length} tasks`,
     records: () => records,
-    spec: (width, c) => ({
-      height: 190,
-      data: { values: records },
-      mark: { type: "bar", color: c.accent, cornerRadius: 2 },
-      encoding: {
-        x: { field: "score", bin: { maxbins: 24 }, title: E.score },
-        y: { aggregate: "count", title: "tasks", axis: { tickMinStep: 1 } },
-        tooltip: [{ field: "score", bin: { maxbins: 24 }, title: E.score }, { aggregate: "count", title: "tasks" }],
-      },
-    }),
+    spec: (width, c) => few ? taskDots(records, E, width, c) : scoreHistogram(records, E, c),
   });
 }
+
+function taskDots(records, E, width, c) {
+  const tooltip = [{ field: "task" }, { field: "score", format: ".3f", title: E.score }, { field: "rows" }];
+  const limit = Math.min(200, width * .4);
+  return {
+    height: 26 * records.length,
+    data: { values: records },
+    encoding: {
+      y: { field: "task", type: "nominal", sort: null, title: null, axis: { labelLimit: limit, domain: false } },
+    },
+    layer: [
+      {
+        mark: { type: "rule", strokeWidth: 2, color: c.soft, aria: false },
+        encoding: {
+          x: { field: "low", type: "quantitative", scale: { zero: false }, title: E.score },
+          x2: { field: "high" },
+        },
+      },
+      {
+        mark: { type: "point", size: 80, opacity: 1 },
+        encoding: { x: { field: "score", type: "quantitative" }, tooltip },
+      },
+    ],
+  };
+}
+
+const scoreHistogram = (records, E, c) => ({
+  height: 190,
+  data: { values: records },
+  mark: { type: "bar", color: c.accent, cornerRadius: 2 },
+  encoding: {
+    x: { field: "score", bin: { maxbins: 24 }, title: E.score },
+    y: { aggregate: "count", title: "tasks", axis: { tickMinStep: 1 } },
+    tooltip: [{ field: "score", bin: { maxbins: 24 }, title: E.score }, { aggregate: "count", title: "tasks" }],
+  },
+});
 
 /* ---- two models ---- */
 function versus([first, second]) {

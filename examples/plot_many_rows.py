@@ -2,9 +2,9 @@
 Coupled tasks with many rows
 ============================
 
-Tasks that have a part of their functions in common make one machine over the rows of all tasks, and its matrices grow with
-the square of their number. With the squared loss the common part can be approximated by factors of ``shared_rank``
-columns, while the tasks' own parts stay exact. How many columns are enough?
+Tasks that have a part of their functions in common make one machine over the rows of all tasks, and its matrices grow
+with the square of their number. With the squared loss the common part can be approximated by factors of
+``shared_rank`` columns, while the tasks' own parts stay exact. How many columns are enough?
 """
 
 # %%
@@ -34,8 +34,8 @@ train = np.tile(np.arange(60) < 40, 30)
 kernels = gaussian_kernels((0.25, 0.5, 1.0, 2.0))
 
 # %%
-# The exact fit, and factors with more and more columns. The objective of an approximated problem is above the exact one,
-# as less can be fitted. Held-out rows of these 1,200 are predicted about as well with 200 columns as by the exact fit.
+# The exact fit, and factors with more and more columns. The objective of an approximated problem is above the exact
+# one, as less can be fitted. Held-out rows of these 1,200 are predicted about as well with 200 columns as by the exact fit.
 
 exact = MKMTRLRegressor(kernels, couplings="common", C=3.0, shared_rank=None)
 exact.fit(X[train], y[train], tasks=sensors[train])
@@ -56,8 +56,8 @@ right.set(xscale="log", xlabel="columns (shared_rank)", ylabel="mean R2 of senso
 right.legend()
 
 # %%
-# With more than 5,000 rows this is the default, and a warning says what it comes to. ``shared_error_`` is the share of each
-# kernel's trace that its factor lacks: the narrowest Gaussian has the most.
+# With more than 5,000 rows this is the default, and a warning says what it comes to. ``shared_error_`` is the share of
+# each kernel's trace that its factor lacks: the narrowest Gaussian has the most.
 
 X, y, sensors = make_sensors(60, 85)
 with warnings.catch_warnings(record=True) as shown:

@@ -101,11 +101,11 @@ def test_cross_validation_judges_the_approximated_problem(monkeypatch):
     search = {"couplings": "common", "grid": grid, "random_state": 0}
     exact = MKMTRLRegressorCV(KERNELS, **search).fit(X, y, tasks=tasks)
     monkeypatch.setattr(plan, "MOST_EXACT_ROWS", 99)
-    monkeypatch.setattr(plan, "DEFAULT_RANK", 60)
+    monkeypatch.setattr(plan, "DEFAULT_RANK", 250)  # nearly exact
     with pytest.warns(ApproximationWarning, match=r": the part that tasks share is approximated by"):
         rough = MKMTRLRegressorCV(KERNELS, **search).fit(X, y, tasks=tasks)
     assert rough.best_params_ == exact.best_params_
-    np.testing.assert_allclose(rough.best_score_, exact.best_score_, atol=0.05)
+    np.testing.assert_allclose(rough.best_score_, exact.best_score_, atol=5e-3)
 
 
 def test_a_hundred_thousand_rows_in_500_tasks_are_within_8_gb():

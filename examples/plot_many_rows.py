@@ -35,7 +35,8 @@ kernels = gaussian_kernels((0.25, 0.5, 1.0, 2.0))
 
 # %%
 # The exact fit, and factors with more and more columns. The objective of an approximated problem is above the exact
-# one, as less can be fitted. Held-out rows of these 1,200 are predicted about as well with 200 columns as by the exact fit.
+# one, as less can be fitted. With 200 columns for 1,200 training rows, held-out rows are predicted about as well as by
+# the exact fit.
 
 exact = MKMTRLRegressor(kernels, couplings="common", C=3.0, shared_rank=None)
 exact.fit(X[train], y[train], tasks=sensors[train])

@@ -12,6 +12,7 @@ ORDER = (
     "cross_validation",
     "views",
     "precomputed",
+    "many_rows",
     "stream",
     "certificate",
     "collapse",

@@ -137,6 +137,10 @@ class Cholesky:
         """h with h'h = r' solve(r)."""
         return dtrsm(1.0, self.factor, r, lower=1)
 
+    def second_half(self, h: np.ndarray) -> np.ndarray:
+        """solve(r), from h = half(r)."""
+        return dtrsm(1.0, self.factor, h, lower=1, trans_a=1)
+
 
 class Spectral:
     """The eigenvectors of I + S, from the upper triangle of S (n, n), its negative eigenvalues set to zero."""

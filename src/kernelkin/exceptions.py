@@ -3,7 +3,23 @@
 import sys
 import warnings
 
-__all__ = ["CollapseWarning", "GramMemoryError", "ModelFileError"]
+__all__ = ["ApproximationWarning", "CollapseWarning", "GramMemoryError", "ModelFileError"]
+
+
+class ApproximationWarning(UserWarning):
+    """The part that coupled tasks share was approximated, as their rows are too many for an exact one.
+
+    Setting `shared_rank` to a number says that this is wanted, and no warning is shown.
+
+    Examples
+    --------
+    It can also be made an error, for fits that have to be exact:
+
+    >>> import warnings
+    >>> from kernelkin.exceptions import ApproximationWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", ApproximationWarning)
+    """
 
 
 class CollapseWarning(UserWarning):

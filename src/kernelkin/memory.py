@@ -36,7 +36,7 @@ _FIXED = 4 << 20
 _FEWER_GRAMS = (
     "use the TwoStageMKMTRL estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X, for Gram "
     "matrices of half the size; or, where tasks are coupled, kernels of low rank (linear or polynomial on few columns, "
-    "or with few distinct rows)"
+    "or with few distinct rows), or with the squared loss a lower shared_rank"
 )
 _SMALLER_SIDE = (
     "use a kernel with few features (linear, or polynomial on few columns) where there are many tasks; or fewer rows; "
@@ -95,7 +95,8 @@ def _working_bytes(plan: GramPlan, solved_by: str, n_jobs: int) -> int:
             return 8 * 4 * total**2 + 2 * sum(squares)
         factor = 8 * total * plan.shared_rank
         dense = 0 if solved_by == "ridge" else 8 * 3 * total**2
-        return 3 * sum(squares) + 4 * factor + 8 * 4 * plan.shared_rank**2 + 8 * 8 * total * plan.n_tasks + dense
+        # Blocks and their factors; the factor of the shared part as it is made, and as the blocks leave it.
+        return 3 * sum(squares) + 3 * factor + 8 * 4 * plan.shared_rank**2 + 8 * 24 * total + dense
     # The buffers of wide data hold whole matrices, whatever labels are missing.
     buffers = [8 * plan.sizes[0] ** 2] * len(squares) if plan.wide else squares
     images = plan.n_kernels * plan.outputs * batch_bytes([8 * n for n in plan.machines])

@@ -6,8 +6,8 @@ import pytest
 from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels, polynomial_kernels
 from kernelkin.data import read_training
 from kernelkin.engines import serially
-from kernelkin.grams.coupled import FactorStack
 from kernelkin.grams.heldout import FactorCross
+from kernelkin.grams.links import FactorStack
 from kernelkin.grams.lowrank import low_rank_kernels
 from kernelkin.kernels import evaluate, fit_kernels, fit_scaling
 
@@ -21,7 +21,7 @@ def read(X):
 def test_a_polynomial_has_its_monomials_for_a_factor(degree, coef0):
     data = read(np.random.default_rng(0).normal(size=(150, 3)))
     (kernel,) = fit_kernels(polynomial_kernels(degree, coef0=coef0), data.X)
-    factor = FactorStack(low_rank_kernels(data, [kernel], "trace")).factor(np.ones(1), serially)
+    factor = FactorStack(low_rank_kernels(data, [kernel], "trace")).factor(np.ones(1), serially).rows(slice(None))
     X = data.X[np.concatenate(data.rows)]
     np.testing.assert_allclose(factor @ factor.T, kernel(X), rtol=1e-10, atol=1e-10)
 
@@ -51,7 +51,7 @@ def test_kernels_of_few_values_share_a_factor_and_linear_ones_have_their_own():
     whole = sum(w * kernel(X) for w, kernel in zip(b, kernels, strict=True))
     np.testing.assert_allclose(stack.combine(b, serially), whole, atol=1e-11)
     np.testing.assert_allclose(stack.image(b, V), whole @ V, atol=1e-9)
-    assert stack.factor(b, serially).shape[1] == 3 + 3
+    assert stack.factor(b, serially).width == 3 + 3
 
 
 @pytest.mark.parametrize("normalize", [None, "trace"])

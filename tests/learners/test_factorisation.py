@@ -7,8 +7,8 @@ import scipy.linalg
 from kernelkin import decompositions
 from kernelkin.grams.blocks import BlockLowRank
 from kernelkin.learners import Machine, Ridge
-from kernelkin.learners.bordered import Bordered
-from learners.problems import indicators, random_machine
+from kernelkin.learners.bordered import Bordered, Groups
+from learners.problems import random_machine
 
 
 @pytest.mark.parametrize("cost", [1.0, 1e14])
@@ -16,7 +16,7 @@ def test_energy_is_that_of_the_solutions(cost):
     """Also for repeated rows at an enormous cost, where rounding may leave no Cholesky factor."""
     gram, machine = random_machine(Ridge(), 2, 20, n_groups=2)
     twice = np.concatenate([np.arange(20), np.arange(20)])
-    system = Bordered(gram[np.ix_(twice, twice)], np.full(40, cost), indicators(machine)[twice])
+    system = Bordered(gram[np.ix_(twice, twice)], np.full(40, cost), Groups(machine.groups[twice], 2))
     R = np.random.default_rng(3).normal(size=(20, 4))[twice]
     np.testing.assert_allclose(system.energy(R), R.T @ system.solve(R), rtol=1e-6)
 
@@ -43,6 +43,27 @@ def test_a_structured_gram_without_cholesky_factors_is_solved_by_its_entries():
     machine = Machine(rng.normal(size=(30, 1)), np.ones((30, 1)), np.zeros(30, dtype=np.intp), 1)
     found, expected = Ridge().solve(gram, machine), Ridge().solve(np.asarray(gram), machine)
     np.testing.assert_array_equal(found.a, expected.a)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [0, 1, 0]])
+def test_blocks_plus_a_factor_are_solved_as_their_entries_are(labels):
+    """An intercept for each block, or one that two blocks share; factors that do not reach every block."""
+    rng = np.random.default_rng(6)
+    rows = [rng.normal(size=(n, 4)) for n in (5, 8, 6)]
+    columns = [np.array([0, 1, 2]), np.array([2, 3, 4]), np.array([0, 4])]
+    reach = [rng.normal(size=(len(X), len(c))) for X, c in zip(rows, columns, strict=True)]
+    gram = BlockLowRank([X @ X.T for X in rows], reach, columns, 5)
+    dense, cost = np.asarray(gram), rng.uniform(0.5, 20.0, size=19)
+    groups = Groups(np.repeat(labels, [5, 8, 6]), 3)
+    V = rng.normal(size=(19, 2))
+    np.testing.assert_allclose(gram @ V, dense @ V, rtol=1e-12)
+    found, expected = Bordered(gram, cost, groups), Bordered(dense, cost, groups)
+    np.testing.assert_allclose(found.solve(V), expected.solve(V), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.energy(V), expected.energy(V), rtol=1e-9)
+    np.testing.assert_allclose(found.diagonal(), np.diag(expected.solve(np.eye(19))), rtol=1e-9)
+    np.testing.assert_allclose(expected.diagonal(), found.diagonal(), rtol=1e-9)
+    kept = np.array([0, 2, 14, 18])  # none of the second block
+    np.testing.assert_allclose(np.asarray(gram.take(kept)), dense[np.ix_(kept, kept)], rtol=1e-12)
 
 
 def test_a_singular_symmetric_system_is_solved_by_least_squares():

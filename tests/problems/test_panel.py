@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kernelkin import MKMTRLRegressor
+from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV
 from kernelkin.grams import GramStack, SharedGrams
 from kernelkin.grams.arrays import NumpyArrays, TorchArrays
 from kernelkin.learners import Machine, Ridge
@@ -192,7 +192,7 @@ def test_tasks_linked_in_two_sets_are_two_machines():
     assert [machine.n_groups for machine in columns] == [2, 5]
     np.testing.assert_array_equal(columns[0].y, np.vstack([machines[0].y, machines[2].y]))
     arrays = [machine.y for machine in columns]
-    np.testing.assert_array_equal(columns.spread(arrays), columns.y)
+    np.testing.assert_array_equal(columns.side_by_side(arrays), columns.y)
 
 
 def test_a_device_gives_the_same_fit():
@@ -214,3 +214,16 @@ def test_a_device_without_torch_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r'^device=\'cuda\' needs torch: pip install "kernelkin\[torch\]"$'):
         MKMTRLRegressor(device="cuda").fit(STACK[0], STACK[1][:, :3])
+
+
+def test_a_search_on_a_device_finds_the_same():
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 3))
+    y = X @ rng.normal(size=(3, 4)) + 0.1 * rng.normal(size=(60, 4))
+    y[3, 1] = np.nan
+    settings = {"grid": {"C": [0.01, 1.0]}, "cv": 3, "search_tol": 1e-6, "tol": 1e-6, "random_state": 0}
+    searches = [MKMTRLRegressorCV(device=device, **settings).fit(X, y) for device in (None, "cpu")]
+    np.testing.assert_allclose(*(search.cv_results_["mean_test_score"] for search in searches), atol=1e-3)
+    assert searches[0].best_params_ == searches[1].best_params_
+    np.testing.assert_allclose(*(search.predict(X) for search in searches), atol=1e-2)

@@ -14,17 +14,38 @@ from ..data import TaskData
 from ..engines import Each, Workers, serially
 from ..exceptions import CollapseWarning
 from ..functions import InputIndex, task_functions
-from ..grams import CoupledGrams, GramPlan, Grams, KernelBank, RawGrams, on_device, plan_grams, raw_grams, scale_grams
+from ..grams import (
+    CoupledGrams,
+    GramPlan,
+    Grams,
+    KernelBank,
+    RawGrams,
+    SharedGrams,
+    on_device,
+    plan_grams,
+    raw_grams,
+    scale_grams,
+)
 from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..kernels.spreads import spread_warnings
 from ..learners import Learner, Machine, Ridge
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
-from ..problems import AnyProblem, MachinePanel, MixedNormProblem, Problem, Units, WorstTaskProblem, panel_pays
+from ..problems import (
+    AnyProblem,
+    MachinePanel,
+    MixedNormProblem,
+    PanelDuals,
+    Problem,
+    Units,
+    WorstTaskProblem,
+    panel_pays,
+)
 from ..solvers import Solution, Solver, Status, solve
 from ..uncertainty import HeldOutSource, Uncertainty
 from ..uncertainty.machines import MachinesHeldOut
 from ..uncertainty.nearest import WithNearest
+from .approximation import approximation_warnings
 from .base import Fitted, RunOptions
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
@@ -68,6 +89,9 @@ class Fit:
         How cheap a shared part is: 1 charges it as one task, 0 as all tasks that share it.
     task_features : what `read_task_features` reads
         Features of tasks, or kernels between tasks: each makes couplings.
+    shared_rank : int, "auto" or None
+        Columns of the factors that approximate shared parts of tasks with their own rows, for the squared loss; "auto":
+        where rows are many; None: shared parts are exact.
     unknown_tasks : {"error", "common", "nearest"}
         "common" needs a coupling of all tasks.
     normalize : {"trace", "cosine", "center"} or None
@@ -96,6 +120,7 @@ class Fit:
     couplings: Any = None
     sharing: float = 1.0
     task_features: Any = None
+    shared_rank: int | str | None = "auto"
     unknown_tasks: str = "error"
     normalize: str | None = "trace"
     choose_kernel: Callable[[list[str]], int] | None = None
@@ -210,7 +235,9 @@ class FitPlan:
     def gram_plan(self, couplings_width: int | None = None) -> GramPlan:
         """Return the sizes of the Gram matrices. The width of couplings may be that of other candidates too."""
         wide = width(self.couplings) if couplings_width is None else couplings_width
-        return plan_grams(self.data, self.kernels, self.fit.normalize, wide)
+        # Machines with other losses need the entries of matrices.
+        rank = self.fit.shared_rank if isinstance(self.learner, Ridge) else None
+        return plan_grams(self.data, self.kernels, self.fit.normalize, wide, rank)
 
     def memory(self, n_jobs: int = 1) -> Need:
         return fit_need(self.gram_plan(), self.solved_by, n_jobs)
@@ -232,6 +259,8 @@ class FitPlan:
         """Put the parts together."""
         if self.fit.device is not None:
             grams = on_device(grams, self.fit.device)
+        if isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
+            grams.compute_on_demand()
         if isinstance(self.penalty, MixedNorm):
             return MixedNormProblem(grams, self.machines, self.learner, self.penalty)
         if self.fit.worst_task:
@@ -263,12 +292,19 @@ class FitPlan:
         attributes = self._attributes(bank, solution)
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
-        warnings = (*convergence_warnings(solution, self.fit.tol), *self._collapsed(solution))
-        return Fitted(attributes, (*warnings, *spread_warnings(self.kernels, self.data)))
+            attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
+        warnings = (
+            *convergence_warnings(solution, self.fit.tol),
+            *self._collapsed(solution),
+            *approximation_warnings(bank, self.fit.shared_rank),
+            *spread_warnings(self.kernels, self.data),
+        )
+        return Fitted(attributes, warnings)
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
         a, intercepts = split_by_task(solution.duals, self.machines, data, self.couplings)
+        spread = solution.duals.a if isinstance(solution.duals, PanelDuals) else None
         attributes: dict[str, Any] = {
             "tasks_": data.labels,
             "data_form_": data.form,
@@ -283,7 +319,7 @@ class FitPlan:
             "n_iter_": len(solution.history["iteration"]),
             "dual_coef_": a,
             "intercept_": stack_intercepts(intercepts),
-            "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings),
+            "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings, spread),
             "couplings_": self.couplings,
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
         }

@@ -13,7 +13,7 @@ import numpy as np
 from ..couplings import Coupling, connected_tasks
 from ..data import TaskData, listing
 from ..learners import SVM, SVR, DualSolution, Learner, Machine, Ridge
-from ..problems import MachinePanel
+from ..problems import MachinePanel, PanelDuals
 
 # Sets of tasks, by position, that share parts of their functions.
 Linked = Sequence[np.ndarray]
@@ -216,17 +216,17 @@ def split_by_task(
     duals: Sequence[DualSolution], machines: Sequence[Machine], data: TaskData, couplings: Sequence[Coupling]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the dual variables (n_t, m) and the intercepts (m,) of each task, from those of the machines."""
+    if isinstance(duals, PanelDuals):
+        return duals.by_task()
     a: list[np.ndarray] = [np.empty(0)] * data.n_tasks
     intercepts: list[np.ndarray] = [np.empty(0)] * data.n_tasks
-    # Every task of a panel has an intercept; its machines would be copies.
-    groups = None if isinstance(machines, MachinePanel) else [machine.groups for machine in machines]
+    groups = [machine.groups for machine in machines]
     for m, (members, dual) in enumerate(zip(connected_tasks(couplings, data.n_tasks), duals, strict=True)):
         start = 0
-        for position, task in enumerate(members):
+        for task in members:
             end = start + len(data.rows[task])
             a[task] = dual.a[start:end]
-            group = position if groups is None else groups[m][start]
-            intercepts[task] = dual.intercept[group] if len(dual.intercept) else np.zeros(dual.a.shape[1])
+            intercepts[task] = dual.intercept[groups[m][start]] if len(dual.intercept) else np.zeros(dual.a.shape[1])
             start = end
     return a, intercepts
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..couplings import Coupling, TaskKernel, TaskTable, level_weights, new_kernels
 from ..data import TaskData
 from ..grams import KernelBank
-from .expansion import Expansion, make_expansion
+from .expansion import Bundle, Expansion, make_expansion
 
 
 @dataclass(frozen=True)
@@ -234,10 +234,16 @@ def task_functions(
     a: Sequence[np.ndarray],
     intercepts: Sequence[np.ndarray],
     couplings: Sequence[Coupling] = (),
+    spread: np.ndarray | None = None,
 ) -> TaskFunctions:
-    """The functions of all tasks from kernel weights B (K, J), and the dual variables and intercepts of each task."""
-    own = _wide_expansions if data.form == "wide" else _long_expansions
-    expansions, shares = own(data, bank, B, a, intercepts)
+    """The functions of all tasks from kernel weights B (K, J), and the dual variables and intercepts of each task.
+
+    `spread` (n, outputs of all tasks) are the dual variables of wide data side by side, where they are known so.
+    """
+    if data.form == "wide":
+        expansions, shares = _wide_expansions(data, bank, B, a, intercepts, spread)
+    else:
+        expansions, shares = _long_expansions(data, bank, B, a, intercepts)
     for j, coupling in enumerate(couplings):
         expansions.append(_link_expansion(data, bank, B[:, data.n_tasks + j], a, coupling))
         whole = slice(0, len(expansions[-1].intercept))
@@ -274,17 +280,17 @@ def _long_expansions(data, bank, B, a, intercepts) -> tuple[list[Expansion], lis
     return expansions, [[Share(t, slice(0, part.shape[1]), np.ones(1))] for t, part in enumerate(a)]
 
 
-def _wide_expansions(data, bank, B, a, intercepts) -> tuple[list[Expansion], list[list[Share]]]:
+def _wide_expansions(data, bank, B, a, intercepts, spread) -> tuple[list[Expansion], list[list[Share]]]:
     """One expansion for all tasks, over the rows they share."""
     ends = np.cumsum([part.shape[1] for part in a]).tolist()
     outputs = [slice(end - part.shape[1], end) for end, part in zip(ends, a, strict=True)]
-    if all(len(part) == len(data.X) for part in a):
+    if spread is None and all(len(part) == len(data.X) for part in a):
         spread = np.hstack(a)
-    else:
+    elif spread is None:
         spread = np.zeros((len(data.X), ends[-1]))
         for rows, where, part in zip(data.rows, outputs, a, strict=True):
             spread[rows, where] = part
-    weights = np.hstack([_repeat(B[:, t], part.shape[1]) for t, part in enumerate(a)])
+    weights = np.repeat(B[:, : len(a)], [part.shape[1] for part in a], axis=1)
     every = np.arange(len(data.X))
     shared = make_expansion(data.X, every, bank.kernels, bank.scalings[0], spread, weights, np.concatenate(intercepts))
     return [shared], [[Share(0, where, np.ones(1))] for where in outputs]
@@ -306,7 +312,27 @@ def _link_expansion(
         np.add.at(at_rows, rows, stacked)
         rows, stacked = np.arange(len(data.X)), at_rows
     width = stacked.shape[1]
+    if bank.link_factors is not None:
+        return _factor_expansion(data, bank, rows, stacked, b)
     return make_expansion(data.X, rows, bank.kernels, bank.link_scaling, stacked, _repeat(b, width), np.zeros(width))
+
+
+def _factor_expansion(data: TaskData, bank: KernelBank, rows: np.ndarray, a: np.ndarray, b: np.ndarray) -> Expansion:
+    """The same on approximate factors: a kernel with landmarks is expanded over these."""
+    assert bank.link_factors is not None and bank.link_scaling is not None and bank.kernels is not None
+    exact, weights, bundles = b.copy(), _repeat(b, a.shape[1]), []
+    for family in bank.link_factors.families:
+        if family.landmarks is None:
+            continue
+        active = family.kernels
+        exact[active] = 0.0
+        if b[active].any():
+            kernels, scaling = tuple(bank.kernels[k] for k in active), bank.link_scaling.select(active)
+            landmarks, coefficients = family.landmarks, family.landmarks.dual(family.factor.T @ a)
+            bundles.append(Bundle(kernels, active, scaling, landmarks.rows, landmarks.points, coefficients))
+    zeros = np.zeros(a.shape[1])
+    rest = make_expansion(data.X, rows, bank.kernels, bank.link_scaling, a, _repeat(exact, len(zeros)), zeros)
+    return Expansion((*rest.bundles, *bundles), weights, zeros)
 
 
 def _repeat(b: np.ndarray, width: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,11 +15,21 @@ class BlockLowRank:
     Parameters
     ----------
     blocks : symmetric matrices (n_t, n_t).
-    reach : the rows of U of each block, (n_t, R).
+    reach : the rows of U of each block, (n_t, R_t): its columns `columns[t]`, the only ones that are not zero there.
+        They may be computed on access.
+    columns : for each block, the positions (R_t,) of these columns among all R; None where each has all of them.
+    rank : R.
     """
 
-    def __init__(self, blocks: Sequence[np.ndarray], reach: Sequence[np.ndarray]) -> None:
-        self.blocks, self.reach = list(blocks), list(reach)
+    def __init__(
+        self,
+        blocks: Sequence[np.ndarray],
+        reach: Sequence[np.ndarray],
+        columns: Sequence[np.ndarray] | None = None,
+        rank: int | None = None,
+    ) -> None:
+        self.blocks, self.reach, self.columns = blocks, reach, columns
+        self.rank = reach[0].shape[1] if rank is None else rank
         self.ends = np.cumsum([len(block) for block in self.blocks])
 
     @property
@@ -32,42 +42,112 @@ class BlockLowRank:
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         """The matrix written out, for machines that need its entries."""
-        U = np.vstack(self.reach)
+        U = np.zeros((len(self), self.rank))
+        for t, rows in enumerate(self.rows):
+            U[rows, self.at(t)] = self.reach[t]
         dense = U @ U.T
-        for block, end in zip(self.blocks, self.ends, strict=True):
-            rows = slice(end - len(block), end)
+        for rows, block in zip(self.rows, self.blocks, strict=True):
             dense[rows, rows] += block
         return dense if dtype is None else dense.astype(dtype)
 
     def __matmul__(self, a: np.ndarray) -> np.ndarray:
-        parts = self._split(a)
-        middle = sum(U.T @ part for U, part in zip(self.reach, parts, strict=True))
-        return np.vstack(
-            [block @ part + U @ middle for block, U, part in zip(self.blocks, self.reach, parts, strict=True)]
+        middle, out = np.zeros((self.rank, a.shape[1])), np.empty(a.shape)
+        for t, rows in enumerate(self.rows):
+            middle[self.at(t)] += self.reach[t].T @ a[rows]
+        for t, rows in enumerate(self.rows):
+            out[rows] = self.blocks[t] @ a[rows] + self.reach[t] @ middle[self.at(t)]
+        return out
+
+    @property
+    def rows(self) -> list[slice]:
+        """The rows of each block."""
+        return [slice(end - len(block), end) for block, end in zip(self.blocks, self.ends.tolist(), strict=True)]
+
+    def at(self, t: int) -> slice | np.ndarray:
+        """Which columns of U the rows of a block have."""
+        return slice(None) if self.columns is None else self.columns[t]
+
+    def take(self, rows: np.ndarray) -> BlockLowRank:
+        """The matrix of some rows (m,), ascending; blocks of which none is left are left out."""
+        parts = np.split(rows, np.searchsorted(rows, self.ends[:-1]))
+        kept = [(t, part - self.rows[t].start) for t, part in enumerate(parts) if len(part)]
+        return BlockLowRank(
+            [self.blocks[t][np.ix_(part, part)] for t, part in kept],
+            [self.reach[t][part] for t, part in kept],
+            None if self.columns is None else [self.columns[t] for t, _ in kept],
+            self.rank,
         )
 
     def select(self, blocks: Sequence[int]) -> BlockLowRank:
-        """Return the matrix of some of the blocks."""
-        return BlockLowRank([self.blocks[b] for b in blocks], [self.reach[b] for b in blocks])
+        """The matrix of some of the blocks."""
+        columns = None if self.columns is None else [self.columns[b] for b in blocks]
+        return BlockLowRank([self.blocks[b] for b in blocks], [self.reach[b] for b in blocks], columns, self.rank)
 
-    def solver(self, root: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """root (n, 1) = sqrt(C) -> a function that solves `(I + root G root') x = r` for r (n, m), by Woodbury.
+    def solver(self, root: np.ndarray, borders: Sequence[np.ndarray] | None = None) -> BlockSystem:
+        """root (n, 1) = sqrt(C) -> the factors of `I + P root G root' P`; see `BlockSystem`.
 
-        Raises LinAlgError where there is no Cholesky factor. Entries are then of size 1e16 and more, for which the
-        differences below have no digits left: the entries of the matrix have to be factorised instead.
+        `borders` are the columns that P projects out, orthonormal and zero outside one block, (n_t, g_t) for each.
         """
-        pairs = list(zip(self.blocks, self._split(root), strict=True))
-        factors = [Cholesky(part * block * part.T) for block, part in pairs]
-        reach = [part * U for U, (_, part) in zip(self.reach, pairs, strict=True)]
-        damped = [factor.solve(U) for factor, U in zip(factors, reach, strict=True)]
-        core = Cholesky(np.sum([U.T @ Z for U, Z in zip(reach, damped, strict=True)], axis=0))
+        return BlockSystem(self, root, borders)
 
-        def solve(r: np.ndarray) -> np.ndarray:
-            direct = [factor.solve(part) for factor, part in zip(factors, self._split(r), strict=True)]
-            through = core.solve(sum(Z.T @ part for Z, part in zip(reach, direct, strict=True)))
-            return np.vstack([part - Z @ through for part, Z in zip(direct, damped, strict=True)])
 
-        return solve
+class BlockSystem:
+    """The system `I + P root G root' P`, factorised by Woodbury.
 
-    def _split(self, array: np.ndarray) -> list[np.ndarray]:
-        return np.split(array, self.ends[:-1])
+    With I + (root G_t root') projected = L_t L_t' for each block, W_t = inv(L_t) P root U_t and the core
+    I + sum_t W_t' W_t, its inverse is `inv(L L') - inv(L') W inv(core) W' inv(L)`.
+
+    Raises LinAlgError where there is no Cholesky factor. Entries are then of size 1e16 and more, for which the
+    differences above have no digits left: the entries of the matrix have to be factorised instead.
+    """
+
+    def __init__(self, gram: BlockLowRank, root: np.ndarray, borders: Sequence[np.ndarray] | None) -> None:
+        self.gram, self.borders = gram, borders
+        self.factors: list[Cholesky] = []
+        self.halves: list[np.ndarray] = []
+        core = np.zeros((gram.rank, gram.rank))
+        for t, rows in enumerate(gram.rows):
+            part = root[rows]
+            scaled, reach = part * gram.blocks[t] * part.T, self._project(t, part * gram.reach[t])
+            self.factors.append(Cholesky(self._project(t, self._project(t, scaled).T)))
+            self.halves.append(self.factors[t].half(reach))
+            _add_square(core, gram.at(t), self.halves[t])
+        self.core = Cholesky(core)
+
+    def solve(self, r: np.ndarray) -> np.ndarray:
+        """r (n, m) -> x (n, m), orthogonal to the borders."""
+        through, halves = np.zeros((self.gram.rank, r.shape[1])), []
+        for t, rows in enumerate(self.gram.rows):
+            halves.append(self.factors[t].half(self._project(t, r[rows])))
+            through[self.gram.at(t)] += self.halves[t].T @ halves[t]
+        through = self.core.solve(through)
+        x = np.empty(r.shape)
+        for t, rows in enumerate(self.gram.rows):
+            x[rows] = self.factors[t].second_half(halves[t] - self.halves[t] @ through[self.gram.at(t)])
+        return x
+
+    def diagonal(self) -> np.ndarray:
+        """(n,) the diagonal of the inverse, projected."""
+        diagonal = np.empty(len(self.gram))
+        for t, rows in enumerate(self.gram.rows):
+            whole = np.zeros((self.gram.rank, self.halves[t].shape[0]))
+            whole[self.gram.at(t)] = self.factors[t].second_half(self.halves[t]).T
+            own = np.square(self.factors[t].half(np.eye(len(self.gram.blocks[t])))).sum(axis=0)
+            diagonal[rows] = own - np.square(self.core.half(whole)).sum(axis=0)
+            if self.borders is not None:
+                diagonal[rows] -= np.square(self.borders[t]).sum(axis=1)
+        return diagonal
+
+    def _project(self, t: int, V: np.ndarray) -> np.ndarray:
+        """V (n_t, m) without its parts along the borders of a block."""
+        if self.borders is None or not self.borders[t].size:
+            return V
+        return V - self.borders[t] @ (self.borders[t].T @ V)
+
+
+def _add_square(core: np.ndarray, columns: slice | np.ndarray, W: np.ndarray) -> None:
+    """Add W'W to these rows and columns of the core."""
+    if isinstance(columns, slice):
+        core += W.T @ W
+    else:
+        core[np.ix_(columns, columns)] += W.T @ W

@@ -25,8 +25,10 @@ from ..kernels import (
 )
 from .charges import kernel_charges
 from .collections import Grams, SharedGrams, TaskGrams
-from .coupled import CoupledGrams, FactorStack, LinkStack, PointStack
+from .coupled import CoupledGrams
+from .links import FactorStack, LinkStack, PointStack
 from .lowrank import LowRankKernels
+from .nystroem import nystroem_kernels
 from .plan import GramPlan, plan_grams
 from .stack import GramStack
 
@@ -41,7 +43,7 @@ class RawGrams:
     names : the K kernels' names.
     own : raw stacks (K, n, n): one for each task, or a single one over all rows of wide data.
     linked : for coupled tasks on long data, the stack over the rows of all tasks in order, or the kernels' factors of
-        low rank where there are exact ones; None otherwise.
+        low rank; None otherwise.
     """
 
     kernels: tuple[FittedKernel, ...] | None
@@ -52,7 +54,7 @@ class RawGrams:
     def restrict(self, data: TaskData, kept: Sequence[np.ndarray]) -> RawGrams:
         """The same for fewer rows: `kept` are the positions within each task's rows in `data`."""
         if data.form == "wide":
-            used = np.unique(np.concatenate([rows[part] for rows, part in zip(data.rows, kept, strict=True)]))
+            used = np.flatnonzero(_mark([rows[part] for rows, part in zip(data.rows, kept, strict=True)], len(data.X)))
             return replace(self, own=(_block(self.own[0], used),))
         own = tuple(_block(stack, rows) for stack, rows in zip(self.own, kept, strict=True))
         return replace(self, own=own, linked=_restrict_linked(self.linked, data, kept))
@@ -68,12 +70,14 @@ class KernelBank:
     kernels : the fitted kernels, or None where Grams are precomputed.
     scalings : one for each stack: one in all for wide data, one for each task for long data.
     link_scaling : that of the part that coupled tasks share.
+    link_factors : approximate factors, not scaled, that stand for the kernels of that part; None where it is exact.
     """
 
     names: tuple[str, ...]
     kernels: tuple[FittedKernel, ...] | None
     scalings: tuple[Scaling, ...]
     link_scaling: Scaling | None = None
+    link_factors: LowRankKernels | None = None
 
 
 def build_grams(
@@ -108,8 +112,18 @@ def raw_grams(
     present = np.any([_largest(stack) > 0 for stack in own], axis=0)
     if not present.all():
         raise ValueError(f"kernel {names[int(np.argmin(present))]!r} is zero on all training rows")
-    whole = _raw_stack(data, kernels, np.concatenate(data.rows)) if plan.dense else plan.low_rank
-    return RawGrams(None if kernels is None else tuple(kernels), tuple(names), own, whole)
+    return RawGrams(None if kernels is None else tuple(kernels), tuple(names), own, _raw_linked(data, kernels, plan))
+
+
+def _raw_linked(
+    data: TaskData, kernels: Sequence[FittedKernel] | None, plan: GramPlan
+) -> np.ndarray | LowRankKernels | None:
+    """The kernels over the rows of all tasks, where these are linked."""
+    if plan.dense:
+        return _raw_stack(data, kernels, np.concatenate(data.rows))
+    if plan.approximate_rank and kernels is not None:
+        return nystroem_kernels(data, kernels, plan.approximate_rank)
+    return plan.low_rank
 
 
 def scale_grams(
@@ -142,6 +156,8 @@ def scale_grams(
         if couplings:
             link, link_scaling = _scale_linked(raw, data, normalize, overwrite, charges)
             bank = replace(bank, link_scaling=link_scaling)
+            if isinstance(raw.linked, LowRankKernels) and not raw.linked.is_exact:
+                bank = replace(bank, link_factors=raw.linked)
     _check_scaled(bank)
     if couplings:
         grams = CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows])
@@ -152,10 +168,15 @@ def _stack_weights(data: TaskData) -> list[np.ndarray]:
     """Return the weights of the rows of each stack; on wide data rows that no task uses have none."""
     if data.form != "wide":
         return [data.sample_weight[rows] for rows in data.rows]
-    weight = np.zeros(len(data.X))
-    used = np.unique(np.concatenate(data.rows))
-    weight[used] = data.sample_weight[used]
-    return [weight]
+    return [np.where(_mark(data.rows, len(data.X)), data.sample_weight, 0.0)]
+
+
+def _mark(rows: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
+    """(n_rows,) whether any of the sets of rows has this one; no more than once for sets that are one object."""
+    used = np.zeros(n_rows, dtype=bool)
+    for part in {id(part): part for part in rows}.values():
+        used[part] = True
+    return used
 
 
 def _check_scaled(bank: KernelBank) -> None:
@@ -211,7 +232,10 @@ def _block(stack: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def _raw_stack(data: TaskData, kernels: Sequence[FittedKernel] | None, rows: np.ndarray) -> np.ndarray:
     """(K, n, n) kernel values among these rows, checked, in memory of our own."""
     if kernels is None:
-        stack = np.ascontiguousarray(np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0))
+        # All rows are not copied twice: the matrices may take most of the memory that there is.
+        whole = len(rows) == len(data.X) and bool((rows == np.arange(len(rows))).all())
+        values = data.X if whole else data.X[np.ix_(rows, rows)]
+        stack = np.array(np.moveaxis(values, 2, 0), order="C")
         project_stack(precomputed_names(len(stack)), stack)
         return stack
     raw = evaluate(kernels, data.X[rows])

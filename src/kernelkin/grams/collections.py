@@ -16,11 +16,21 @@ import numpy as np
 
 from ..engines import Each, serially
 from .arrays import Arrays, NumpyArrays
+from .on_demand import GramOnDemand
 from .operator import SharedOperator
 from .stack import GramStack, half_forms
 
 # Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.
 _BATCH_BYTES = 1 << 28
+
+
+# From so many rows on, computing the rows that support vector machines read takes less time than combining matrices.
+ON_DEMAND_ROWS = 400
+
+
+def on_demand_pays(n_rows: int) -> bool:
+    """Whether rows of combined matrices are computed when they are read."""
+    return n_rows >= ON_DEMAND_ROWS
 
 
 class Grams(Protocol):
@@ -98,6 +108,7 @@ class SharedGrams(SeparateGrams):
         self.n_kernels = stack.n_kernels
         self.n_components = self.n_machines = len(rows)
         self.arrays: Arrays = NumpyArrays()
+        self.on_demand = False
         self._buffers = local()
 
     @cached_property
@@ -105,12 +116,36 @@ class SharedGrams(SeparateGrams):
         """The same matrices, to be applied without being combined, where `arrays` are."""
         return SharedOperator(self.arrays, self.arrays.array(self.stack.values))
 
+    def compute_on_demand(self) -> None:
+        """Let `combine` return matrices whose rows are computed when they are read, if that pays."""
+        self.on_demand = on_demand_pays(self.stack.n_rows) and self.stack.values.flags.c_contiguous
+
     def batches(self) -> Iterator[range]:
+        if self.on_demand:
+            # What is kept of each machine until the batch is done are the images of its dual variables.
+            return _runs([8 * self.n_kernels * self.stack.n_rows] * self.n_machines)
         return _runs([8 * self.stack.n_rows**2] * self.n_machines)
 
-    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
+    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[Any]:
+        if self.on_demand:
+            return self._rows_on_demand(B, machines, each)
         whole = self.stack.combine(B[:, machines.start : machines.stop], each, self._space(len(machines)))
         return [_block(gram, self.rows[m]) for m, gram in zip(machines, whole, strict=True)]
+
+    def _rows_on_demand(self, B: np.ndarray, machines: range, each: Each) -> Sequence[Any]:
+        every = np.arange(self.stack.n_rows)
+        weights = B[:, machines.start : machines.stop]
+        if len(machines) > 1 and (weights == weights[:, :1]).all():
+            gram = self.stack.combine(weights[:, :1], each, self._space(1))[0]
+            return [_block(gram, self.rows[m]) for m in machines]
+        points = [every if (rows := self.rows[m]) is None else rows for m in machines]
+        return [GramOnDemand(self.stack, B[:, m], at, self._square) for m, at in zip(machines, points, strict=True)]
+
+    def _square(self, n: int) -> np.ndarray:
+        """Memory for one matrix (n, n) that the present thread works on."""
+        if not hasattr(self._buffers, "square"):
+            self._buffers.square = np.empty(self.stack.n_rows**2)
+        return self._buffers.square[: n * n].reshape(n, n)
 
     def _space(self, count: int) -> np.ndarray:
         """Memory for so many combined Grams, the same each time: fresh memory costs as much as half of combining."""

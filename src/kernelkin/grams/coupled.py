@@ -8,19 +8,18 @@ one of the rank.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 import numpy as np
 
 from ..couplings import Coupling, connected_tasks
-from ..decompositions import eigh
 from ..engines import Each, serially
 from .arrays import arrays_on
 from .blocks import BlockLowRank
 from .collections import Grams, SharedGrams
-from .lowrank import LowRankKernels
-from .stack import GramStack
+from .links import LinkFactor, LinkStack, Reach
 
+# Rows of factors are kept if they take no more bytes, else computed whenever they are needed.
+_KEPT_BYTES = 1 << 27
 # A factor is used while its columns are fewer than this share of a machine's rows.
 _WORTHWHILE = 0.5
 
@@ -28,84 +27,6 @@ _WORTHWHILE = 0.5
 def is_worthwhile(width: int, n_rows: int) -> bool:
     """Whether a factor of so many columns is used."""
     return width <= _WORTHWHILE * n_rows
-
-
-class LinkStack(Protocol):
-    """The kernels over the rows of all tasks (N in all, task by task), as far as couplings need them."""
-
-    rank: int
-
-    def quadratic_forms(self, V: np.ndarray, each: Each) -> np.ndarray:
-        """V (N, r) -> (K, r): half of v' G_k v."""
-        ...
-
-    def factor(self, b: np.ndarray, each: Each) -> np.ndarray:
-        """b (K,) -> U (N, R) with U U' = G(b)."""
-        ...
-
-    def combine(self, b: np.ndarray, each: Each) -> np.ndarray:
-        """b (K,) -> G(b) (N, N)."""
-        ...
-
-    def image(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """b (K,), V (N, r) -> G(b) V (N, r)."""
-        ...
-
-
-class PointStack:
-    """A stack over points, of which each row of each task is one: the shared rows of wide data, or all rows."""
-
-    def __init__(self, stack: GramStack, rows: Sequence[np.ndarray]) -> None:
-        self.stack = stack
-        self.place = np.concatenate(rows)
-        self.rank = stack.n_rows
-
-    def quadratic_forms(self, V: np.ndarray, each: Each) -> np.ndarray:
-        return self.stack.quadratic_forms(self._at_points(V), each)
-
-    def image(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
-        return (self.stack.combine(b[:, np.newaxis])[0] @ self._at_points(V))[self.place]
-
-    def _at_points(self, V: np.ndarray) -> np.ndarray:
-        """V (N, r) summed over the rows that are the same point."""
-        at_points = np.zeros((self.stack.n_rows, V.shape[1]))
-        np.add.at(at_points, self.place, V)
-        return at_points
-
-    def factor(self, b: np.ndarray, each: Each) -> np.ndarray:
-        values, vectors = eigh(self.stack.combine(b[:, np.newaxis], each)[0])
-        return (vectors * np.sqrt(np.maximum(values, 0.0)))[self.place]
-
-    def combine(self, b: np.ndarray, each: Each) -> np.ndarray:
-        gram = self.stack.combine(b[:, np.newaxis], each)[0]
-        if len(self.place) == len(gram) and np.array_equal(self.place, np.arange(len(gram))):
-            return gram
-        return gram[np.ix_(self.place, self.place)]
-
-
-class FactorStack:
-    """Kernels with exact factors of low rank; no matrix over all rows exists."""
-
-    def __init__(self, kernels: LowRankKernels) -> None:
-        self.kernels = kernels
-        self.rank = kernels.rank
-
-    def quadratic_forms(self, V: np.ndarray, each: Each) -> np.ndarray:
-        forms = np.empty((self.kernels.n_kernels, V.shape[1]))
-        for family in self.kernels.families:
-            forms[family.kernels] = family.forms(V)
-        return forms
-
-    def factor(self, b: np.ndarray, each: Each) -> np.ndarray:
-        return np.hstack([family.root(b) for family in self.kernels.families])
-
-    def combine(self, b: np.ndarray, each: Each) -> np.ndarray:
-        U = self.factor(b, each)
-        return U @ U.T
-
-    def image(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
-        U = self.factor(b, serially)
-        return U @ (U.T @ V)
 
 
 class CoupledGrams:
@@ -135,8 +56,8 @@ class CoupledGrams:
         columns = [B[:, self.n_tasks + j] for j in range(len(self.factors))]
         width = self.link.rank * sum(factor.shape[1] for factor in self.factors)
         if is_worthwhile(width, sum(self.sizes)):
-            reach = self._reach([self.link.factor(b, each) for b in columns])
-            return [BlockLowRank([own[t] for t in self.tasks[m]], [reach[t] for t in self.tasks[m]]) for m in machines]
+            roots = [self.link.factor(b, each) for b in columns]
+            return [self._structured(own, roots, m) for m in machines]
         shared = np.zeros((sum(self.sizes), sum(self.sizes)))
         for factor, b in zip(self.factors, columns, strict=True):
             spread = factor[self._task_of_row]
@@ -205,18 +126,12 @@ class CoupledGrams:
         own = B[:, : self.n_tasks]
         return [gram for batch in self.own.batches() for gram in self.own.combine(own, batch, each)]
 
-    def _reach(self, roots: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """For each task the factor (n_t, R) of its shared parts: roots of G(b_j), weighted by the task's L_j[t]."""
-        return [
-            np.hstack(
-                [
-                    weight * root[self.rows(task)]
-                    for factor, root in zip(self.factors, roots, strict=True)
-                    for weight in factor[task]
-                ]
-            )
-            for task in range(self.n_tasks)
-        ]
+    def _structured(self, own: Sequence[np.ndarray], roots: Sequence[LinkFactor], m: int) -> BlockLowRank:
+        """The Gram of a machine as blocks and a factor, whose rows are kept if they are few."""
+        members = self.tasks[m]
+        reach = Reach(roots, [factor[members] for factor in self.factors], [self.rows(t) for t in members])
+        kept = reach if 8 * reach.size > _KEPT_BYTES else [reach[i] for i in range(len(members))]
+        return BlockLowRank([own[t] for t in members], kept, reach.columns, reach.rank)
 
     def _machine_block(self, shared: np.ndarray, m: int) -> np.ndarray:
         rows = np.concatenate([np.arange(self._ends[t] - self.sizes[t], self._ends[t]) for t in self.tasks[m]])

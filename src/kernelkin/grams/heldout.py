@@ -46,6 +46,14 @@ class DenseCross:
         K, q, n = self.values.shape
         return (b.astype(self.values.dtype) @ self.values.reshape(K, -1)).reshape(q, n) @ V
 
+    def products(self, B: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """Weights B (K, w) of each column and V (n, w) -> sum_k G_k (b_k * V) (q, w)."""
+        out = np.zeros((self.values.shape[1], V.shape[1]))
+        for gram, b in zip(self.values, B, strict=True):
+            if b.any():
+                out += gram @ (b * V)
+        return out
+
 
 @dataclass(frozen=True)
 class FactorCross:
@@ -93,11 +101,26 @@ class HeldOut:
         couplings: Sequence[Coupling] = (),
     ) -> list[np.ndarray]:
         """B (K, J); of each task, dual variables (n_t, m) and intercepts (m,) -> its values (q_t, m)."""
-        out = [self._own(t, B[:, t], part) + intercepts[t] for t, part in enumerate(a)]
+        same = self.own[0]
+        if len(a) > 1 and isinstance(same, DenseCross) and all(own is same for own in self.own):
+            out = [part + c for part, c in zip(self._together(same, B, a), intercepts, strict=True)]
+        else:
+            out = [self._own(t, B[:, t], part) + intercepts[t] for t, part in enumerate(a)]
         for j, coupling in enumerate(couplings):
             for t, shared in enumerate(self._shared(B[:, len(a) + j], a, coupling)):
                 out[t] = out[t] + shared
         return out
+
+    def _together(self, cross: DenseCross, B: np.ndarray, a: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The own parts of all tasks of wide data: one product with each kernel."""
+        ends = np.cumsum([part.shape[1] for part in a]).tolist()
+        outputs = [slice(end - part.shape[1], end) for end, part in zip(ends, a, strict=True)]
+        spread = np.zeros((cross.n_points, ends[-1]))
+        for rows, where, part in zip(self.kept, outputs, a, strict=True):
+            spread[rows, where] = part
+        weights = np.repeat(B[:, : len(a)], [part.shape[1] for part in a], axis=1)
+        values = cross.products(weights, spread)
+        return [values[rows, where] for rows, where in zip(self.held, outputs, strict=True)]
 
     def _own(self, task: int, b: np.ndarray, a: np.ndarray) -> np.ndarray:
         spread = np.zeros((self.own[task].n_points, a.shape[1]))

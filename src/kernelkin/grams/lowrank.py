@@ -14,6 +14,7 @@ from itertools import combinations_with_replacement
 from math import comb, factorial, prod, sqrt
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from ..data import TaskData
 from ..decompositions import eigh
@@ -26,6 +27,32 @@ _ROUNDING = 1e-15
 
 
 @dataclass(frozen=True)
+class Landmarks:
+    """Where an approximate factor of one kernel comes from.
+
+    Attributes
+    ----------
+    rows : (r,) the rows of the training X that it is exact at.
+    points : (r, d) these rows.
+    triangle : (r, r) the factor there, lower triangular.
+    diagonal : (N,) the kernel's own values k(x, x), of which the factor has a part.
+    """
+
+    rows: np.ndarray
+    points: np.ndarray
+    triangle: np.ndarray
+    diagonal: np.ndarray
+
+    def dual(self, W: np.ndarray) -> np.ndarray:
+        """W (r, m) -> coefficients (r, m) with which the kernel at the points makes the function Phi W."""
+        return np.asarray(solve_triangular(self.triangle, W, lower=True, trans="T"))
+
+    def take(self, rows: np.ndarray) -> Landmarks:
+        """For some of the rows of the factor."""
+        return replace(self, diagonal=self.diagonal[rows])
+
+
+@dataclass(frozen=True)
 class FactorFamily:
     """Kernels with the Grams `scale_f Phi S_f Phi'`, which share Phi.
 
@@ -34,12 +61,14 @@ class FactorFamily:
     factor : Phi (N, r).
     cores : S (F, r, r), positive semi-definite; of a family of one kernel, the identity.
     kernels, scale : (F,) the positions of the kernels among all K, and what each is multiplied by.
+    landmarks : of a family of one kernel whose factor is approximate; None where it is exact.
     """
 
     factor: np.ndarray
     cores: np.ndarray
     kernels: np.ndarray
     scale: np.ndarray
+    landmarks: Landmarks | None = None
 
     @classmethod
     def alone(cls, factor: np.ndarray, kernel: int) -> FactorFamily:
@@ -50,11 +79,11 @@ class FactorFamily:
         return np.tensordot(b[self.kernels] * self.scale, self.cores, axes=1)
 
     def root(self, b: np.ndarray) -> np.ndarray:
-        """b (K,) -> U (N, R) with U U' the weighted sum of these Grams."""
+        """b (K,) -> S (r, R), or its diagonal (r,), with U = Phi S and U U' the weighted sum of these Grams."""
         weights = b[self.kernels] * self.scale
         if not weights.any():
-            return self.factor[:, :0]
-        return np.sqrt(weights) * self.factor if len(weights) == 1 else self.factor @ _root(self.core(b))
+            return np.zeros((self.factor.shape[1], 0))
+        return np.full(self.factor.shape[1], np.sqrt(weights[0])) if len(weights) == 1 else _root(self.core(b))
 
     def forms(self, V: np.ndarray) -> np.ndarray:
         """V (N, m) -> (F, m): half of v' G_f v."""
@@ -62,8 +91,15 @@ class FactorFamily:
         forms = np.einsum("rm,frm->fm", P, self.cores @ P)
         return 0.5 * self.scale[:, np.newaxis] * np.maximum(forms, 0.0)
 
+    def take(self, rows: np.ndarray) -> FactorFamily:
+        """For some of the rows."""
+        landmarks = None if self.landmarks is None else self.landmarks.take(rows)
+        return replace(self, factor=self.factor[rows], landmarks=landmarks)
+
     def mean_diagonal(self, weight: np.ndarray) -> np.ndarray:
-        """weight (N,) of sum one -> (F,)."""
+        """weight (N,) of sum one -> (F,), of the kernels themselves where the factor is approximate."""
+        if self.landmarks is not None:
+            return self.scale * float(weight @ self.landmarks.diagonal)
         moments = self.factor.T @ (weight[:, np.newaxis] * self.factor)
         return self.scale * np.einsum("frs,rs->f", self.cores, moments)
 
@@ -86,8 +122,21 @@ class LowRankKernels:
     def n_kernels(self) -> int:
         return sum(len(family.kernels) for family in self.families)
 
+    @property
+    def is_exact(self) -> bool:
+        return all(family.landmarks is None for family in self.families)
+
+    def missing(self) -> np.ndarray:
+        """(K,) the share of the trace of each kernel that its factor lacks."""
+        shares = np.zeros(self.n_kernels)
+        for family in self.families:
+            if family.landmarks is not None:
+                kept = np.einsum("ir,ir->", family.factor, family.factor, dtype=np.float64)
+                shares[family.kernels] = max(1.0 - kept / family.landmarks.diagonal.sum(), 0.0)
+        return shares
+
     def take(self, rows: np.ndarray) -> LowRankKernels:
-        return LowRankKernels(tuple(replace(family, factor=family.factor[rows]) for family in self.families))
+        return LowRankKernels(tuple(family.take(rows) for family in self.families))
 
     def scaled(self, normalize: str | None, weight: np.ndarray, charges: np.ndarray) -> tuple[Scaling, LowRankKernels]:
         """Scale by the mean diagonal of these rows, weighted, or not at all, and by the kernels' charges (K,)."""
@@ -100,24 +149,33 @@ class LowRankKernels:
         return scaling, LowRankKernels(tuple(families))
 
 
+def has_factors(kernels: Sequence[FittedKernel] | None, normalize: str | None) -> bool:
+    """Whether Gram matrices may be replaced by factors: kernels can be evaluated, and scaling is a number."""
+    return kernels is not None and normalize in (None, "trace")
+
+
 def low_rank_kernels(
-    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None
+    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None, most: int | None = None
 ) -> LowRankKernels | None:
-    """Exact factors over the rows of all tasks; None where the kernels are not known or have no small ones."""
-    if kernels is None or normalize not in (None, "trace"):
+    """Exact factors over the rows of all tasks; None where the kernels are not known or have no small ones.
+
+    `most` is the largest number of columns; a share of the rows by default.
+    """
+    if kernels is None or not has_factors(kernels, normalize):
         return None
     X = data.X[np.concatenate(data.rows)]
     limit = int(_WORTHWHILE * len(X))
+    limit = limit if most is None else min(limit, most)
     families: list[FactorFamily] = []
-    for positions in _by_columns(kernels, limit):
-        family = _family(kernels, positions, X, limit)
+    for positions in families_by_columns(kernels, limit):
+        family = exact_family(kernels, positions, X, limit)
         if family is None or sum(f.factor.shape[1] for f in families) + family.factor.shape[1] > limit:
             return None
         families.append(family)
     return LowRankKernels(tuple(families))
 
 
-def _by_columns(kernels: Sequence[FittedKernel], limit: int) -> list[list[int]]:
+def families_by_columns(kernels: Sequence[FittedKernel], limit: int) -> list[list[int]]:
     """Positions of kernels on the same columns, in order of appearance; alone, those with factors of their own."""
     groups: dict[tuple, list[int]] = {}
     for k, kernel in enumerate(kernels):
@@ -135,7 +193,10 @@ def _n_monomials(kernel: FittedKernel) -> float:
     return np.inf
 
 
-def _family(kernels: Sequence[FittedKernel], positions: list[int], X: np.ndarray, limit: int) -> FactorFamily | None:
+def exact_family(
+    kernels: Sequence[FittedKernel], positions: list[int], X: np.ndarray, limit: int
+) -> FactorFamily | None:
+    """The factor of kernels on the same columns over rows X (N, d); None where it has more than `limit` columns."""
     kernel = kernels[positions[0]]
     columns = np.asarray(kernel.select(X), dtype=np.float64)
     if _n_monomials(kernel) <= limit:

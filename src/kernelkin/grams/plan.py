@@ -10,7 +10,13 @@ from ..kernels import FittedKernel
 from ..kernels.distances import thin
 from ..kernels.functions import Gaussian
 from .coupled import is_worthwhile
-from .lowrank import LowRankKernels, low_rank_kernels
+from .lowrank import LowRankKernels, has_factors, low_rank_kernels
+from .nystroem import DEFAULT_RANK
+
+# With more rows of all coupled tasks, the part that they share is approximated unless the user says otherwise.
+MOST_EXACT_ROWS = 5000
+# Exact factors with at most so many columns are used where approximate ones might be.
+LARGEST_EXACT = 2000
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,7 @@ class GramPlan:
     n_columns : number of columns that kernels copy, summed over kernels with columns of their own.
     couplings_width : columns of the couplings' factors; 0 where tasks share no parts.
     low_rank : exact factors of the shared part, where there are small ones.
+    approximate_rank : columns of approximate factors of the shared part; 0 where it is exact.
     wide : whether all tasks have the same rows.
     """
 
@@ -41,6 +48,7 @@ class GramPlan:
     n_columns: int = 0
     couplings_width: int = 0
     low_rank: LowRankKernels | None = None
+    approximate_rank: int = 0
     wide: bool = False
 
     @property
@@ -50,13 +58,19 @@ class GramPlan:
     @property
     def dense(self) -> bool:
         """Whether a stack over the rows of all tasks is needed."""
-        return self.couplings_width > 0 and not self.wide and self.low_rank is None
+        factors = self.low_rank is not None or self.approximate_rank > 0
+        return self.couplings_width > 0 and not self.wide and not factors
+
+    @property
+    def link_rank(self) -> int:
+        """Columns of the factors of all kernels over the rows of all tasks; 0 where there are none."""
+        return self.low_rank.rank if self.low_rank else self.approximate_rank
 
     @property
     def shared_rank(self) -> int:
         """Columns of a factor of the part that coupled tasks share."""
         points = self.sizes[0] if self.wide else sum(self.machines)
-        return self.couplings_width * (self.low_rank.rank if self.low_rank else points)
+        return self.couplings_width * (self.link_rank or points)
 
     @property
     def factored(self) -> bool:
@@ -69,15 +83,27 @@ class GramPlan:
         stacks = self.n_kernels * self.itemsize * sum(n * n for n in self.sizes)
         if self.dense:
             return stacks + self.n_kernels * self.itemsize * sum(self.sizes) ** 2
-        return stacks + (8 * sum(self.machines) * self.low_rank.rank if self.low_rank else 0)
+        return stacks + (self.itemsize if self.approximate_rank else 8) * sum(self.machines) * self.link_rank
 
 
 def plan_grams(
-    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None, couplings_width: int = 0
+    data: TaskData,
+    kernels: Sequence[FittedKernel] | None,
+    normalize: str | None,
+    couplings_width: int = 0,
+    shared_rank: int | str | None = None,
 ) -> GramPlan:
-    """Return what `raw_grams` of the same arguments will build; `kernels` None stands for precomputed Grams."""
+    """Return what `raw_grams` of the same arguments will build; `kernels` None stands for precomputed Grams.
+
+    `shared_rank` is how many columns approximate factors of the part that coupled tasks share have; "auto": some where
+    rows are many; None: that part is exact.
+    """
     wide = data.form == "wide"
     machines = tuple(len(rows) for rows in data.rows)
+    linked = couplings_width > 0 and not wide
+    rank = approximate_rank(sum(machines), shared_rank) if linked and has_factors(kernels, normalize) else 0
+    most = max(rank, LARGEST_EXACT) if rank else None
+    low_rank = low_rank_kernels(data, kernels, normalize, most) if linked else None
     relative = kernels is not None and any(isinstance(kernel.function, Gaussian) for kernel in kernels)
     return GramPlan(
         sizes=(len(data.X),) if wide else machines,
@@ -89,9 +115,17 @@ def plan_grams(
         fitted_rows=len(data.X[thin(len(data.X))]) if relative else 0,
         n_columns=0 if kernels is None else sum(map(len, {kernel.columns for kernel in kernels})),
         couplings_width=couplings_width,
-        low_rank=low_rank_kernels(data, kernels, normalize) if couplings_width and not wide else None,
+        low_rank=low_rank,
+        approximate_rank=0 if low_rank else rank,
         wide=wide,
     )
+
+
+def approximate_rank(n_rows: int, shared_rank: int | str | None) -> int:
+    """Return how many columns approximate factors over so many rows have; 0 where they are not used."""
+    if shared_rank is None or (isinstance(shared_rank, str) and n_rows <= MOST_EXACT_ROWS):
+        return 0
+    return DEFAULT_RANK if isinstance(shared_rank, str) else int(shared_rank)
 
 
 def _n_outputs(y) -> int:

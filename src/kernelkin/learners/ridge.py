@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .base import DualSolution, HessianFunction, Machine
-from .bordered import Bordered, indicators
+from .bordered import Bordered, Groups
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Ridge:
             rows = np.flatnonzero(cost > 0)
             if len(rows) == 0:
                 continue
-            part = gram if len(rows) == n else np.asarray(gram)[np.ix_(rows, rows)]
-            y, groups = machine.y[np.ix_(rows, columns)], indicators(machine.groups[rows], machine.n_groups)
+            part = gram if len(rows) == n else _take(gram, rows)
+            y, groups = machine.y[np.ix_(rows, columns)], Groups(machine.groups[rows], machine.n_groups)
             system = Bordered(part, cost[rows], groups)
             systems.append((system, rows, columns))
             solution = system.solve(y)
@@ -51,6 +51,11 @@ class Ridge:
             intercept[:, columns], values = _evaluate(part, y, cost[rows], groups, solution)
             lin, quad, primal = lin + values[0], quad + values[1], primal + values[2]
         return DualSolution(a, intercept, lin, quad, primal), partial(_hessian, systems)
+
+
+def _take(gram: Any, rows: np.ndarray) -> Any:
+    """The Gram of some rows, with its structure if it has one."""
+    return gram.take(rows) if hasattr(gram, "solver") else gram[np.ix_(rows, rows)]
 
 
 def _hessian(systems: Sequence[tuple[Bordered, np.ndarray, np.ndarray]], images: np.ndarray) -> np.ndarray:
@@ -71,14 +76,14 @@ def _equal_columns(C: np.ndarray) -> list[np.ndarray]:
 
 
 def _evaluate(
-    gram: np.ndarray, y: np.ndarray, cost: np.ndarray, groups: np.ndarray, a: np.ndarray
+    gram: np.ndarray, y: np.ndarray, cost: np.ndarray, groups: Groups, a: np.ndarray
 ) -> tuple[np.ndarray, tuple[float, float, float]]:
     """The best intercepts (n_groups, m) at a, and (lin, quad, primal) summed over outputs."""
     f = gram @ a
     residual = y - f
-    weight = groups.T @ cost
-    intercept = (groups.T @ (cost[:, None] * residual)) / np.where(weight > 0, weight, 1.0)[:, None]
-    residual -= groups @ intercept
+    weight = groups.sums(cost[:, None])
+    intercept = groups.sums(cost[:, None] * residual) / np.where(weight > 0, weight, 1.0)
+    residual -= groups.spread(intercept)
     quad = 0.5 * float(np.sum(a * f))
     lin = float(np.sum(y * a) - 0.5 * np.sum(a**2 / cost[:, None]))
     return intercept, (lin, quad, quad + 0.5 * float(np.sum(cost[:, None] * residual**2)))

@@ -12,13 +12,15 @@ a = 0, where |a| is not differentiable. Where steps make slow progress, Newton s
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .base import DualSolution, Machine
 
 
 def solve_box(
-    gram: np.ndarray,
+    gram: Any,
     machine: Machine,
     lo: np.ndarray,
     hi: np.ndarray,
@@ -26,8 +28,12 @@ def solve_box(
     a0: np.ndarray | None,
     tol: float,
 ) -> DualSolution:
-    """Solve a machine whose dual has the box ``lo, hi`` (n, m) and the linear term ``y'a - epsilon |a|_1``."""
-    gram = np.asarray(gram)  # a Gram with structure is written out
+    """Solve a machine whose dual has the box ``lo, hi`` (n, m) and the linear term ``y'a - epsilon |a|_1``.
+
+    `gram` may compute its rows when they are read (`rows_when_read`), where there is one intercept or none.
+    """
+    if machine.n_groups > 1 or not hasattr(gram, "rows_when_read"):
+        gram = np.asarray(gram)  # a Gram with structure is written out
     a = np.zeros(machine.y.shape) if a0 is None else np.asarray(a0)
     if machine.n_groups <= 1:
         starts = np.array([0, len(a)][: machine.n_groups + 1], dtype=np.uint64)
@@ -46,7 +52,7 @@ def solve_box(
 
 
 def _solve_outputs(
-    gram: np.ndarray,
+    gram: Any,
     p: np.ndarray,
     lo: np.ndarray,
     hi: np.ndarray,
@@ -58,14 +64,25 @@ def _solve_outputs(
     """The fields of `DualSolution`, one output after the other."""
     from .smo_core import DIAGONAL, HI, LO, N_ARRAYS, A, P, solve_output  # lazy: numba is slow to import
 
-    # The compiled code has one signature: writable arrays in C order.
-    gram = np.require(gram, np.float64, ["C", "W"])
+    if hasattr(gram, "rows_when_read"):
+        diagonal = gram.diagonal()
+        gram, source = gram.rows_when_read()
+    else:
+        # The compiled code has one signature: writable arrays in C order.
+        gram = np.require(gram, np.float64, ["C", "W"])
+        diagonal, source = gram.diagonal(), _all_rows(len(gram))
     solution, intercept = np.empty(a.shape), np.empty((a.shape[1], len(starts) - 1))
     lin = quad = primal = 0.0
     w = np.empty((N_ARRAYS, len(a)))
     for k in range(a.shape[1]):
-        w[DIAGONAL], w[P], w[LO], w[HI], w[A] = gram.diagonal(), p[:, k], lo[:, k], hi[:, k], a[:, k]
-        values = solve_output(gram, w, starts, epsilon, intercept[k], tol)
+        w[DIAGONAL], w[P], w[LO], w[HI], w[A] = diagonal, p[:, k], lo[:, k], hi[:, k], a[:, k]
+        values = solve_output(gram, source, w, starts, epsilon, intercept[k], tol)
         solution[:, k] = w[A]
         lin, quad, primal = lin + values[0], quad + values[1], primal + values[2]
     return solution, intercept.T, lin, quad, primal
+
+
+def _all_rows(n: int) -> tuple[np.ndarray, ...]:
+    """The `source` of a Gram (n, n) of which all rows are there."""
+    single, double = np.empty((0, 0, 0), dtype=np.float32), np.empty((0, 0, 0))
+    return single, double, np.empty(0), np.empty(0, dtype=np.uint64), np.ones(n, dtype=np.uint8)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -38,4 +37,4 @@ class SVR:
     ) -> tuple[DualSolution, HessianFunction]:
         """Solve and return the Hessian with respect to the kernel weights; see `box_hessian`."""
         solution = self.solve(gram, machine, a0, tol)
-        return solution, partial(box_hessian, gram, machine, solution.a)
+        return solution, box_hessian(gram, machine, solution.a)

@@ -51,6 +51,7 @@ class MKMTRLClassifierCV(BaseSearch):
         couplings=None,
         sharing=1.0,
         task_features=None,
+        shared_rank="auto",
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -70,6 +71,7 @@ class MKMTRLClassifierCV(BaseSearch):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         random_state=None,
         verbose=0,
         callback=None,
@@ -81,6 +83,7 @@ class MKMTRLClassifierCV(BaseSearch):
         self.couplings = couplings
         self.sharing = sharing
         self.task_features = task_features
+        self.shared_rank = shared_rank
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -100,6 +103,7 @@ class MKMTRLClassifierCV(BaseSearch):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
@@ -137,6 +141,7 @@ class MKMTRLRegressorCV(BaseSearch):
         couplings=None,
         sharing=1.0,
         task_features=None,
+        shared_rank="auto",
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -157,6 +162,7 @@ class MKMTRLRegressorCV(BaseSearch):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        device=None,
         random_state=None,
         verbose=0,
         callback=None,
@@ -168,6 +174,7 @@ class MKMTRLRegressorCV(BaseSearch):
         self.couplings = couplings
         self.sharing = sharing
         self.task_features = task_features
+        self.shared_rank = shared_rank
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -188,6 +195,7 @@ class MKMTRLRegressorCV(BaseSearch):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback

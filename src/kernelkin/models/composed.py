@@ -111,6 +111,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         couplings=None,
         sharing=1.0,
         task_features=None,
+        shared_rank="auto",
         normalize="trace",
         unknown_tasks="error",
         min_rows=None,
@@ -133,6 +134,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         self.couplings = couplings
         self.sharing = sharing
         self.task_features = task_features
+        self.shared_rank = shared_rank
         self.normalize = normalize
         self.unknown_tasks = unknown_tasks
         self.min_rows = min_rows
@@ -156,6 +158,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
             couplings=self.couplings,
             sharing=self.sharing,
             task_features=self.task_features,
+            shared_rank=self.shared_rank,
             parsimony=self.parsimony,
             normalize=self.normalize,
             unknown_tasks=self.unknown_tasks,

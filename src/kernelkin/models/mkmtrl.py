@@ -65,6 +65,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         couplings=None,
         sharing=1.0,
         task_features=None,
+        shared_rank="auto",
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -91,6 +92,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         self.couplings = couplings
         self.sharing = sharing
         self.task_features = task_features
+        self.shared_rank = shared_rank
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -144,6 +146,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         couplings=None,
         sharing=1.0,
         task_features=None,
+        shared_rank="auto",
         prior=None,
         shrinkage=0.1,
         min_rank=1.0,
@@ -171,6 +174,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         self.couplings = couplings
         self.sharing = sharing
         self.task_features = task_features
+        self.shared_rank = shared_rank
         self.prior = prior
         self.shrinkage = shrinkage
         self.min_rank = min_rank
@@ -213,6 +217,7 @@ def _specification(model: MKMTRLClassifier | MKMTRLRegressor, targets: Classific
         couplings=model.couplings,
         sharing=model.sharing,
         task_features=model.task_features,
+        shared_rank=model.shared_rank,
         parsimony=model.parsimony,
         normalize=model.normalize,
         unknown_tasks=model.unknown_tasks,

@@ -80,6 +80,14 @@ PARAMETERS: dict[str, Parameter] = {
         "kernels of two widths. Tasks that have features and no training rows are predicted from their features; see "
         "also `with_tasks`.",
     ),
+    "shared_rank": Parameter(
+        'int, "auto" or None',
+        "With couplings and the squared loss, for tasks with rows of their own: columns of the factors that "
+        'approximate the kernels of the parts that tasks share (the own parts stay exact). "auto": 1,000 where all '
+        "tasks together have more than 5,000 rows and kernels have no exact factors of low rank, with a warning; None: "
+        "shared parts are exact, which takes matrices over the rows of all tasks.",
+        [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+    ),
     "min_rows": Parameter(
         "int, optional",
         "Set tasks with fewer rows aside with a warning, and tasks that cannot be fitted (one row or one class, and "
@@ -195,6 +203,11 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "kernel_weights_": ("array of shape (T, K)", "Kernel weights of the tasks' own parts."),
     "couplings_": ("tuple of Coupling", "The couplings."),
     "coupling_weights_": ("array of shape (n_couplings, K)", "Kernel weights of the couplings' parts."),
+    "shared_error_": (
+        "array of shape (K,) or None",
+        "With couplings: the share of each kernel's trace over all rows that the factors of the shared parts lack; "
+        "None where these are exact.",
+    ),
     "part_shares_": (
         "array of shape (T, 1 + n_couplings)",
         "With couplings: share of the variance of each task's function on its training rows that its own part and each "
@@ -238,7 +251,7 @@ KERNEL_MACHINE = (
     "feature_names_in_",
 )
 CLASSES = ("classes_", "task_classes_")
-COUPLED = ("couplings_", "coupling_weights_", "part_shares_")
+COUPLED = ("couplings_", "coupling_weights_", "part_shares_", "shared_error_")
 LINEAR = ("tasks_", "coef_", "intercept_", "functions_", "n_features_in_", "feature_names_in_")
 
 

@@ -12,6 +12,8 @@ import numpy as np
 from ..grams.arrays import Arrays, NumpyArrays
 from ..learners import DualSolution, Machine
 
+# Sums of any number of targets below this size do not overflow.
+_LARGE = 1e250
 # Where conjugate gradients pay: see `panel_pays`.
 LEAST_ROWS, ROWS_PER_KERNEL, COUPLED_ROWS = 400, 50, 1500
 
@@ -111,7 +113,7 @@ class MachinePanel(Sequence[Machine]):
         parts = [self.task(values, task) for task in self.members(m)]
         return parts[0] if len(parts) == 1 else np.vstack(parts)
 
-    def spread(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    def side_by_side(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Arrays (n_m, outputs) of each machine -> (n, O)."""
         out = np.zeros_like(self.y)
         for m, values in enumerate(arrays):
@@ -128,16 +130,25 @@ class MachinePanel(Sequence[Machine]):
         if not self.has_intercept:
             widths = np.diff(self.starts)
             return tuple(np.zeros((0, widths[self.members(m)[0]])) for m in range(len(self)))
+        if self._has_a_column_a_machine:
+            return tuple(values.reshape(-1, 1, 1))
         by_task = np.split(values, self.starts[1:-1])
         return tuple(np.array([by_task[task] for task in self.members(m)]) for m in range(len(self)))
 
     def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """What `split` makes of values (O,), back to these; zeros without intercepts."""
+        if self.has_intercept and self._has_a_column_a_machine:
+            return np.array(parts).reshape(-1)
         values = np.zeros(self.y.shape[1])
         for m, part in enumerate(parts if self.has_intercept else ()):
             for row, task in zip(part, self.members(m), strict=True):
                 values[self.place(task)[0]] = row
         return values
+
+    @property
+    def _has_a_column_a_machine(self) -> bool:
+        """Whether loops over machines may be operations on arrays."""
+        return self.linked is None and len(self.rows) == self.y.shape[1]
 
     def without(self, held: np.ndarray) -> MachinePanel:
         """Without the labels that `held` (n, O) marks."""
@@ -155,6 +166,10 @@ class MachinePanel(Sequence[Machine]):
         offsets = np.zeros(self.y.shape[1])
         if not self.has_intercept:
             return offsets
+        if self._is_complete and _is_safe(self.y):
+            # Twice, as below.
+            offsets = self.y.mean(axis=0)
+            return offsets + (self.y - offsets).mean(axis=0)
         used = np.broadcast_to(self.cost > 0, self.y.shape)
         count = np.maximum(np.count_nonzero(used, axis=0), 1)
         # Twice: the mean of numbers with a large offset is itself off by its rounding.
@@ -167,8 +182,27 @@ class MachinePanel(Sequence[Machine]):
 
     def rescaled(self, offsets: np.ndarray, target: int, cost: int) -> MachinePanel:
         """Targets less their offsets (O,), times a power of two, and costs times a power of two."""
-        centred = np.where(self.cost > 0, self.y - offsets, 0.0)
-        return replace(self, y=np.ldexp(centred, target), cost=np.ldexp(self.cost, cost))
+        centred = self.y - offsets
+        if not self._is_complete:
+            centred *= self.cost > 0
+        return replace(self, y=np.ldexp(centred, target, out=centred), cost=np.ldexp(self.cost, cost))
+
+    @cached_property
+    def spread(self) -> float:
+        """Root mean square of the targets that have a cost, less their offsets; 1 where all of them are zero."""
+        values = self.y - self.offsets
+        if not self._is_complete:
+            values = values[np.broadcast_to(self.cost > 0, values.shape)]
+        top = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+        if top == 0:
+            return 1.0
+        values /= top
+        return top * float(np.sqrt(np.vdot(values, values) / values.size))
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether every row of every column has a label and a cost."""
+        return len(self.cost) == 1 and bool((self.cost > 0).all())
 
     def columns(self, arrays: Arrays, where: slice) -> tuple[Any, Any, Any]:
         """Targets and costs of some columns, and a mask of their labels (None: all there), where `arrays` are.
@@ -197,6 +231,11 @@ class MachinePanel(Sequence[Machine]):
     def component(self) -> np.ndarray:
         """(O,) the task of each column."""
         return np.repeat(np.arange(len(self.rows)), np.diff(self.starts))
+
+
+def _is_safe(values: np.ndarray) -> bool:
+    """Whether sums of these numbers do not overflow."""
+    return float(values.max(initial=0.0)) < _LARGE and float(values.min(initial=0.0)) > -_LARGE
 
 
 class PanelDuals(Sequence[DualSolution]):
@@ -229,6 +268,12 @@ class PanelDuals(Sequence[DualSolution]):
     def a(self) -> np.ndarray:
         """(n, O) the dual variables."""
         return np.concatenate([self.arrays.numpy(block) for block in self.blocks], axis=1)
+
+    def by_task(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The dual variables (n_t, outputs) and the intercepts (outputs,) of each task."""
+        tasks, starts = range(len(self.machines.rows)), self.machines.starts.tolist()
+        a = [self.machines.task(self.a, task) for task in tasks]
+        return a, [self.intercept[starts[task] : starts[task + 1]] for task in tasks]
 
     def columns(self, where: slice) -> Any:
         """The dual variables (n, o) of some columns, where they are."""

@@ -33,7 +33,7 @@ def solve_panel(
     """
     size = machines.y.shape[1] if factors else operator.arrays.columns(operator.n_rows, operator.n_kernels)
     if warm is not None and not isinstance(warm, PanelDuals):
-        warm = PanelDuals.of_arrays(machines, operator.arrays, machines.spread(warm))
+        warm = PanelDuals.of_arrays(machines, operator.arrays, machines.side_by_side(warm))
     operator.prepare()
     # A device runs one block after the other, and each on all of it.
     each = each if operator.arrays.in_main_memory else serially

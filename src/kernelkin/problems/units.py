@@ -203,10 +203,8 @@ def _centred(machine: Machine, offsets: np.ndarray) -> np.ndarray:
 def _spread(machines: Sequence[Machine], offsets: Sequence[np.ndarray]) -> float:
     """Root mean square of the centred targets with a cost; 1 where all of them are zero."""
     if isinstance(machines, MachinePanel):
-        used = np.broadcast_to(machines.cost > 0, machines.y.shape)
-        values = (machines.y - machines.offsets)[used]
-    else:
-        values = np.concatenate([_centred(m, o)[m.C > 0] for m, o in zip(machines, offsets, strict=True)])
+        return machines.spread
+    values = np.concatenate([_centred(m, o)[m.C > 0] for m, o in zip(machines, offsets, strict=True)])
     top = float(np.abs(values).max(initial=0.0))
     return top * float(np.sqrt(np.mean(np.square(values / top)))) if top > 0 else 1.0
 

@@ -20,7 +20,7 @@ from ..couplings import connected_tasks
 from ..data import Fold
 from ..grams import Grams, KernelBank
 from ..learners import DualSolution, Learner, Machine, Ridge
-from ..learners.bordered import Bordered, indicators
+from ..learners.bordered import Bordered, Groups
 from ..memory import check_memory
 from ..problems import MachinePanel, panel_values, solve_machines
 from .held_out import HeldOut, LeftOutTasks, calibration_folds
@@ -30,8 +30,6 @@ from .variance import ProcessVariance
 if TYPE_CHECKING:
     from ..fitting import FitPlan
 
-# Columns of P that are held at one time.
-_BLOCK = 512
 # Machines of more rows have deviations that do not depend on the row: their variance takes too long.
 MAX_ROWS = 3000
 
@@ -164,30 +162,19 @@ class MachinesHeldOut:
 def leave_one_out(gram: Any, machine: Machine) -> tuple[np.ndarray, np.ndarray]:
     """Return the values (n, m) of a ridge machine at each row without it, and their deviations, up to a factor."""
     values, deviations = np.empty(machine.y.shape), np.empty(machine.y.shape)
-    groups = indicators(machine.groups, machine.n_groups)
+    groups = Groups(machine.groups, machine.n_groups)
     systems: dict[bytes, tuple[Bordered, np.ndarray]] = {}
     for o, cost in enumerate(machine.C.T):
         key = cost.tobytes()
         if key not in systems:
             system = Bordered(gram, cost, groups)
-            systems[key] = system, _diagonal(system, len(cost))
+            systems[key] = system, system.diagonal()
         system, diagonal = systems[key]
         # A row that alone determines its intercept has no value without it.
         safe = np.where(diagonal > 1e-10 * cost, diagonal, np.nan)
         values[:, o] = machine.y[:, o] - system.solve(machine.y[:, o : o + 1])[:, 0] / safe
         deviations[:, o] = np.sqrt(1.0 / safe)
     return values, deviations
-
-
-def _diagonal(system: Bordered, n: int) -> np.ndarray:
-    """Return the diagonal of P (n, n)."""
-    diagonal = np.empty(n)
-    for start in range(0, n, _BLOCK):
-        stop = min(start + _BLOCK, n)
-        unit = np.zeros((n, stop - start))
-        unit[np.arange(start, stop), np.arange(stop - start)] = 1.0
-        diagonal[start:stop] = np.diagonal(system.solve(unit)[start:stop])
-    return diagonal
 
 
 def _group_means(values: np.ndarray, machine: Machine, weight: np.ndarray) -> np.ndarray:

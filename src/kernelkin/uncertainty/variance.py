@@ -23,7 +23,7 @@ import numpy as np
 from ..couplings import Coupling, connected_tasks
 from ..functions import NewTask
 from ..kernels import FittedKernel, Scaling, diagonals, evaluate
-from ..learners.bordered import Bordered, indicators
+from ..learners.bordered import Bordered, Groups, indicators
 
 # Kernel values held at one time, in bytes.
 _BLOCK_BYTES = 1 << 26
@@ -183,7 +183,7 @@ class Posterior:
 
     def __init__(self, gram: np.ndarray, cost: np.ndarray, groups: np.ndarray) -> None:
         self.gram, self.cost, self.groups = gram, cost, groups
-        self.system = Bordered(gram, cost, groups)
+        self.system = Bordered(gram, cost, Groups.of(groups))
 
     def change(self, cross: np.ndarray, levels: np.ndarray) -> np.ndarray:
         """Return what is added to the variances (q,) of a function.

@@ -119,10 +119,13 @@ def test_rows_without_a_value_are_left_out(codes):
     assert with_missing.slope == fit_link([values], [known]).slope
 
 
-def test_the_link_of_pooled_rows_is_that_of_one_task():
+def test_the_link_of_pooled_rows_is_a_logistic_regression():
     values, codes = draw(np.random.default_rng(10), 80)
-    link = fit_link([values], [codes])
-    slope, offset = pooled_link(values[:, 0], codes == 1, np.ones(80))
-    np.testing.assert_allclose([slope, offset], [link.slope, link.offsets[0][0]])
-    # Larger values never make the class less likely.
-    assert pooled_link(-values[:, 0], codes == 1, np.ones(80))[0] > 0
+    weights = np.random.default_rng(11).uniform(0.5, 2.0, 80)
+    found = pooled_link(values[:, 0], codes == 1, weights)
+    exact = LogisticRegression(C=1e6, tol=1e-10).fit(values, codes, sample_weight=weights)
+    # The pull to zero is that of a hundredth of a row.
+    np.testing.assert_allclose(found, [exact.coef_[0, 0], exact.intercept_[0]], rtol=1e-2, atol=1e-2)
+    # Larger values never make the class less likely, and classes that are separate leave slopes finite.
+    assert pooled_link(-values[:, 0], codes == 1, weights)[0] > 0
+    assert np.isfinite(pooled_link(codes - 0.5, codes == 1, weights)).all()

@@ -22,12 +22,15 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, softmax
 
+from ..decompositions import solve_stack
 from .link_rows import LinkRows
 
 # Spreads of the tasks' offsets that are compared, in log odds.
 SPREADS = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 # The least slope of pooled rows, for values of mean square one.
 LEAST_SLOPE = 0.05
+# How strongly slope and offset of pooled rows are pulled to zero, in rows.
+WEAK_PULL = 1e-2
 # The largest shift of log odds.
 _MAX_SHIFT = 5.0
 
@@ -118,12 +121,26 @@ def fit_link(
 def pooled_link(values: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     """Return slope and offset of the log odds of one link for all rows; values, positive and weights are (N,).
 
-    The slope is positive: where few rows suggest otherwise, larger values still do not make the class less likely.
+    By Newton's method, as searches fit one for each candidate. A weak pull towards no skill keeps both finite where
+    values separate the classes. The slope is positive: where few rows suggest otherwise, larger values still do not
+    make the class less likely.
     """
-    column = [values[:, np.newaxis]]
-    rows = LinkRows.of(column, [np.asarray(positive, dtype=np.intp)], [weights], column)
-    theta = rows.solve(0.0, None, LEAST_SLOPE)
-    return float(theta[0] / rows.unit), float(theta[2])
+    targets = np.where(positive, 1.0, -1.0)
+    scale = float(np.sqrt(np.average(values**2, weights=weights))) or 1.0
+    design = np.column_stack([values / scale, np.ones(len(values))])
+    theta = np.array([1.0, 0.0])
+    for _ in range(50):
+        p = expit(-targets * (design @ theta))
+        gradient = -design.T @ (weights * targets * p) + WEAK_PULL * theta
+        hessian = (design * (weights * p * (1 - p))[:, np.newaxis]).T @ design + WEAK_PULL * np.eye(2)
+        step = solve_stack(hessian, gradient)
+        # A step that would overshoot is shortened: the loss is convex, and far from its minimum nearly linear.
+        moved = theta - step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
+        moved[0] = max(moved[0], LEAST_SLOPE)
+        theta, change = moved, float(np.abs(moved - theta).max())
+        if change < 1e-8:
+            break
+    return float(theta[0] / scale), float(theta[1])
 
 
 def _no_link(widths: Sequence[int]) -> TaskLink:

@@ -81,14 +81,11 @@ class LinkRows:
         pooled, deviations = np.split(theta[2:], [self.n_groups])
         return pooled, pooled[self.group] + spread * deviations
 
-    def solve(self, spread: float, start: np.ndarray | None, least_slope: float = 0.0) -> np.ndarray:
-        """Return slopes, pooled offsets and deviations (in units of the spread) that maximise the penalised fit.
-
-        `least_slope` is the least of the slope between tasks, for values of mean square one.
-        """
+    def solve(self, spread: float, start: np.ndarray | None) -> np.ndarray:
+        """Return slopes, pooled offsets and deviations (in units of the spread) that maximise the penalised fit."""
         size = self.n_groups + len(self.group)
         theta = np.r_[1.0, 0.0, np.zeros(size)] if start is None else start
-        bounds = [(least_slope, None), (0.0, None)] + [(None, None)] * size
+        bounds = [(0.0, None), (0.0, None)] + [(None, None)] * size
         options = {"maxiter": 500, "gtol": 1e-7 * self.weight.sum(), "ftol": 1e-12}
         return minimize(self.loss, theta, spread, "L-BFGS-B", jac=True, bounds=bounds, options=options).x
 

@@ -88,11 +88,12 @@ def overview(results: Results) -> list[str]:
     lines = ["## All data sets together", "", _row(head), _row(["---"] * len(head))]
     for i in order:
         model = results.models[i]
+        splits = results.n_splits(model)
         missed = "; ".join(f"{n} {reason}" for reason, n in results.reasons(model).items())
         cells = [
             f"**{model}**" if model == KIN else model,
             str(int(np.isfinite(losses[:, i]).sum())),
-            " or ".join(map(str, results.n_splits(model))),
+            " to ".join(str(count) for count in sorted({min(splits), max(splits)})),
             f"{results.mean_by_source(rank[:, i]):.1f}",
             f"{results.mean_by_source(regret[:, i]):.1%}",
             *(["", ""] if model == KIN else [_relative(results, model), " / ".join(map(str, wins(results, model)))]),

@@ -144,18 +144,17 @@ print(f"the five best in truth: {np.sort(better, axis=1)[:, -5:].mean():.2f}")
 # -----------------------
 #
 # The same on 124 drugs and 124 cell lines, with four kinds of measurements and ten kernels between drugs
-# (``python -m experiments drugs``, ten folds for the holes and six for the others; parameters chosen on training
-# responses alone):
+# (``python -m experiments drugs``, ten folds each; parameters chosen on training responses alone):
 #
 # ======================== ===== ============== =========
 # RMSE                     holes new cell lines new drugs
 # ======================== ===== ============== =========
-# means                    1.74  1.86           2.95
-# the nearest              1.45  1.82           2.76
+# means                    1.74  1.89           3.13
+# the nearest              1.45  1.85           2.90
 # a matrix of low rank     1.43  -              -
-# one model for each drug  1.82  1.78           -
-# a common part            1.67  1.78           2.94
-# everything               1.42  1.78           2.64
+# one model for each drug  1.82  1.83           -
+# a common part            1.67  1.83           3.13
+# everything               1.42  1.82           2.82
 # ======================== ===== ============== =========
 #
 # - *The holes*: one model for each drug is worse than the means of drug and cell line. Sharing what similar drugs do is

@@ -8,7 +8,15 @@ import pytest
 
 from kernelkin.grams import GramStack, SharedGrams, TaskGrams
 from kernelkin.learners import LEARNERS, DualSolution
-from kernelkin.penalties import PENALTIES, FixedWeights, LpPenalty, RelationPenalty, SharedLpPenalty, SimplexPenalty
+from kernelkin.penalties import (
+    PENALTIES,
+    FixedWeights,
+    LpPenalty,
+    RelationPenalty,
+    SharedLpPenalty,
+    SharedOnlyPenalty,
+    SimplexPenalty,
+)
 from kernelkin.problems import Problem
 from learners.problems import dual_value, primal_value
 from tasks import LOSSES, in_turn, make_machine, make_problem, random_prior, random_problem
@@ -21,6 +29,7 @@ PENALTY_CASES = {
     "relation, min_rank": RelationPenalty(T, shrinkage=0.0, min_rank=2.0),
     "lp": LpPenalty(1.5),
     "shared": SharedLpPenalty(T),
+    "shared only": SharedOnlyPenalty(1, RelationPenalty(T - 1)),
 }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from kernelkin.app.commands.problem import read_problem
+from kernelkin.tables.columns import CellError
 from kernelkin.tables.files import read_pieces, read_table
 
 HEADER = ["shop", "size", "day", "promo", "sales"]
@@ -86,7 +87,7 @@ def _read_whole(path: str) -> int:
     try:
         _use(frame)
     except ValueError as error:
-        assert type(error) is ValueError and str(error)
+        assert type(error) in (ValueError, CellError) and str(error)
     return len(frame)
 
 

@@ -41,8 +41,8 @@ COARSE_GRID = tuple(np.logspace(-1, 3, 4).tolist())
 ALL, SMOOTH, GROUPS, RELEVANCE = "all columns", "all columns, smooth", "groups of columns", "relevance"
 LINEAR = "a linear kernel"
 
-# Dictionaries on which one function for all tasks is tried.
-ONE_FUNCTION = (ALL, GROUPS, RELEVANCE, "the given kernels")
+# Rows of all tasks above which one function for all tasks is tried on learned length scales alone.
+MAX_ONE_FUNCTION_ROWS = 1000
 
 # Dictionaries on which fewer degrees of parsimony are tried.
 FEWER = {SMOOTH: PARSIMONY[:1], GROUPS: PARSIMONY[:2], RELEVANCE: PARSIMONY[:2]}
@@ -147,7 +147,7 @@ def _coupled(
             if _mkmtrl(targets, source, 0.5, 1.0, SEARCH_TOL, "common").plan(data).gram_plan().low_rank is not None
         ]
     finds_more = len(read_couplings("auto", data)) > 1
-    one = () if task_features is not None else [name for name in ONE_FUNCTION if name in dictionaries]
+    one = () if task_features is not None else _one_function_names(dictionaries, n_rows)
     return [_one_function(name, dictionaries[name], targets) for name in one] + [
         _shared(name, source, targets, couplings, task_features)
         for name, source in dictionaries.items()
@@ -171,6 +171,13 @@ def _shared(name: str, source: Any, targets: Targets, couplings: str, task_featu
         couplings=couplings,
         sharing=SHARING,
     )
+
+
+def _one_function_names(dictionaries: dict[str, Any], n_rows: int) -> list[str]:
+    """Return the dictionaries on which one function for all tasks is tried."""
+    if RELEVANCE not in dictionaries:
+        return list(dictionaries)[:1]
+    return [RELEVANCE] if n_rows > MAX_ONE_FUNCTION_ROWS else [GROUPS, RELEVANCE]
 
 
 def _one_function(name: str, source: Any, targets: Targets) -> Candidate:

@@ -195,14 +195,18 @@ def test_learning_curves_of_rare_classes_have_a_row_of_each():
 def test_repetitions_end_with_the_time_and_the_report_says_so():
     X, y, tasks = one_function(4, 10)
     options = {"ablations": ["average"], "cv": 2, "n_repeats": 3, "random_state": 0}
-    report = sharing_report(AverageRegressor(), X, y, tasks, time_limit=0.0, **options)
+    calls = []
+    counted = {"callback": lambda *call: calls.append(call), **options}
+    report = sharing_report(AverageRegressor(), X, y, tasks, time_limit=0.0, **counted)
     assert (report.n_repeats, report.cv) == (1, 2)
+    # Only fits that are certain are counted: two models, two folds.
+    assert [call[:2] for call in calls] == [(done, 4) for done in range(4)]
     assert str(report).startswith(
         "R² on 40 test rows of 4 tasks (2-fold cross-validation inside the training rows, 1 of 3 repetitions, for lack "
         "of time):"
     )
-    calls = []
-    report = sharing_report(AverageRegressor(), X, y, tasks, callback=lambda *call: calls.append(call), **options)
+    calls.clear()
+    report = sharing_report(AverageRegressor(), X, y, tasks, **counted)
     assert report.n_repeats == 3 and "training rows, 3 repetitions)" in str(report)
     # Two models, two folds, three repetitions.
     assert [call[:2] for call in calls] == [(done, 12) for done in range(12)]

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from errno import EDQUOT, EFBIG, EISDIR, ENOSPC
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -72,15 +72,6 @@ def _give_to(path: Path, user: int, group: int) -> bool:
     with suppress(PermissionError):
         os.chown(path, user, -1)
     return path.stat().st_gid == group
-
-
-@contextmanager
-def open_text_whole(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """The same for text in UTF-8; line ends are written as they are."""
-    with open_whole(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        yield text
-        text.detach()
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes | str) -> None:

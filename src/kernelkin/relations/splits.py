@@ -125,15 +125,18 @@ def held_out_values(
     A repetition after the first is begun only if it is expected to end within `time_limit` seconds from the start.
     """
     found: dict[str, list[list[np.ndarray]]] = {name: [] for name in models}
-    began, done, total = time.perf_counter(), 0, sum(map(len, folds)) * len(models)
+    began, done = time.perf_counter(), 0
     for r, repetition in enumerate(folds):
         if r and time_limit is not None and (time.perf_counter() - began) * (r + 1) / r > time_limit:
             break
+        # With a limit it is not known whether there will be another repetition.
+        expected = folds if time_limit is None else folds[: r + 1]
+        total = sum(map(len, expected)) * len(models)
         for name, fit in models.items():
             values = [np.full(len(y), np.nan) if ranks or y.dtype.kind == "f" else y.copy() for y in data.y]
             for fold in repetition:
                 if callback is not None:
-                    callback(done, total, f"{name}, repetition {r + 1} of {len(folds)}")
+                    callback(done, total, f"{name}, repetition {r + 1} of {len(expected)}")
                 _predict_fold(Split(data, fold, ranks), fit, values)
                 done += 1
             found[name].append(values)

@@ -216,6 +216,26 @@ def test_an_interrupt_keeps_what_is_complete(monkeypatch):
     assert not model.is_complete_
 
 
+def test_with_a_cache_an_interrupt_ends_the_fit_and_the_next_one_continues(monkeypatch, tmp_path):
+    X, y, tasks = data(T=2, n=12, d=2)
+    run_job, calls = search_jobs.run_job, []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        return run_job(*arguments)
+
+    model = KinRegressor(random_state=0, cache=tmp_path / "parts")
+    with monkeypatch.context() as patch:
+        patch.setattr(search_jobs, "run_job", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y, tasks=tasks)
+    assert any((tmp_path / "parts").iterdir())
+    whole = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
+    np.testing.assert_array_equal(model.fit(X, y, tasks=tasks).predict(X, tasks=tasks), whole.predict(X, tasks=tasks))
+
+
 def test_members_that_do_not_converge_are_left_out(monkeypatch):
     X, y, tasks = data(T=3, n=14, d=2)
     fit_member, stopped = KinPlan._fit_member, []

@@ -64,7 +64,7 @@ class Trial:
 
 @dataclass(eq=False)
 class Search:
-    """A search over candidates, while there is time; an interrupt keeps what is complete.
+    """A search over candidates, while there is time; without a cache an interrupt keeps what is complete.
 
     Attributes
     ----------
@@ -98,7 +98,8 @@ class Search:
                     self.stopped = f"time_limit={self.time_limit:g} reached"
                     break
         except KeyboardInterrupt:
-            if not self.complete():
+            # With a cache nothing is lost: the same fit continues from there.
+            if self.runner.cache is not None or not self.complete():
                 raise
             self.stopped = "interrupted"
         return self.complete()

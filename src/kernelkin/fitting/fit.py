@@ -47,6 +47,7 @@ from ..uncertainty.machines import MachinesHeldOut
 from ..uncertainty.nearest import WithNearest
 from .approximation import approximation_warnings
 from .base import Fitted, RunOptions
+from .split import solve_in_blocks
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
 # Status after which the gap may be wider than requested.
@@ -285,10 +286,13 @@ class FitPlan:
 
     def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
         """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
-        grams, bank = self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)
-        problem = self.problem(grams)
-        with Workers(options.n_jobs) as workers:
-            solution = self.solve(problem, workers.map, options.verbose, options.callback)
+        grams: Grams | None = None
+        if options.engine.splits and raw is None:
+            bank, solution = solve_in_blocks(self, options)
+        else:
+            grams, bank = self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)
+            with Workers(options.n_jobs) as workers:
+                solution = self.solve(self.problem(grams), workers.map, options.verbose, options.callback)
         attributes = self._attributes(bank, solution)
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])

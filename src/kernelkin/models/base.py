@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..couplings import connected_tasks, read_couplings
 from ..data import Queries, TaskData, read_queries, read_training
-from ..engines import SingleThreadedBLAS, count_workers
+from ..engines import SingleThreadedBLAS, clone_sharing_engine, count_workers, read_engine
 from ..exceptions import warn_user
 from ..fitting import Fitted, RunOptions, Specification
 from ..kernels import is_precomputed
@@ -77,7 +77,8 @@ class MultiTaskEstimator(BaseEstimator):
         with SingleThreadedBLAS():
             plan = self.specification().plan(data)
             options = self.run_options()
-            check_memory(plan.memory(count_workers(options.n_jobs)))
+            if not options.engine.splits:
+                check_memory(plan.memory(count_workers(options.n_jobs)))
             fitted = plan.run(options)
         return self.store(fitted)
 
@@ -308,7 +309,12 @@ class MultiTaskEstimator(BaseEstimator):
 
     def run_options(self) -> RunOptions:
         """Return how this estimator runs a fit."""
-        return RunOptions(getattr(self, "n_jobs", None), getattr(self, "verbose", 0), getattr(self, "callback", None))
+        n_jobs = getattr(self, "n_jobs", None)
+        engine = read_engine(getattr(self, "engine", None), n_jobs)
+        return RunOptions(n_jobs, getattr(self, "verbose", 0), getattr(self, "callback", None), engine)
+
+    def __sklearn_clone__(self) -> Self:
+        return clone_sharing_engine(self, super().__sklearn_clone__)
 
     def _repr_html_inner(self) -> str:
         return with_facts(self, super()._repr_html_inner())

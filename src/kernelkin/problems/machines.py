@@ -11,6 +11,7 @@ import numpy as np
 from ..engines import Each, serially
 from ..grams import Grams, SeparateGrams
 from ..learners import DualSolution, Learner, Machine
+from .block_duals import BlockDuals, RemoteMachines
 from .panel import MachinePanel, PanelDuals
 from .panel_solver import own_and_factors, solve_panel
 
@@ -49,6 +50,8 @@ class SolvedMachines:
         """Sums over machines solved at B (K, J)."""
         if isinstance(duals, PanelDuals):
             lin, own, primal = (float(values.sum()) for values in (duals.lin, duals.quad, duals.primal))
+        elif isinstance(duals, BlockDuals):
+            lin, own, primal = (sum(values.tolist()) for values in (duals.lin, duals.quad, duals.primal))
         else:
             lin, own, primal = (sum(values) for values in zip(*((d.lin, d.quad, d.primal) for d in duals), strict=True))
         # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
@@ -83,6 +86,9 @@ def solve_machines(
 
     `curved` requests the Hessians, where each machine has one component.
     """
+    if isinstance(machines, RemoteMachines):
+        duals, Q, curvature = machines.solve(B, warm, tol, curved)
+        return SolvedMachines.of(B, duals, Q, None if curvature is None else lambda: curvature)
     if isinstance(machines, MachinePanel):
         return _solve_panel(grams, machines, B, warm, tol, each, curved)
     Q = np.zeros((grams.n_kernels, grams.n_components))

@@ -15,6 +15,10 @@ class Held(Protocol):
         """Return the objects `function(object, *argument)`, which stay where they are made."""
         ...
 
+    def pick(self, objects: Sequence[int]) -> Held:
+        """Return some of the objects, by position; one may be there several times."""
+        ...
+
     def call(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return `function(object, *argument)` of each object, in order."""
         ...

@@ -16,6 +16,11 @@ from .local import BLOCK_BYTES, with_one_thread
 # How often objects that were lost with their workers are made anew before the cluster is given up.
 MOST_REBUILDS = 10
 
+# What the status of a future is whose object, or what it is made from, was lost.
+_LOST = ("cancelled", "lost")
+# Seconds that a cluster without workers may take to have some again: a worker that is restarted imports much.
+WAIT = 120
+
 
 @dataclass(frozen=True)
 class Dask(Engine):
@@ -43,7 +48,7 @@ class Dask(Engine):
 
     def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
         held = _Scattered(self, [shared], broadcast=True)
-        return _Results(self, held, function, [(item,) for item in items], [0] * len(items)).wait()
+        return held.pick([0] * len(items)).call(function, [(item,) for item in items])
 
     def hold(self, items: Sequence[Any]) -> Held:
         return _Scattered(self, items)
@@ -53,8 +58,10 @@ class Dask(Engine):
         return DaskHeld(self, list(futures))
 
     def worker_memory(self) -> list[int]:
-        workers = self._workers()
-        return [int(worker["memory_limit"]) for worker in workers.values() if worker.get("memory_limit")]
+        try:
+            return self._limits()
+        except Exception as error:
+            self.refuse(error)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return the future of a call on a worker of the same version of this library."""
@@ -85,20 +92,16 @@ class Dask(Engine):
             ) from None
         if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("kernelkin"):
             raise ClusterError("the workers cannot import kernelkin: install the same version on all of them") from None
-        gone = isinstance(error, CommClosedError | TimeoutError | OSError) or self.client.status != "running"
-        if gone and not isinstance(error, MemoryError | ClusterError):
+        if isinstance(error, TimeoutError) and self.client.status == "running":
+            raise ClusterError(f"the Dask cluster at {self._address()} has no workers: start some, and fit again") from None
+        if isinstance(error, CommClosedError | CommLost) or self.client.status != "running":
             raise ClusterError(
                 f"the Dask scheduler at {self._address()} is gone: start a cluster, connect a new client, and fit again"
             ) from None
         raise error
 
-    def _workers(self) -> dict[str, Any]:
-        try:
-            return self.client.scheduler_info(n_workers=-1)["workers"]
-        except Exception as error:
-            self.refuse(error)
-
     def _limits(self) -> list[int]:
+        """The memory limits of workers in bytes; none without a connection."""
         if self.client.status != "running":
             return []
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
@@ -110,7 +113,14 @@ class Dask(Engine):
 
 
 class DaskHeld(Held):
-    """Objects behind futures."""
+    """Objects behind futures.
+
+    Attributes
+    ----------
+    recomputable : whether the scheduler knows how to make them anew. Otherwise `renew` does.
+    """
+
+    recomputable = True
 
     def __init__(self, engine: Dask, futures: list[Any]) -> None:
         self.engine, self.futures = engine, futures
@@ -119,35 +129,61 @@ class DaskHeld(Held):
         return len(self.futures)
 
     def renew(self, i: int) -> None:
-        """Make an object anew that was lost with its worker; here the scheduler does."""
+        """Make an object anew that was lost with its worker; here the scheduler has done it."""
 
     def derive(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> DaskHeld:
-        return _Derived(self, function, arguments)
+        if not self.recomputable:
+            return _Derived(self, function, arguments)
+        pairs = zip(self.futures, arguments, strict=True)
+        return DaskHeld(self.engine, [self.engine.submit(function, future, *given) for future, given in pairs])
+
+    def pick(self, objects: Sequence[int]) -> DaskHeld:
+        return _Picked(self, objects)
 
     def call(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        return _Results(self.engine, self, function, arguments, list(range(len(self)))).wait()
+        pairs = zip(self.futures, arguments, strict=True)
+        futures = [self.engine.submit(function, future, *given) for future, given in pairs]
+        for attempt in count():
+            try:
+                return list(self.engine.client.gather(futures))
+            except CancelledError as error:
+                if self.engine.client.status != "running" or attempt == MOST_REBUILDS:
+                    self.engine.refuse(CommLost(str(error)))
+            except Exception as error:
+                self.engine.refuse(error)
+            # What is lost was made from objects that only this process can send again.
+            for i, future in enumerate(futures):
+                if future.status in _LOST:
+                    self.renew(i)
+                    futures[i] = self.engine.submit(function, self.futures[i], *arguments[i])
+        raise AssertionError("the loop ends by a result or an error")
 
 
 class _Scattered(DaskHeld):
     """Items of this process, sent to workers. They are kept here: a worker that dies takes its copies with it."""
+
+    recomputable = False
 
     def __init__(self, engine: Dask, items: Sequence[Any], broadcast: bool = False) -> None:
         self._items, self._broadcast = items, broadcast
         super().__init__(engine, self._send(engine, items))
 
     def renew(self, i: int) -> None:
-        if self.futures[i].status != "finished":
+        if self.futures[i].status in _LOST:
             self.futures[i] = self._send(self.engine, self._items[i : i + 1])[0]
 
     def _send(self, engine: Dask, items: Sequence[Any]) -> list[Any]:
+        client = engine.client
         try:
-            return list(engine.client.scatter(list(items), broadcast=self._broadcast, hash=False))
+            return list(client.scatter(list(items), broadcast=self._broadcast, hash=False, timeout=WAIT))
         except Exception as error:
             engine.refuse(error)
 
 
 class _Derived(DaskHeld):
-    """Objects made on workers from other ones."""
+    """Objects made on workers from items that were sent there."""
+
+    recomputable = False
 
     def __init__(self, parent: DaskHeld, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> None:
         self._parent, self._function, self._arguments = parent, function, arguments
@@ -155,7 +191,7 @@ class _Derived(DaskHeld):
         self.futures = [self._make(i) for i in range(len(parent))]
 
     def renew(self, i: int) -> None:
-        if self.futures[i].status in ("cancelled", "lost"):
+        if self.futures[i].status in _LOST:
             self._parent.renew(i)
             self.futures[i] = self._make(i)
 
@@ -163,39 +199,16 @@ class _Derived(DaskHeld):
         return self.engine.submit(self._function, self._parent.futures[i], *self._arguments[i])
 
 
-class _Results:
-    """Calls of a function on held objects, repeated where the objects were lost with their workers."""
+class _Picked(DaskHeld):
+    """Some of the objects of others."""
 
-    def __init__(
-        self,
-        engine: Dask,
-        held: DaskHeld,
-        function: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]],
-        objects: Sequence[int],
-    ) -> None:
-        self._engine, self._held, self._function = engine, held, function
-        self._arguments, self._objects = arguments, objects
-        self._futures = [self._submit(j) for j in range(len(arguments))]
+    def __init__(self, parent: DaskHeld, objects: Sequence[int]) -> None:
+        self._parent, self._objects, self.recomputable = parent, objects, parent.recomputable
+        super().__init__(parent.engine, [parent.futures[i] for i in objects])
 
-    def wait(self) -> list[Any]:
-        """Return the results in order."""
-        for attempt in count():
-            try:
-                return list(self._engine.client.gather(self._futures))
-            except CancelledError as error:
-                if self._engine.client.status != "running" or attempt == MOST_REBUILDS:
-                    self._engine.refuse(CommLost(str(error)))
-            except Exception as error:
-                self._engine.refuse(error)
-            for j, future in enumerate(self._futures):
-                if future.status in ("cancelled", "lost"):
-                    self._held.renew(self._objects[j])
-                    self._futures[j] = self._submit(j)
-        raise AssertionError("the loop ends by a result or an error")
-
-    def _submit(self, j: int) -> Any:
-        return self._engine.submit(self._function, self._held.futures[self._objects[j]], *self._arguments[j])
+    def renew(self, i: int) -> None:
+        self._parent.renew(self._objects[i])
+        self.futures[i] = self._parent.futures[self._objects[i]]
 
 
 class CommLost(OSError):

@@ -79,6 +79,10 @@ class Recipes(Held):
     def derive(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Recipes:
         return Recipes(self.engine, self.items, (*self.steps, (function, arguments)))
 
+    def pick(self, objects: Sequence[int]) -> Recipes:
+        steps = [(function, [arguments[i] for i in objects]) for function, arguments in self.steps]
+        return Recipes(self.engine, [self.items[i] for i in objects], tuple(steps))
+
     def call(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         steps = (*self.steps, (function, arguments))
         jobs = [(item, [(each, given[i]) for each, given in steps]) for i, item in enumerate(self.items)]

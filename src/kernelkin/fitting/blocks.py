@@ -84,22 +84,6 @@ def divide(sizes: np.ndarray, block_bytes: int) -> list[np.ndarray]:
     return [*runs, np.arange(start, len(sizes))]
 
 
-def take_tasks(data: TaskData, tasks: np.ndarray) -> TaskData:
-    """Return some tasks, by position, with their rows alone."""
-    rows = [data.rows[t] for t in tasks]
-    every, ends = np.concatenate(rows), np.cumsum([len(part) for part in rows]).tolist()
-    return TaskData(
-        X=data.X[every],
-        rows=tuple(np.arange(start, end) for start, end in zip([0, *ends], ends, strict=False)),
-        y=tuple(data.y[t] for t in tasks),
-        sample_weight=data.sample_weight[every],
-        labels=data.labels[tasks],
-        form=data.form,
-        feature_names=data.feature_names,
-        feature_origins=data.feature_origins,
-    )
-
-
 def keeps_grams(engine: Engine, sizes: np.ndarray) -> bool:
     """Return whether Gram matrices of these sizes (T,) in bytes stay in the memory of workers.
 

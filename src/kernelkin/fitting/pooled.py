@@ -21,7 +21,7 @@ from ..problems import SpectralForm, SpectralProblem, spectral_form
 from ..solvers import Solution, Solver, solve
 from ..uncertainty import Uncertainty
 from .base import Fitted, RunOptions
-from .fit import convergence_warnings
+from .outcome import convergence_warnings
 from .held_out import Refits
 from .targets import Classification, Targets, stack_intercepts
 

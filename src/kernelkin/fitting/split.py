@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..data import take_tasks
 from ..engines import Engine
 from ..grams import KernelBank
 from ..grams.charges import charges_of
 from ..problems import BlockDuals, GatheredMachines, MachineBlocks
 from ..solvers import Solution
 from .base import RunOptions
-from .blocks import Recipe, block_dimensions, build_block, divide, gram_bytes, keeps_grams, take_tasks
+from .blocks import Recipe, block_dimensions, build_block, divide, gram_bytes, keeps_grams
 
 if TYPE_CHECKING:
     from .fit import Fit, FitPlan

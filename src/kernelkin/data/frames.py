@@ -7,8 +7,6 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..engines import Dask, Engine
 from .forms import TaskData, read_training
 from .row_blocks import RowBlocks
@@ -36,28 +34,22 @@ class PartReader:
     estimator: Any
     classification: bool
 
-    def read(self, part: Any) -> TaskData:
+    def read(self, part: Any) -> tuple[Any, TaskData]:
+        """Return a copy of the estimator that has seen the columns, and the rows."""
         X, y, tasks, weight = split_part(part)
         model = copy(self.estimator)
-        data = read_training(model, X, y, tasks, weight, classification=self.classification)
-        return data
-
-    def names(self, part: Any) -> tuple[int, np.ndarray | None]:
-        """Return what `fit` says about the columns: their number, and their names."""
-        model = copy(self.estimator)
-        X, y, tasks, weight = split_part(part)
-        read_training(model, X, y, tasks, weight, classification=self.classification)
-        return model.n_features_in_, getattr(model, "feature_names_in_", None)
+        return model, read_training(model, X, y, tasks, weight, classification=self.classification)
 
 
 def read_part(part: Any, reader: PartReader) -> TaskData:
-    """See `PartReader.read`."""
-    return reader.read(part)
+    """Return the rows of a partition."""
+    return reader.read(part)[1]
 
 
-def part_names(part: Any, reader: PartReader) -> tuple[int, np.ndarray | None]:
-    """See `PartReader.names`."""
-    return reader.names(part)
+def column_facts(part: Any, reader: PartReader) -> dict[str, Any]:
+    """Return what `fit` says about the columns of a partition, as attributes of an estimator."""
+    model = reader.read(part)[0]
+    return {name: getattr(model, name) for name in ("n_features_in_", "feature_names_in_") if hasattr(model, name)}
 
 
 def read_frames(
@@ -67,29 +59,26 @@ def read_frames(
 
     Sets `n_features_in_` and `feature_names_in_` on the estimator.
     """
-    client = check_engine(engine)
+    cluster = check_engine(engine)
     frame, key = join_frame(estimator, X, y, tasks, sample_weight)
-    if _is_split(client, frame, key):
+    if _is_split(cluster.client, frame, key):
         frame = frame.shuffle(on=key)
-    futures = client.compute(client.persist(frame).to_delayed())
-    parts = engine.hold_futures(futures)  # type: ignore
+    parts = cluster.hold_futures(cluster.client.compute(frame.to_delayed()))
     filled = [i for i, n in enumerate(parts.call(len, [()] * len(parts))) if n]
     if not filled:
         raise ValueError("X has no rows")
     reader = PartReader(bare(estimator), classification)
     parts = parts.pick(filled)
-    columns, names = parts.pick([0]).call(part_names, [(reader,)])[0]
-    estimator.n_features_in_ = columns
-    if names is not None:
-        estimator.feature_names_in_ = names
+    for name, value in parts.pick([0]).call(column_facts, [(reader,)])[0].items():
+        setattr(estimator, name, value)
     return RowBlocks.of(engine, parts.derive(read_part, [(reader,)] * len(parts)))
 
 
-def check_engine(engine: Engine) -> Any:
-    """Return the client of an engine; raises ValueError for engines that do not work on Dask collections."""
+def check_engine(engine: Engine) -> Dask:
+    """Return the engine; raises ValueError for engines that do not work on Dask collections."""
     if not isinstance(engine, Dask):
         raise ValueError("X is a Dask collection: pass the Dask client as engine=, or X.compute()")
-    return engine.client
+    return engine
 
 
 def bare(estimator: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .base import Engine, Held
 from .blas import SingleThreadedBLAS
-from .dask import Dask
+from .dask import Dask, DaskHeld
 from .local import Joblib, Threads
 from .threads import Each, Workers, count_workers, serially
 
@@ -42,6 +42,7 @@ def clone_sharing_engine(estimator: Any, clone: Callable[[], Any]) -> Any:
 __all__ = [
     "ENGINES",
     "Dask",
+    "DaskHeld",
     "Each",
     "Engine",
     "Held",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, ClassVar, NoReturn
 from uuid import uuid4
@@ -41,6 +41,13 @@ class Dask(Engine):
     client: Any
     block_bytes: int = BLOCK_BYTES
     keep_grams: bool | None = None
+    # Known also after the scheduler is gone.
+    address: str = field(init=False, default="an unknown address", compare=False)
+
+    def __post_init__(self) -> None:
+        scheduler = getattr(self.client, "scheduler", None)
+        if scheduler is not None:
+            object.__setattr__(self, "address", scheduler.address)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Dask:
         # A client is a connection: copies share it.
@@ -93,10 +100,12 @@ class Dask(Engine):
         if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("kernelkin"):
             raise ClusterError("the workers cannot import kernelkin: install the same version on all of them") from None
         if isinstance(error, TimeoutError) and self.client.status == "running":
-            raise ClusterError(f"the Dask cluster at {self._address()} has no workers: start some, and fit again") from None
+            raise ClusterError(
+                f"the Dask cluster at {self.address} has no workers: start some, and fit again"
+            ) from None
         if isinstance(error, CommClosedError | CommLost) or self.client.status != "running":
             raise ClusterError(
-                f"the Dask scheduler at {self._address()} is gone: start a cluster, connect a new client, and fit again"
+                f"the Dask scheduler at {self.address} is gone: start a cluster, connect a new client, and fit again"
             ) from None
         raise error
 
@@ -106,10 +115,6 @@ class Dask(Engine):
             return []
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         return [int(worker["memory_limit"]) for worker in workers.values() if worker.get("memory_limit")]
-
-    def _address(self) -> str:
-        scheduler = getattr(self.client, "scheduler", None)
-        return str(getattr(scheduler, "address", "an unknown address"))
 
 
 class DaskHeld(Held):

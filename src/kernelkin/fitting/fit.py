@@ -32,9 +32,7 @@ from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import (
     AnyProblem,
     MachinePanel,
-    MixedNormProblem,
     PanelDuals,
-    Problem,
     Units,
     WorstTaskProblem,
     panel_pays,

@@ -75,7 +75,7 @@ class RemotePlan:
             units=self.units,
         )
         last = FinalMachines(blocks)
-        duals = solution.evaluation.duals
+        duals = solution.evaluation.dual_variables
         evaluation = replace(problem, machines=last).evaluate(self.units.weights(solution.B), warm=duals)
         solution = replace(solution, evaluation=self.units.restore_evaluation(evaluation))
         attributes = self._attributes(solution, RemoteFunctions(last.functions, blocks.positions, len(names)))

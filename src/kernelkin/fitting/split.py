@@ -11,10 +11,11 @@ from ..data import take_tasks
 from ..engines import Engine
 from ..grams import KernelBank
 from ..grams.charges import charges_of
-from ..problems import BlockDuals, GatheredMachines, MachineBlocks
+from ..problems import GatheredMachines, MachineBlocks
 from ..solvers import Solution
 from .base import RunOptions
 from .blocks import Recipe, block_dimensions, build_block, divide, gram_bytes, keeps_grams
+from .shape import weights_problem
 
 if TYPE_CHECKING:
     from .fit import Fit, FitPlan
@@ -57,11 +58,10 @@ def solve_in_blocks(plan: FitPlan, options: RunOptions) -> tuple[KernelBank, Sol
         recipe = replace(recipe, charges=charges_of(found.sum(axis=0), fit.parsimony))
         every = [(recipe,)] * len(rows)
     blocks = MachineBlocks(rows.derive(build_block, every), positions, names)
-    problem = replace(plan, machines=blocks).problem(blocks.grams)
+    problem = weights_problem(blocks.grams, blocks, plan.learner, plan.penalty, plan.mu)
     solution = plan.solve(problem, verbose=options.verbose, callback=options.callback)
     gathered = GatheredMachines(blocks)
-    duals = solution.evaluation.duals
-    assert isinstance(duals, BlockDuals)
+    duals = solution.evaluation.dual_variables
     last = replace(problem, machines=gathered).evaluate(plan.units.weights(solution.B), warm=duals)
     scalings = tuple(scaling for bank in gathered.banks for scaling in bank.scalings)
     bank = KernelBank(names, tuple(plan.kernels), scalings)

@@ -84,7 +84,9 @@ class RemoteFunctions:
         order = np.argsort(blocks, kind="stable")
         present, starts = np.unique(blocks[order], return_index=True)
         parts = np.split(order, starts[1:])
-        found = self.held.pick(present.tolist()).call(function, [(X[part], self.code_of[codes[part]]) for part in parts])
+        found = self.held.pick(present.tolist()).call(
+            function, [(X[part], self.code_of[codes[part]]) for part in parts]
+        )
         width = max(values.shape[-1] for values in found)
         out = np.full((len(X), *found[0].shape[1:-1], width), np.nan)
         for part, values in zip(parts, found, strict=True):

@@ -165,29 +165,26 @@ def scale_grams(
 
 def task_block_grams(
     data: TaskData, kernels: Sequence[FittedKernel], normalize: str | None, charges: np.ndarray
-) -> tuple[TaskGrams, KernelBank]:
+) -> tuple[TaskGrams, KernelBank, np.ndarray]:
     """Return the Gram matrices of some of the tasks of a problem, divided by the kernels' charges (K,).
 
-    What can be said of all tasks alone is not checked: see `check_kernels`.
+    What can be said of all tasks alone is not checked here. The third result is for that: (2, K), whether each kernel
+    is not zero in some of these tasks, and whether scaling leaves something of it; see `check_kernels`.
     """
     raw = RawGrams(tuple(kernels), tuple(kernel.name for kernel in kernels), _own_stacks(data, kernels))
+    present = np.any([_largest(stack) > 0 for stack in raw.own], axis=0)
     scalings, stacks = _scale_own(raw, _stack_weights(data), normalize, overwrite=True)
     scalings = _charge(scalings, stacks, charges) if (charges != 1.0).any() else scalings
-    return TaskGrams([GramStack(scaled) for scaled in stacks]), KernelBank(raw.names, raw.kernels, tuple(scalings))
+    left = np.any([scaling.factor > 0 for scaling in scalings], axis=0)
+    bank = KernelBank(raw.names, raw.kernels, tuple(scalings))
+    return TaskGrams([GramStack(scaled) for scaled in stacks]), bank, np.array([present, left])
 
 
 def task_dimensions(data: TaskData, kernels: Sequence[FittedKernel], normalize: str | None) -> np.ndarray:
     """Return the effective dimensions (t, K) of the kernels on the rows of each of some tasks."""
-    grams, _ = task_block_grams(data, kernels, normalize, np.ones(len(kernels)))
+    grams = task_block_grams(data, kernels, normalize, np.ones(len(kernels)))[0]
     pairs = zip(grams.stacks, _stack_weights(data), strict=True)
     return np.array([effective_dimensions([(stack.values, weight)]) for stack, weight in pairs])
-
-
-def kernels_present(grams: TaskGrams, bank: KernelBank) -> np.ndarray:
-    """Return (2, K): whether each kernel is not zero in some task, and whether scaling leaves something of it."""
-    present = np.any([_largest(stack.values) > 0 for stack in grams.stacks], axis=0)
-    left = np.any([scaling.factor > 0 for scaling in bank.scalings], axis=0)
-    return np.array([present | ~left, left])
 
 
 def check_kernels(names: Sequence[str], found: np.ndarray) -> None:

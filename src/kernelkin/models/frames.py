@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 
 from ..data import encode_tasks
 from ..data.frames import bare, check_engine, join_frame, read_frames, split_part
-from ..engines import SingleThreadedBLAS, read_engine
+from ..engines import DaskHeld, SingleThreadedBLAS, read_engine
 from ..fitting import Fit, Fitted, RunOptions
 from ..functions import BlockFunctions, RemoteFunctions, TaskFunctions
 
@@ -40,13 +40,13 @@ def predict_frame(model: Any, X: Any, tasks: Any) -> Any:
     frame, key = join_frame(model, X, None, tasks)
     dtype = model.classes_.dtype if is_classifier(model) else np.dtype(np.float64)
     empty = np.empty(0, dtype=object if dtype.kind in "US" else dtype)
-    meta = pd.Series(empty, index=frame._meta.index[:0], name="prediction")
+    meta = pd.Series(empty, index=pd.Index([], dtype=frame.index.dtype), name="prediction")
     return dd.from_delayed(_with_models(model, frame, key, predict_part), meta=meta, verify_meta=False)
 
 
 def score_frame(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) -> dict[Any, float]:
     """Return the score of each task; rows are scored on the workers."""
-    client = check_engine(read_engine(getattr(model, "engine", None)))
+    client = check_engine(read_engine(getattr(model, "engine", None))).client
     frame, key = join_frame(model, X, y, tasks, sample_weight)
     if not isinstance(model.functions_, RemoteFunctions):
         frame = frame.shuffle(on=key)
@@ -62,9 +62,11 @@ def _with_models(model: Any, frame: Any, key: Any, function: Callable[..., Any])
     if not isinstance(functions, RemoteFunctions):
         whole = delayed(functions)
         return [delayed(function)(part, shell, whole) for part in frame.to_delayed()]
-    blocks = functions.held.futures
+    held = functions.held
+    assert isinstance(held, DaskHeld)
+    blocks = held.futures
     known = delayed((model.tasks_, functions.block_of))
-    columns = {**dict(frame._meta.dtypes), _INDEX: frame._meta.index.dtype, _BLOCK: np.dtype(np.intp)}
+    columns = {**dict(frame.dtypes), _INDEX: frame.index.dtype, _BLOCK: np.dtype(np.intp)}
     routed = frame.map_partitions(route_part, key, known, meta=list(columns.items()))
     routed = routed.set_index(_BLOCK, divisions=list(range(len(blocks) + 1)))
     pairs = zip(routed.to_delayed(), blocks, strict=True)

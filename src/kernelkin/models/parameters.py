@@ -171,10 +171,10 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "engine": Parameter(
         '"threads", "joblib", a Dask client or an engine',
-        "Where the work is done; the result does not depend on it. \"threads\": `n_jobs` threads of this process. "
-        "\"joblib\": joblib's current backend. A `distributed.Client`: the workers of its cluster hold the rows and "
+        'Where the work is done; the result does not depend on it. "threads": `n_jobs` threads of this process. '
+        '"joblib": joblib\'s current backend. A `distributed.Client`: the workers of its cluster hold the rows and '
         "Gram matrices of blocks of tasks; X, y and tasks may then be Dask collections. The last two are for tasks "
-        "with rows of their own, without couplings. See the guide, \"Past one machine\".",
+        'with rows of their own, without couplings. See the guide, "Past one machine".',
     ),
     "device": Parameter(
         "str, optional",

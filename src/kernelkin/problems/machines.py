@@ -87,8 +87,7 @@ def solve_machines(
     `curved` requests the Hessians, where each machine has one component.
     """
     if isinstance(machines, RemoteMachines):
-        duals, Q, curvature = machines.solve(B, warm, tol, curved)
-        return SolvedMachines.of(B, duals, Q, None if curvature is None else lambda: curvature)
+        return _solve_elsewhere(machines, B, warm, tol, curved)
     if isinstance(machines, MachinePanel):
         return _solve_panel(grams, machines, B, warm, tol, each, curved)
     Q = np.zeros((grams.n_kernels, grams.n_components))
@@ -109,6 +108,13 @@ def solve_machines(
         duals += solved
     last = pending
     return SolvedMachines.of(B, duals, Q, None if last is None else lambda: np.array([*hessians, *last()]))
+
+
+def _solve_elsewhere(
+    machines: RemoteMachines, B: np.ndarray, warm: Sequence[np.ndarray] | None, tol: float, curved: bool
+) -> SolvedMachines:
+    duals, Q, curvature = machines.solve(B, warm, tol, curved)
+    return SolvedMachines.of(B, duals, Q, None if curvature is None else lambda: curvature)
 
 
 def _solve_panel(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..data import TaskData
-from ..grams import KernelBank, TaskGrams, kernels_present, task_block_grams
+from ..grams import KernelBank, TaskGrams, task_block_grams
 from ..kernels import FittedKernel
 from ..learners import DualSolution, Learner, Machine, Ridge
 from .block_duals import deviation
@@ -79,11 +79,11 @@ class TaskBlock:
     learner: Learner
     units: Units
     keeps_grams: bool
-    _built: tuple[TaskGrams, KernelBank] | None = field(default=None, repr=False)
+    _built: tuple[TaskGrams, KernelBank, np.ndarray] | None = field(default=None, repr=False)
     _solved: dict[int, Sequence[DualSolution]] = field(default_factory=dict, repr=False)
 
-    def grams(self) -> tuple[TaskGrams, KernelBank]:
-        """Return the Gram matrices and how they were scaled."""
+    def grams(self) -> tuple[TaskGrams, KernelBank, np.ndarray]:
+        """Return the Gram matrices, how they were scaled, and what there is of the kernels; see `task_block_grams`."""
         built = self._built or task_block_grams(self.data, self.kernels, self.normalize, self.charges)
         if self.keeps_grams:
             self._built = built
@@ -91,7 +91,7 @@ class TaskBlock:
 
     def facts(self) -> BlockFacts:
         """Build the Gram matrices, and return what all blocks together have to say."""
-        return BlockFacts(kernels_present(*self.grams()), np.array([deviation(machine) for machine in self.machines]))
+        return BlockFacts(self.grams()[2], np.array([deviation(machine) for machine in self.machines]))
 
     def evaluate(self, B: np.ndarray, request: Request) -> BlockValues:
         """Solve the machines at B (K, t)."""

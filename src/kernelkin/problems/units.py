@@ -161,7 +161,9 @@ class Units:
             curvature=None if curvature is None else np.ldexp(curvature, value - 2 * weight),
         )
 
-    def restore_machines(self, duals: Sequence[DualSolution], B: np.ndarray) -> tuple[Sequence[DualSolution], np.ndarray]:
+    def restore_machines(
+        self, duals: Sequence[DualSolution], B: np.ndarray
+    ) -> tuple[Sequence[DualSolution], np.ndarray]:
         """Solutions of the machines of these units, and kernel weights, in the user's units."""
         return self._restore_duals(duals), np.ldexp(B, self._weight)
 

@@ -38,7 +38,7 @@ PROBLEMS = (
     "scale",
 )
 # They read options of their own, and keep their results in files.
-WITH_OPTIONS = ("predict", "calibration", "coverage", "relations", "sharing")
+WITH_OPTIONS = ("cluster", "predict", "calibration", "coverage", "relations", "sharing")
 # They print what they find.
 REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "parsimony", "gpu")
 

@@ -13,8 +13,13 @@ from kernelkin import (
     MKMTFLRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
+    MKMTRLRegressorCV,
+    MultiTaskCV,
     STLRegressor,
+    TwoStageMKMTRLRegressor,
+    gaussian_kernels,
     linear_kernels,
+    task_relations,
 )
 from kernelkin.engines import ENGINES, Dask, Joblib, Threads, read_engine
 
@@ -114,3 +119,36 @@ def test_engines_are_read_by_name():
     assert set(ENGINES) == {"threads", "joblib", "dask"} and ENGINES["dask"] is Dask
     with pytest.raises(ValueError, match='engine must be "threads", "joblib", a Dask client or an engine, got \'mpi\''):
         fit(MKMTRLRegressor(engine="mpi"))
+
+
+def search(engine):
+    frame = shops(6)
+    grid = {"C": [0.1, 1.0], "parsimony": [0.0, 0.5]}
+    model = MKMTRLRegressorCV(gaussian_kernels((0.5, 1.0)), grid=grid, cv=2, random_state=0, engine=engine)
+    return model.fit(frame[ROWS], frame["sales"], tasks=frame["shop"])
+
+
+def test_a_search_gives_the_same_scores_wherever_it_runs():
+    expected, seen = search("threads"), []
+    with joblib.parallel_config("sequential"):
+        found = search("joblib")
+        other = MultiTaskCV(TwoStageMKMTRLRegressor(n_rounds=50, random_state=0), {"C": [0.1, 1.0]}, cv=2)
+        frame = shops(4)
+        given = frame[ROWS], frame["sales"], frame["shop"]
+        known = clone(other).set_params(random_state=0).fit(*given)
+        same = clone(other).set_params(random_state=0, engine="joblib", callback=lambda *n: seen.append(n)).fit(*given)
+    np.testing.assert_allclose(found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
+    assert found.best_params_ == expected.best_params_
+    np.testing.assert_allclose(found.kernel_weights_, expected.kernel_weights_, atol=1e-10)
+    np.testing.assert_allclose(same.cv_results_["split1_test_score"], known.cv_results_["split1_test_score"])
+    assert seen[-1] == (4, 4)
+
+
+def test_a_permutation_test_gives_the_same_result_wherever_it_runs():
+    frame = shops(6)
+    given = frame[ROWS], frame["sales"], frame["shop"]
+    model = MKMTRLRegressor().fit(*given)
+    expected = task_relations(model, *given, n_permutations=39, random_state=0)
+    with joblib.parallel_config("sequential"):
+        found = task_relations(model, *given, n_permutations=39, random_state=0, engine="joblib")
+    assert (found.p_value, found.groups.tolist()) == (expected.p_value, expected.groups.tolist())

@@ -41,6 +41,11 @@ class Engine(Protocol):
     block_bytes: int
     keep_grams: bool | None
 
+    @property
+    def n_workers(self) -> int:
+        """How many pieces of work run at one time."""
+        ...
+
     def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
         """Return `function(shared, item)` of each item, in order. Functions and items must be picklable."""
         ...

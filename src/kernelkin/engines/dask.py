@@ -53,6 +53,13 @@ class Dask(Engine):
         # A client is a connection: copies share it.
         return self
 
+    @property
+    def n_workers(self) -> int:
+        try:
+            return max(1, sum(self.client.nthreads().values()))
+        except Exception as error:
+            self.refuse(error)
+
     def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
         held = _Scattered(self, [shared], broadcast=True)
         return held.pick([0] * len(items)).call(function, [(item,) for item in items])

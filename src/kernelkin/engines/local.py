@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from .base import Engine, Held
 from .blas import SingleThreadedBLAS
-from .threads import Workers
+from .threads import Workers, count_workers
 
 # A function and its arguments after the first, for each of some objects.
 Step = tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]
@@ -27,6 +27,10 @@ class Threads(Engine):
     n_jobs: int | None = None
     block_bytes: int = BLOCK_BYTES
     keep_grams: bool | None = None
+
+    @property
+    def n_workers(self) -> int:
+        return count_workers(self.n_jobs)
 
     def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
         with Workers(self.n_jobs) as workers:
@@ -52,6 +56,10 @@ class Joblib(Engine):
     n_jobs: int | None = None
     block_bytes: int = BLOCK_BYTES
     keep_grams: bool | None = False
+
+    @property
+    def n_workers(self) -> int:
+        return count_workers(self.n_jobs)
 
     def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
         from joblib import Parallel, delayed

@@ -9,9 +9,18 @@ import pytest
 from sklearn.base import clone
 
 from engines.dask_cluster import PATIENCE, shops, two_processes
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor, STLRegressor, gaussian_kernels
+from kernelkin import (
+    MKMTRLClassifier,
+    MKMTRLRegressor,
+    MKMTRLRegressorCV,
+    MultiTaskKernelEstimator,
+    STLRegressor,
+    TwoStageMKMTRLRegressor,
+    gaussian_kernels,
+)
 from kernelkin.engines import Dask
 from kernelkin.exceptions import ClusterError, GramMemoryError
+from kernelkin.penalties import FixedWeights
 
 pytest.importorskip("distributed")
 dd = pytest.importorskip("dask.dataframe")
@@ -91,6 +100,35 @@ def test_dask_collections_give_the_fit_of_their_rows(engine, estimator, target, 
     model.functions_ = model.functions_.gather()
     again = model.predict(parts[WITH_TASKS]).compute().sort_index()
     assert same(again, known).all()
+
+
+def test_two_stages_on_dask_collections(engine):
+    frame = shops()
+    parts = dd.from_pandas(frame, npartitions=2, sort=False)
+    model = TwoStageMKMTRLRegressor(n_rounds=500, task_column="shop", random_state=0, engine=engine)
+    model.fit(parts[WITH_TASKS], parts["sales"])
+    assert model.n_iter_ == 500 and model.kernel_weights_.shape == (12, 6)
+    assert model.duality_gap_ <= 1e-3 * model.objective_
+    found = model.predict(parts[WITH_TASKS]).compute().sort_index()
+    # The machines are those of a fit at these kernel weights.
+    fixed = MultiTaskKernelEstimator(penalty=FixedWeights(model.kernel_weights_.T), task_column="shop")
+    known = fixed.fit(frame[WITH_TASKS], frame["sales"]).predict(frame[WITH_TASKS])
+    np.testing.assert_allclose(found, pd.Series(known, index=frame.index).sort_index(), atol=1e-8)
+    small = clone(model).set_params(max_exact=5)
+    with pytest.raises(ValueError, match="above max_exact=5 machines use Nystroem features"):
+        small.fit(parts[WITH_TASKS], parts["sales"])
+
+
+def test_searches_run_on_the_cluster(engine):
+    frame = shops(6)
+    given = frame[ROWS], frame["sales"], frame["shop"]
+    options = {"grid": {"C": [0.1, 1.0]}, "cv": 2, "random_state": 0}
+    expected = MKMTRLRegressorCV(gaussian_kernels(1.0), **options).fit(*given)
+    found = clone(MKMTRLRegressorCV(gaussian_kernels(1.0), engine=engine, **options)).fit(*given)
+    scores = [model.cv_results_["mean_test_score"] for model in (found, expected)]
+    np.testing.assert_allclose(*scores, rtol=1e-12)
+    with pytest.raises(ValueError, match="a search gives every worker all rows, and X is a Dask collection"):
+        found.fit(dd.from_pandas(given[0], npartitions=2), given[1], given[2])
 
 
 def test_files_that_are_partitioned_by_task_are_not_shuffled(engine, tmp_path, monkeypatch):

@@ -152,3 +152,35 @@ def test_a_permutation_test_gives_the_same_result_wherever_it_runs():
     with joblib.parallel_config("sequential"):
         found = task_relations(model, *given, n_permutations=39, random_state=0, engine="joblib")
     assert (found.p_value, found.groups.tolist()) == (expected.p_value, expected.groups.tolist())
+
+
+class ThreeBlocks(Joblib):
+    """Plays the first stage in three blocks."""
+
+    n_workers = 3
+
+
+def play(frame, **parameters):
+    model = TwoStageMKMTRLRegressor(n_rounds=3000, random_state=0, **parameters)
+    with joblib.parallel_config("sequential"):
+        return model.fit(frame[ROWS], frame["sales"], tasks=frame["shop"])
+
+
+def test_rounds_in_blocks_learn_as_well_as_one_stream():
+    frame = shops(24)
+    rows = frame.groupby("shop").cumcount()
+    train, test = frame[rows % 3 != 0], frame[rows % 3 == 0]
+    one, three = play(train), play(train, engine=ThreeBlocks())
+    assert three.n_iter_ == 3000 and three.history_["round"][-1] == 3000
+    np.testing.assert_allclose(three.kernel_weights_.sum(axis=1), 1.0)
+    scores = [model.score(test[ROWS], test["sales"], test["shop"]) for model in (one, three)]
+    assert scores[0] == pytest.approx(scores[1], abs=0.05) and min(scores) > 0.2
+
+
+def test_mistakes_of_a_block_reach_the_tasks_of_others():
+    frame = shops(12)
+    other = frame.copy()
+    first = frame["shop"] < "shop 04"
+    other.loc[first, "sales"] = np.random.default_rng(0).normal(size=first.sum())
+    weights = [play(each, engine=ThreeBlocks()).kernel_weights_[4:] for each in (frame, other)]
+    assert np.abs(weights[0] - weights[1]).max() > 1e-4

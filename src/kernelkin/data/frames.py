@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from ..engines import Dask, Engine
 from .forms import TaskData, read_training
@@ -134,9 +135,9 @@ def _is_split(client: Any, frame: Any, key: Any) -> bool:
     from dask import delayed
 
     found = client.gather(client.compute([delayed(_labels)(part, key) for part in frame[[key]].to_delayed()]))
-    counts = Counter(label for labels in found for label in labels)
-    return any(n > 1 for n in counts.values())
+    every = np.concatenate(found)
+    return len(np.unique(every)) < len(every)
 
 
-def _labels(part: Any, key: Any) -> list[Any]:
-    return part[key].unique().tolist()
+def _labels(part: Any, key: Any) -> np.ndarray:
+    return np.asarray(part[key].unique())

@@ -26,7 +26,7 @@ from .blocks import Recipe, block_dimensions, build_block, divide, gram_bytes, k
 from .outcome import collapse_warnings, convergence_warnings
 from .row_facts import gather_facts, sample_rows, spread_in_tasks, units_of
 from .shape import Shape, is_homogeneous, read_init, weights_problem
-from .split import check_splittable
+from .split import check_fit_splittable, check_splittable
 from .targets import Classification, split_by_task, stack_intercepts
 
 if TYPE_CHECKING:
@@ -58,9 +58,7 @@ class RemotePlan:
     def run(self, options: RunOptions) -> Fitted:
         """Build the blocks, solve, and leave the functions where the rows are."""
         recipe, held = self.recipe, self.rows.held
-        if self.fit.parsimony:
-            found = held.call(block_dimensions, [(recipe,)] * len(held))
-            recipe = replace(recipe, charges=charges_of(np.concatenate(found).sum(axis=0), self.fit.parsimony))
+        recipe = replace(recipe, charges=self.charges(self.fit.parsimony))
         names = [kernel.name for kernel in recipe.kernels]
         blocks = MachineBlocks(held.derive(build_block, [(recipe,)] * len(held)), self.rows.positions, names)
         problem = weights_problem(blocks.grams, blocks, self.learner, self.penalty, self.mu)
@@ -85,6 +83,13 @@ class RemotePlan:
             *collapse_warnings(self.penalty, solution.B, len(self.rows.labels)),
         )
         return Fitted(attributes, warnings)
+
+    def charges(self, parsimony: float) -> np.ndarray:
+        """Return what each kernel's Gram matrices are divided by (K,)."""
+        if not parsimony:
+            return np.ones(len(self.recipe.kernels))
+        found = self.rows.held.call(block_dimensions, [(self.recipe,)] * len(self.rows.held))
+        return charges_of(np.concatenate(found).sum(axis=0), parsimony)
 
     def _attributes(self, solution: Solution, functions: RemoteFunctions) -> dict[str, Any]:
         kernels = self.recipe.kernels
@@ -172,7 +177,8 @@ def block_numbers(block: FittedBlock) -> tuple[BlockValues | None, tuple[np.ndar
 
 def plan_remote(fit: Fit, rows: RowBlocks) -> RemotePlan:
     """Apply a specification to rows that are elsewhere; everything that can be refused is refused here."""
-    check_splittable(fit, "long", 0, precomputed=is_precomputed(fit.kernels))
+    check_splittable("long", precomputed=is_precomputed(fit.kernels))
+    check_fit_splittable(fit)
     _check_supported(fit)
     facts = gather_facts(rows, fit.targets, fit.C)
     classes = _in_order(rows, [part.classes for part in facts])

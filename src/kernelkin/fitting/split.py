@@ -21,23 +21,29 @@ if TYPE_CHECKING:
     from .fit import Fit, FitPlan
 
 
-def check_splittable(fit: Fit, form: str, n_couplings: int, *, precomputed: bool) -> None:
-    """Refuse what cannot be divided into blocks of tasks, by name and with the reason."""
-    advice = "use engine='threads'"
+_ADVICE = "use engine='threads'"
+
+
+def check_splittable(form: str, *, precomputed: bool) -> None:
+    """Refuse data that cannot be divided into blocks of tasks, with the reason."""
     if precomputed:
-        raise ValueError(f"engine: Gram matrices that are precomputed would have to travel with every block; {advice}")
+        raise ValueError(f"engine: Gram matrices that are precomputed would have to travel with every block; {_ADVICE}")
     if form == "wide":
         raise ValueError(
             "engine: tasks that are columns of y share their rows and one Gram matrix, which every block would need; "
-            f"{advice}, or give the rows of each task as rows of their own (tasks=)"
+            f"{_ADVICE}, or give the rows of each task as rows of their own (tasks=)"
         )
+
+
+def check_fit_splittable(fit: Fit, n_couplings: int = 0) -> None:
+    """Refuse by name what cannot be fitted in blocks of tasks, with the reason."""
     if n_couplings:
         raise ValueError(
             "engine: couplings and task_features make one machine of all tasks that share a part, which blocks of "
-            f"tasks cannot solve apart from each other; {advice}, or leave them out"
+            f"tasks cannot solve apart from each other; {_ADVICE}, or leave them out"
         )
     if fit.worst_task:
-        raise ValueError(f"engine: this model solves one task at a time, each after the last one; {advice}")
+        raise ValueError(f"engine: this model solves one task at a time, each after the last one; {_ADVICE}")
     if fit.device is not None:
         raise ValueError("engine: blocks of tasks are solved by the processors of the workers; leave device out")
 
@@ -45,7 +51,8 @@ def check_splittable(fit: Fit, form: str, n_couplings: int, *, precomputed: bool
 def solve_in_blocks(plan: FitPlan, options: RunOptions) -> tuple[KernelBank, Solution]:
     """Solve the problem of a plan where the engine is, and bring the solutions of all tasks back."""
     fit, data, engine = plan.fit, plan.data, options.engine
-    check_splittable(fit, data.form, len(plan.couplings), precomputed=plan.kernels is None)
+    check_splittable(data.form, precomputed=plan.kernels is None)
+    check_fit_splittable(fit, len(plan.couplings))
     assert plan.kernels is not None
     names = tuple(kernel.name for kernel in plan.kernels)
     sizes = gram_bytes([len(rows) for rows in data.rows], len(names), data.X.dtype.itemsize)

@@ -79,8 +79,8 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
     "engine": Parameter(
         '"threads", "joblib", a Dask client or an engine',
         'Where folds and lines of candidates are tried: "threads", `n_jobs` threads of this process; "joblib", the '
-        "current backend of joblib; a `distributed.Client`, the workers of its cluster, each of which gets all rows. The result "
-        "does not depend on it.",
+        "current backend of joblib; a `distributed.Client`, the workers of its cluster, each of which gets all rows. "
+        "The result does not depend on it.",
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
     "verbose": Parameter("int", "1 shows progress and the time left.", ["verbose"]),

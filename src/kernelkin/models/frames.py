@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 from ..data import encode_tasks
 from ..data.frames import bare, check_engine, join_frame, read_frames, split_part
 from ..engines import DaskHeld, SingleThreadedBLAS, read_engine
-from ..fitting import Fit, Fitted, RunOptions
+from ..fitting import Fit, Fitted, RunOptions, TwoStageFit
 from ..functions import BlockFunctions, RemoteFunctions, TaskFunctions
 
 # Columns of a frame: the block of each row, and what was its index.
@@ -22,10 +22,14 @@ _BLOCK, _INDEX = "__block__", "__index__"
 def fit_frames(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any, options: RunOptions) -> Fitted:
     """Fit an estimator on Dask collections."""
     specification = model.specification()
-    if not isinstance(specification, Fit):
+    if not isinstance(specification, Fit | TwoStageFit):
         raise ValueError(f"{type(model).__name__} cannot be fitted on Dask collections: pass arrays (X.compute())")
-    rows = read_frames(model, X, y, tasks, sample_weight, options.engine, classification=is_classifier(model))
-    return specification.plan_remote(rows).run(options)
+    classification = is_classifier(model)
+    # Blocks of these rows are copies: nothing here may keep the rows themselves on the workers.
+    plan = specification.plan_remote(
+        read_frames(model, X, y, tasks, sample_weight, options.engine, classification=classification)
+    )
+    return plan.run(options)
 
 
 def predict_frame(model: Any, X: Any, tasks: Any) -> Any:

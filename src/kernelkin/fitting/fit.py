@@ -285,7 +285,10 @@ class FitPlan:
 
     def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
         """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
-        grams, bank = self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)
+        return self.run_scaled(*(self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)), options)
+
+    def run_scaled(self, grams: Grams, bank: KernelBank, options: RunOptions) -> Fitted:
+        """Solve on scaled Gram matrices, and keep the functions."""
         problem = self.problem(grams)
         with Workers(options.n_jobs) as workers:
             solution = self.solve(problem, workers.map, options.verbose, options.callback)

@@ -67,8 +67,8 @@ class Arrays(Protocol):
 
     def flatnonzero(self, values: Any) -> Any: ...
 
-    def eigenvectors(self, S: Any) -> Any:
-        """(n, n) eigenvectors, in columns, of a symmetric S (n, n)."""
+    def eigh(self, S: Any) -> tuple[Any, Any]:
+        """Eigenvalues (n,) in rising order and eigenvectors (n, n), in columns, of a symmetric S (n, n)."""
         ...
 
     def energies(self, V: Any, spectrum: Any) -> Any:
@@ -156,8 +156,8 @@ class NumpyArrays:
     def flatnonzero(self, values: np.ndarray) -> np.ndarray:
         return np.flatnonzero(values)
 
-    def eigenvectors(self, S: np.ndarray) -> np.ndarray:
-        return eigh(S)[1]
+    def eigh(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return eigh(S)
 
     def energies(self, V: np.ndarray, spectrum: np.ndarray) -> np.ndarray:
         scaled = np.ascontiguousarray(np.moveaxis(V / np.sqrt(spectrum), 2, 0))
@@ -248,13 +248,14 @@ class TorchArrays:
 
         return torch.nonzero(values)[:, 0]
 
-    def eigenvectors(self, S: Any) -> Any:
+    def eigh(self, S: Any) -> tuple[Any, Any]:
         import torch
 
         try:
-            return torch.linalg.eigh(S)[1]
+            return tuple(torch.linalg.eigh(S))
         except torch.linalg.LinAlgError:
-            return self.array(eigh(self.numpy(S))[1])
+            values, vectors = eigh(self.numpy(S))
+            return self.array(values), self.array(vectors)
 
     def energies(self, V: Any, spectrum: Any) -> Any:
         scaled = (V / spectrum.sqrt()).permute(2, 0, 1).contiguous()

@@ -285,7 +285,9 @@ class FitPlan:
 
     def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
         """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
-        return self.run_scaled(*(self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)), options)
+        return self.run_scaled(
+            *(self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)), options
+        )
 
     def run_scaled(self, grams: Grams, bank: KernelBank, options: RunOptions) -> Fitted:
         """Solve on scaled Gram matrices, and keep the functions."""

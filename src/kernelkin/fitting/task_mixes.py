@@ -1,4 +1,4 @@
-"""Kernel ridge regression of wide data with kernel weights and strength chosen for each task by leave-one-out errors."""
+"""Kernel ridge regression of wide data: kernel weights and strength chosen for each task by leave-one-out errors."""
 
 from __future__ import annotations
 

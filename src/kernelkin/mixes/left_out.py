@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class Targets:
     def arrays(self) -> Arrays:
         return self.operator.arrays
 
-    @property
+    @cached_property
     def variance(self) -> np.ndarray:
         """(T,) mean squares of the targets."""
         return np.maximum(np.square(self.Y).mean(axis=0), np.finfo(float).tiny)
@@ -97,15 +98,25 @@ class Targets:
 
     def _in_blocks(self, work: Callable[[Any], np.ndarray], members: np.ndarray | None = None) -> np.ndarray:
         """What `work` makes of columns of Y, side by side; fewer columns at one time where memory does not suffice."""
-        members = np.arange(self.Y.shape[1]) if members is None else members
+        count = self.Y.shape[1] if members is None else len(members)
         size = self.arrays.columns(self.operator.n_rows, self.operator.n_kernels)
         while True:
             try:
-                starts = range(0, len(members), size)
-                parts = [work(self.arrays.array(self.Y[:, members[first : first + size]])) for first in starts]
-                return np.concatenate(parts, axis=1)
+                return np.concatenate(
+                    [work(self._columns(slice(first, first + size), members)) for first in range(0, count, size)],
+                    axis=1,
+                )
             except self.arrays.out_of_memory:
                 if size == 1:
                     raise
-                size = -(-min(size, len(members)) // 2)
+                size = -(-min(size, count) // 2)
                 self.arrays.release()
+
+    def _columns(self, where: slice, members: np.ndarray | None) -> Any:
+        """Some columns of Y, or of those of its members."""
+        return self._copy[:, where] if members is None else self._copy[:, self.arrays.array(members[where])]
+
+    @cached_property
+    def _copy(self) -> Any:
+        """Y where the operator is."""
+        return self.arrays.array(self.Y)

@@ -2,8 +2,8 @@
 
 The first mix is even, the second that of all tasks, the others are those of groups of tasks with like weights. For each
 mix there is one eigendecomposition; leave-one-out errors at all strengths, and a step towards each task's own weights,
-are matrix products then. Tasks choose among mixes and strengths by their errors. A task that chooses a learned mix takes
-its own weights in the place of those of its group.
+are matrix products then. Tasks choose among mixes and strengths by their errors. A task that chooses a learned mix
+takes its own weights in the place of those of its group.
 """
 
 from __future__ import annotations

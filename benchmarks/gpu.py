@@ -23,14 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MKMTRLRegressorCV
+from kernelkin.data import read_training
+from kernelkin.grams import SharedGrams
 
 from . import peers
 from .gpu_rates import decomposition_seconds, iteration_parts, product_rates, wait
-from .scale import block_problem
+from .scale import block_problem, class_grams
 
 C, MU = 0.1, 0.1
-PARTS = ("rates", "fit", "search", "himalaya", "many", "many_search")
+PARTS = ("rates", "fit", "search", "himalaya", "svm", "many", "many_search")
 
 
 class Bench:
@@ -88,6 +90,23 @@ class Bench:
         model, seconds = self._timed(lambda: _himalaya(self.train, self.Y, self.options.draws, self.device))
         values = np.asarray(model.predict(self.test).cpu()) + self.Y.mean(axis=0)
         return {"seconds": seconds, "draws": self.options.draws, "R2": _r2(values, self.Yq)}
+
+    def svm(self) -> dict[str, Any]:
+        """One-vs-rest on shared Gram matrices: the solver on the device, and in main memory on one thread."""
+        per_class, n_classes, n_kernels = (6, 5, 3) if self.options.small else (30, 102, 38)
+        X, Y = class_grams(per_class, n_classes, n_kernels)
+        found: dict[str, Any] = {"tasks": n_classes, "rows": len(Y), "kernels": n_kernels}
+        stack = None
+        for name, device in (("the device, first", self.device), ("the device", self.device), ("main memory", None)):
+            model = MKMTRLClassifier("precomputed", C=10.0, device=device)
+            plan = model.specification().plan(read_training(model, X, Y, None, None, classification=True))
+            if stack is None:
+                stack = plan.scale(plan.raw_grams(), overwrite=True)[0].stack
+            grams = SharedGrams(stack, plan.data.rows)
+            solution, seconds = self._timed(lambda p=plan, g=grams: p.solve(p.problem(g)))
+            found[name] = {"seconds": seconds, "objective": solution.primal, "gap": solution.gap / solution.primal}
+            found[name]["seconds after each evaluation"] = np.asarray(solution.history["seconds"]).tolist()
+        return found
 
     def many(self) -> dict[str, Any]:
         model = MKMTRLRegressor("precomputed", C=C, mu=MU, device=self.device)

@@ -32,7 +32,7 @@ from .gpu_rates import decomposition_seconds, iteration_parts, product_rates, wa
 from .scale import block_problem, class_grams
 
 C, MU = 0.1, 0.1
-PARTS = ("rates", "fit", "search", "himalaya", "svm", "many", "many_search")
+PARTS = ("rates", "fit", "search", "himalaya", "many", "svm", "many_search")
 
 
 class Bench:
@@ -95,6 +95,7 @@ class Bench:
         """One-vs-rest on shared Gram matrices: the solver on the device, and in main memory on one thread."""
         per_class, n_classes, n_kernels = (6, 5, 3) if self.options.small else (30, 102, 38)
         X, Y = class_grams(per_class, n_classes, n_kernels)
+        MKMTRLClassifier(C=1.0).fit(self.Yq[:30, :2], np.sign(self.Yq[:30, :3]))  # compiles
         found: dict[str, Any] = {"tasks": n_classes, "rows": len(Y), "kernels": n_kernels}
         stack = None
         for name, device in (("the device, first", self.device), ("the device", self.device), ("main memory", None)):
@@ -122,8 +123,12 @@ class Bench:
         Y = np.tile(self.Y, (1, -(-count // self.Y.shape[1])))[:, :count]
         Y += 0.1 * rng.standard_normal(size=Y.shape, dtype=np.float32)
         model, seconds, profile = self._profiled(lambda: fit(Y))
-        values = model.predict(self.Xq)[:, : self.Yq.shape[1]]
-        return {"seconds": seconds, "targets": count, "R2": _r2(values, self.Yq), **_facts(model), "profile": profile}
+        some = slice(0, min(200, self.Yq.shape[1]))
+        # By hand: predictions of all targets would take longer than the fit.
+        a, b = np.hstack(list(model.dual_coef_[some])), model.kernel_weights_[some].T
+        values = sum(self.test[k] @ (b[k] * a) for k in range(len(b))) + model.intercept_[some]
+        r2 = _r2(values, self.Yq[:, some])
+        return {"seconds": seconds, "targets": count, "R2 of some": r2, **_facts(model), "profile": profile}
 
     def _fitted(self, fit: Callable[[], Any]) -> dict[str, Any]:
         _, first, profile = self._profiled(fit)

@@ -68,7 +68,7 @@ class Targets:
 
         def work(Y: Any) -> np.ndarray:
             turned = spectrum.turn(Y)
-            return self._table([(spectrum.left_out(turned, c) ** 2).mean(0) for c in self.strengths])
+            return self._table([(spectrum.left_out(turned, c) ** 2).mean(0) for c in self.strengths.tolist()])
 
         return self._in_blocks(work)
 
@@ -78,7 +78,7 @@ class Targets:
         def work(Y: Any) -> np.ndarray:
             base, turned = reference.left_out(reference.turn(Y), strength) ** 2, spectrum.turn(Y)
             rows = []
-            for c in self.strengths:
+            for c in self.strengths.tolist():
                 loss = spectrum.left_out(turned, c) ** 2
                 gain = (base - loss).mean(0)
                 rows += [loss.mean(0), gain, ((base - loss - gain) ** 2).mean(0)]

@@ -26,7 +26,7 @@ from ..grams import (
 )
 from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..kernels.spreads import spread_warnings
-from ..learners import Learner, Machine, Ridge
+from ..learners import SVM, Learner, Machine, Ridge
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import (
@@ -150,11 +150,12 @@ class Fit:
 
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
-        together = isinstance(self.targets.learner(), Ridge) and data.form == "wide"
-        if self.device is not None and not together:
+        learner, wide = self.targets.learner(), data.form == "wide"
+        together = isinstance(learner, Ridge) and wide
+        if self.device is not None and not (together or (isinstance(learner, SVM) and wide and not couplings)):
             raise ValueError(
-                f"device={self.device!r} is for the squared loss on wide data (y with a column for each task); "
-                "leave it out for others"
+                f"device={self.device!r} is for wide data (y with a column for each task) with the squared loss, or "
+                "the hinge loss without couplings; leave it out for others"
             )
         faster = panel_pays(len(data.X), data.n_tasks, n_kernels, coupled=bool(couplings))
         if together and (faster or self.device is not None):
@@ -244,7 +245,7 @@ class FitPlan:
         """Put the parts together."""
         if self.fit.device is not None:
             grams = on_device(grams, self.fit.device)
-        if isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
+        elif isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
             grams.compute_on_demand()
         if self.fit.worst_task:
             return WorstTaskProblem(grams, self.machines, self.learner)
@@ -268,13 +269,20 @@ class FitPlan:
 
     def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
         """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
-        grams: Grams | None = None
         if options.engine.splits and raw is None:
-            bank, solution = solve_in_blocks(self, options)
-        else:
-            grams, bank = self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)
-            with Workers(options.n_jobs) as workers:
-                solution = self.solve(self.problem(grams), workers.map, options.verbose, options.callback)
+            return self._fitted(None, *solve_in_blocks(self, options))
+        return self.run_scaled(
+            *(self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)), options
+        )
+
+    def run_scaled(self, grams: Grams, bank: KernelBank, options: RunOptions) -> Fitted:
+        """Solve on scaled Gram matrices, and keep the functions."""
+        problem = self.problem(grams)
+        with Workers(options.n_jobs) as workers:
+            solution = self.solve(problem, workers.map, options.verbose, options.callback)
+        return self._fitted(grams, bank, solution)
+
+    def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution) -> Fitted:
         attributes = self._attributes(bank, solution)
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])

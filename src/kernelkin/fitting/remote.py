@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import BlockDuals, MachineBlocks, RemoteMachines, TaskBlock, Units
 from ..problems.task_block import BlockValues, Request
 from ..solvers import Solution, solve
-from ..uncertainty import Uncertainty
 from .base import Fitted, RunOptions
 from .blocks import Recipe, block_dimensions, block_limit, build_block, divide, gram_bytes, keeps_grams
 from .outcome import collapse_warnings, convergence_warnings
@@ -93,7 +92,6 @@ class RemotePlan:
 
     def _attributes(self, solution: Solution, functions: RemoteFunctions) -> dict[str, Any]:
         kernels = self.recipe.kernels
-        classification = isinstance(self.fit.targets, Classification)
         found = {
             "tasks_": self.rows.labels,
             "data_form_": "long",
@@ -109,21 +107,10 @@ class RemotePlan:
             "functions_": functions,
             "couplings_": (),
             "coupling_weights_": np.zeros((0, len(kernels))),
-            "uncertainty_": Uncertainty(NoHeldOut(), self.rows.outline, classification=classification),
         }
-        if classification:
+        if isinstance(self.fit.targets, Classification):
             found |= {"task_classes_": list(self.classes), "classes_": np.unique(np.concatenate(self.classes))}
         return found
-
-
-class NoHeldOut:
-    """Held-out values of rows that are elsewhere, which are not computed."""
-
-    def held_out(self) -> NoReturn:
-        raise ValueError(
-            "deviations, intervals and probabilities need held-out values of all training rows in this process; a fit "
-            "on Dask collections has them on the workers. Fit on arrays for them"
-        )
 
 
 class FinalMachines(RemoteMachines):

@@ -41,16 +41,13 @@ from ..problems import (
     WorstTaskProblem,
     panel_pays,
 )
-from ..solvers import Solution, Solver, Status, solve
+from ..solvers import UNFINISHED, Solution, Solver, solve
 from ..uncertainty import HeldOutSource, Uncertainty
 from ..uncertainty.machines import MachinesHeldOut
 from ..uncertainty.nearest import WithNearest
 from .approximation import approximation_warnings
 from .base import Fitted, RunOptions
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
-
-# Status after which the gap may be wider than requested.
-UNFINISHED = (Status.MAX_ITER, Status.STALLED)
 
 
 @dataclass(frozen=True)
@@ -290,6 +287,8 @@ class FitPlan:
         with Workers(options.n_jobs) as workers:
             solution = self.solve(problem, workers.map, options.verbose, options.callback)
         attributes = self._attributes(bank, solution)
+        if solution.kernel_relation is not None:
+            attributes["kernel_relationship_"] = solution.kernel_relation
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()

@@ -40,7 +40,16 @@ PROBLEMS = (
 # They read options of their own, and keep their results in files.
 WITH_OPTIONS = ("predict", "calibration", "coverage", "relations", "sharing")
 # They print what they find.
-REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "parsimony", "gpu", "matrix_normal")
+REPORTS = (
+    "smo_against_libsvm",
+    "online",
+    "online_quality",
+    "defaults",
+    "parsimony",
+    "gpu",
+    "matrix_normal",
+    "randomised_svd",
+)
 
 
 def main() -> None:

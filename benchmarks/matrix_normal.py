@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, view_kernels
 from kernelkin.datasets import load_mfeat
 from kernelkin.model_selection import MultiTaskCV

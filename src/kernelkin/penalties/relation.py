@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..decompositions import eigh, eigvalsh, svd
+from ..decompositions import eigh, eigvalsh, gram_svd, svd
 from .base import Array, Penalty, half_square
 from .factors import Relation
 from .kernel_relation import KernelRelation
@@ -19,6 +19,8 @@ RUNGS = (1e-1, 1e-2, 1e-3, 1e-4)
 # A fixed-Omega step needs an inverse also where Omega is singular: its eigenvalues are at least this much of the mean
 # one. Rounding in the inverse costs what a smaller number would gain.
 FLOOR = 1e-8
+# By squared singular values R has a relative error of about eps J/shrinkage: 1e-9 at this limit of J/shrinkage.
+_LARGEST_RATIO = 5e6
 # Steps of the two relationships at fixed weights, and what a step must gain, as a share of the tolerance.
 _STEPS, _GAIN = 100, 0.01
 
@@ -100,7 +102,7 @@ class RelationPenalty(Penalty):
 
         Where Omega is singular the inverse is the pseudo-inverse, which gives a subgradient.
         """
-        U, s, Vt = self._spectrum(B)
+        U, s, Vt = self._fast_spectrum(B)
         slopes = self._slopes(s)
         return float(s @ slopes), self._gradient(U, slopes, Vt)
 
@@ -111,7 +113,7 @@ class RelationPenalty(Penalty):
         the pseudo-inverse is one subgradient of many there, and theirs tend to the right one.
         """
         # Any M >= Q gives a bound. At a minimiser mu inv(Gamma) B inv(Omega) is one, and the best.
-        U, s, Vt = self._spectrum(B)
+        U, s, Vt = self._fast_spectrum(B)
         candidates = [Q, *(np.maximum(Q, mu * self._gradient(U, rung._slopes(s), Vt)) for rung in self.ladder())]
         return -min(self._half_energy(M, mu) for M in candidates)
 
@@ -186,12 +188,25 @@ class RelationPenalty(Penalty):
         return best
 
     def _spectrum(self, B: Array) -> tuple[Array, Array, Array]:
-        """Thin singular value decomposition of Bh = inv(L) B inv(A) (K, J): r non-zero values, U (K, r), V'."""
-        Bh = self.kernels.whiten(B if self._roots is None else B @ self._roots[1])
+        """Thin singular value decomposition of Bh (K, J): r non-zero values, U (K, r), V'."""
+        Bh = self._whitened(B)
         # Of the transpose: K is often much smaller than J, and tall matrices are decomposed faster than wide ones.
         V, s, Ut = svd(Bh.T)
         r = int(np.count_nonzero(s > max(B.shape) * np.finfo(np.float64).eps * s[0]))
         return Ut[:r].T, s[:r], V[:, :r].T
+
+    def _fast_spectrum(self, B: Array) -> tuple[Array, Array, Array]:
+        """The same, as accurate as value and gradient need it.
+
+        With shrinkage, all small singular values have the same eigenvalue of Psi, and need not be told apart.
+        """
+        if self.n_components > _LARGEST_RATIO * self.shrinkage:
+            return self._spectrum(B)
+        return gram_svd(self._whitened(B))
+
+    def _whitened(self, B: Array) -> Array:
+        """Bh = inv(L) B inv(A), for B (K, J) and Gamma = L L'."""
+        return self.kernels.whiten(B if self._roots is None else B @ self._roots[1])
 
     def _fill(self, s: Array) -> tuple[Array, float]:
         """Eigenvalues of J Psi: those of the directions of s (r,), and that of each other direction."""

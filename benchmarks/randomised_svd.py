@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> None:
             "| K | T | SVD, ms | Gram matrix, ms | randomised, ms | Gram over randomised |\n|---|---|---|---|---|---|"
         )
         for K, T in product(KERNELS, TASKS):
-            if K * T <= limit:
+            if limit >= K * T:
                 print(_decompositions(K, T), flush=True)
         print(
             "\n| T | K | rows | fit, s | evaluations | gap | decompositions | share of the fit |\n" + "|---" * 8 + "|"

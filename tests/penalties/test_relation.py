@@ -136,6 +136,17 @@ def test_no_feasible_relation_does_better(prior, shrinkage, min_rank):
         assert np.trace(B @ np.linalg.solve(Omega, B.T)) >= value * (1 - 1e-10)
 
 
+@pytest.mark.parametrize("shrinkage", [0.0, 1e-7, 0.1])
+def test_value_where_singular_values_differ_by_orders_of_magnitude(shrinkage):
+    """Squares of small singular values are lost in rounding; without shrinkage R is the square of the sum of all."""
+    J, rng = 6, np.random.default_rng(2)
+    U, V = (np.linalg.qr(rng.normal(size=(n, 3)))[0] for n in (4, J))
+    s = np.array([1.0, 1e-4, 1e-9])
+    tau, _ = water_fill(s, J, shrinkage, float(J))
+    value = RelationPenalty(J, shrinkage=shrinkage).value((U * s) @ V.T)
+    np.testing.assert_allclose(value, J * (s**2 / tau).sum(), rtol=1e-12)
+
+
 # gradient
 
 

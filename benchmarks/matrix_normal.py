@@ -4,9 +4,9 @@ python -m benchmarks matrix_normal -- --splits 4         run what is not stored,
 
 MK-MTRL with unrelated kernels, with unrelated kernels and one mix for all tasks (`shrinkage=0`), and with related
 ones, each with C and `min_rank` by 3-fold cross-validation on the training rows. "Gain of the choice" is what a user
-would gain: the best of all three by cross-validation, less the best of the first two. Mean R² of the tasks on test rows;
-for the digits, how often the class with the largest value is the right one. Every result is a line of a file, and is
-not computed again.
+would gain: the best of all three by cross-validation, less the best of the first two. Mean R² of the tasks on test
+rows; for the digits, how often the class with the largest value is the right one. Every result is a line of a file, and
+is not computed again.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ python -m benchmarks predict --help       predictions beside those of other libr
 python -m benchmarks calibration --help   probabilities, and by the name of coverage intervals, likewise
 python -m benchmarks relations --help     tests of relations between tasks, with options of its own
 python -m benchmarks sharing --help       whether sharing helps on known data, likewise
+python -m benchmarks gpu --help           many targets on a GPU, likewise
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PROBLEMS = (
     "scale",
 )
 # They read options of their own, and keep their results in files.
-WITH_OPTIONS = ("predict", "calibration", "coverage", "relations", "sharing")
+WITH_OPTIONS = ("predict", "calibration", "coverage", "relations", "sharing", "gpu")
 # They print what they find.
 REPORTS = (
     "smo_against_libsvm",
@@ -46,7 +47,6 @@ REPORTS = (
     "online_quality",
     "defaults",
     "parsimony",
-    "gpu",
     "matrix_normal",
     "randomised_svd",
 )

@@ -36,14 +36,24 @@ def summarise(protocol: Protocol, results: Sequence[Result]) -> dict[tuple[str, 
         here = [result for result in results if result.setting == setting.name]
         scores: dict[str, dict[int, float]] = {}
         seconds: dict[str, list[float]] = {}
+        common = common_tasks(here)
         for result in here:
-            scores.setdefault(result.model, {})[result.run] = result.score
+            scores.setdefault(result.model, {})[result.run] = result.score_of(common)
             seconds.setdefault(result.model, []).append(result.seconds)
         compared = {model: runs for model, runs in scores.items() if model in shown}
         good = comparable(compared, protocol.metric.larger_is_better)
         for model, runs in scores.items():
             cells[setting.name, model] = _cell(list(runs.values()), float(np.mean(seconds[model])), model in good)
     return cells
+
+
+def common_tasks(results: Sequence[Result]) -> dict[int, list[str]]:
+    """The tasks that all models have in each run, by which they are compared."""
+    found: dict[int, list[str]] = {}
+    for result in results:
+        before = found.get(result.run)
+        found[result.run] = [task for task in (result.scores if before is None else before) if task in result.scores]
+    return found
 
 
 def summarise_tasks(protocol: Protocol, results: Sequence[Result]) -> dict[tuple[str, str], Cell]:

@@ -39,6 +39,7 @@ from ..problems import (
     Problem,
     Units,
     WorstTaskProblem,
+    panel_part_shares,
     panel_pays,
 )
 from ..solvers import Solution, Solver, Status, solve
@@ -291,7 +292,7 @@ class FitPlan:
             solution = self.solve(problem, workers.map, options.verbose, options.callback)
         attributes = self._attributes(bank, solution)
         if isinstance(grams, CoupledGrams):
-            attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
+            attributes["part_shares_"] = self._part_shares(grams, solution)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
         warnings = (
             *convergence_warnings(solution, self.fit.tol),
@@ -300,6 +301,11 @@ class FitPlan:
             *spread_warnings(self.kernels, self.data),
         )
         return Fitted(attributes, warnings)
+
+    def _part_shares(self, grams: CoupledGrams, solution: Solution) -> np.ndarray:
+        if isinstance(solution.duals, PanelDuals):
+            return panel_part_shares(grams, solution.B, solution.duals)
+        return grams.part_shares(solution.B, [dual.a for dual in solution.duals])
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks

@@ -71,6 +71,10 @@ class Arrays(Protocol):
         """(n, n) eigenvectors, in columns, of a symmetric S (n, n)."""
         ...
 
+    def leading_eigenvectors(self, S: Any, count: int) -> Any:
+        """About the first eigenvectors (n, count), in columns, of a positive semi-definite S (n, n)."""
+        ...
+
     def energies(self, V: Any, spectrum: Any) -> Any:
         """V (K, n, o), spectrum (n, o) -> (o, K, K): V_t' diag(1/spectrum_t) V_t for each column t."""
         ...
@@ -97,6 +101,8 @@ class Arrays(Protocol):
 PANEL_COLUMNS = 128
 # Entries of matrices over tasks, one for each row, that a preconditioner may have.
 LARGEST_INVERSES = 1 << 26
+# Products of a subspace with a matrix, after which it has the leading eigenvectors well enough for a preconditioner.
+_SUBSPACE_STEPS = 3
 
 
 def column_bytes(n_rows: int, n_kernels: int) -> int:
@@ -158,6 +164,12 @@ class NumpyArrays:
 
     def eigenvectors(self, S: np.ndarray) -> np.ndarray:
         return eigh(S)[1]
+
+    def leading_eigenvectors(self, S: np.ndarray, count: int) -> np.ndarray:
+        V = np.random.default_rng(0).normal(size=(len(S), count)).astype(S.dtype)
+        for _ in range(_SUBSPACE_STEPS):
+            V = np.linalg.qr(S @ V)[0]
+        return np.asarray(V @ eigh(V.T @ (S @ V))[1])
 
     def energies(self, V: np.ndarray, spectrum: np.ndarray) -> np.ndarray:
         scaled = np.ascontiguousarray(np.moveaxis(V / np.sqrt(spectrum), 2, 0))
@@ -255,6 +267,14 @@ class TorchArrays:
             return torch.linalg.eigh(S)[1]
         except torch.linalg.LinAlgError:
             return self.array(eigh(self.numpy(S))[1])
+
+    def leading_eigenvectors(self, S: Any, count: int) -> Any:
+        import torch
+
+        V = self.array(np.random.default_rng(0).normal(size=(len(S), count))).to(S.dtype)
+        for _ in range(_SUBSPACE_STEPS):
+            V = torch.linalg.qr(S @ V)[0]
+        return V @ self.eigenvectors(V.T @ (S @ V))
 
     def energies(self, V: Any, spectrum: Any) -> Any:
         scaled = (V / spectrum.sqrt()).permute(2, 0, 1).contiguous()

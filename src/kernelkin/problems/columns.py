@@ -105,13 +105,18 @@ class Block:
         return self.project(self.apply(V) + self.ridge * V)
 
     def precondition(self, V: Any) -> Any:
-        """About inv(P (G + D) P) V: exact where kernels share a basis, costs are equal and labels complete."""
-        U = self.operator.basis.vectors
-        return self.project(U @ ((U.T @ V) / self.spectrum))
+        """About inv(P (G + D) P) V: exact where kernels share a basis, costs are equal and labels complete.
+
+        A basis of leading eigenvectors takes all other directions as one.
+        """
+        basis = self.operator.basis
+        turned, rest = basis.split(V)
+        solved = basis.vectors @ (turned / self.spectrum[: len(turned)])
+        return self.project(solved if rest is None else solved + rest / self.spectrum[-1])
 
     @cached_property
     def spectrum(self) -> Any:
-        """(n, o) the diagonal of G + D in the basis, D its mean, in single precision."""
+        """(r, o) the diagonal of G + D in the basis, D its mean, in single precision; (r + 1, o) if that is not complete."""
         ridge = self.ridge.mean(0) if self.mask is None else self.ridge.sum(0) / self._count
         b, ridge = self.arrays.cast(self.b, single=True), self.arrays.cast(ridge, single=True)
         values = self.operator.basis.spectra.T @ b
@@ -176,10 +181,13 @@ class BlockSolution:
 
     def hessian(self, block: Block) -> Any:
         """About the Hessians (o, K, K) of the columns' values in kernel weights, by what the preconditioner inverts."""
-        arrays, U = block.arrays, block.operator.basis.vectors
-        rough = block.in_single_precision()
-        turned = [U.T @ rough.project(arrays.cast(image, single=True)) for image in self.images]
-        return arrays.energies(arrays.stack(turned), block.spectrum)
+        arrays, rough = block.arrays, block.in_single_precision()
+        parts = [block.operator.basis.split(rough.project(arrays.cast(image, single=True))) for image in self.images]
+        turned = arrays.stack([part for part, _ in parts])
+        energies = arrays.energies(turned, block.spectrum[: turned.shape[1]])
+        if parts[0][1] is None:
+            return energies
+        return energies + arrays.energies(arrays.stack([rest for _, rest in parts]), block.spectrum[-1:])
 
     @property
     def relative_gap(self) -> float:

@@ -55,7 +55,7 @@ class AssayModel(ClassifierMixin, BaseEstimator):
         values = [self.train(kept, y[kept], parameter)(held) for parameter in self.grid]
         scores = [mean_auc(y[held], each) for each in values]
         best = int(np.argmax(scores))
-        self.chosen_ = {"parameter": float(self.grid[best]), "validation AUC": scores[best]}
+        self.chosen_: dict[str, Any] = {"parameter": float(self.grid[best]), "validation AUC": scores[best]}
         self.link_ = calibrate(y[held], values[best])
         self.finish(rows, y, self.grid[best])
         return self

@@ -42,7 +42,7 @@ def score_by_task(
 ) -> dict[str, float]:
     """The score of each named task; tasks whose score is not defined are left out. Wide y may have NaN: not asked for.
 
-    Wide predictions may have columns of NaN: tasks that a model leaves out. A pooled metric has one score, of all tasks.
+    Wide predictions may have columns of NaN: tasks that a model leaves out. A pooled metric has one score.
     """
     if tasks is None:
         asked = np.isfinite(y) & np.isfinite(predicted)

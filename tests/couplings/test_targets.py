@@ -60,10 +60,10 @@ def test_masks_of_labels_are_checked():
             make_folds(data, [(mask, wrong), (mask, mask)], classification=False)
 
 
-def test_rows_of_their_own_and_classes_are_refused():
+def test_rows_of_their_own_and_many_classes_are_refused():
     X = np.random.default_rng(5).normal(size=(40, 3))
-    message = r"^coupling 'targets' compares the targets of tasks row by row: it is for regression on wide data"
+    message = r"^coupling 'targets' compares the targets of tasks row by row: it is for wide data"
     with pytest.raises(ValueError, match=message):
         MKMTRLRegressor(couplings="targets").fit(X, X[:, 0], tasks=np.repeat([0, 1], 20))
     with pytest.raises(ValueError, match=message):
-        MKMTRLClassifier(couplings={"alike": "targets"}).fit(X, np.where(X[:, :2] > 0, "a", "b"))
+        MKMTRLClassifier(couplings={"alike": "targets"}).fit(X, np.digitize(X[:, :2], [-0.5, 0.5]).astype(str))

@@ -21,8 +21,8 @@ def target_similarity(data: TaskData) -> np.ndarray:
     is_binary = all(len(classes) <= 2 for classes, _ in coded)
     if data.form != "wide" or not (is_binary or all(y.dtype.kind == "f" for y in data.y)):
         raise ValueError(
-            "coupling 'targets' compares the targets of tasks row by row: it is for wide data (y with a column for each "
-            "task) of numbers or of two classes"
+            "coupling 'targets' compares the targets of tasks row by row: it is for wide data (y with a column for "
+            "each task) of numbers or of two classes"
         )
     table = np.full((len(data.X), data.n_tasks), np.nan)
     for t, (rows, y) in enumerate(zip(data.rows, data.y, strict=True)):

@@ -22,8 +22,8 @@ class Basis:
     Attributes
     ----------
     vectors : (n, r) all eigenvectors or the leading ones, in columns, in single precision.
-    spectra : (K, r) the diagonal of each kernel's matrix in this basis, in single precision; (K, r + 1) where r < n, the
-        last the mean over all other directions.
+    spectra : (K, r) the diagonal of each kernel's matrix in this basis, in single precision; where r < n
+        (K, r + 1), the last the mean over all other directions.
     """
 
     vectors: Any
@@ -88,7 +88,9 @@ class SharedOperator:
         spectra = arrays.stack([(vectors * (matrix @ vectors)).sum(0) for matrix in rough])
         if is_complete:
             return Basis(vectors, spectra)
-        rest = [(matrix.diagonal().sum() - part.sum()) / (n - LEADING) for matrix, part in zip(rough, spectra)]
+        rest = [
+            (matrix.diagonal().sum() - part.sum()) / (n - LEADING) for matrix, part in zip(rough, spectra, strict=True)
+        ]
         return Basis(vectors, arrays.join([spectra, arrays.stack(rest).reshape(-1, 1)]))
 
     def matrix(self, k: int, single: bool = False) -> Any:

@@ -116,11 +116,18 @@ class Block:
 
     @cached_property
     def spectrum(self) -> Any:
-        """(r, o) the diagonal of G + D in the basis, D its mean, in single precision; (r + 1, o) if that is not complete."""
+        """The diagonal of G + D in the basis, D its mean, in single precision, (r, o) or (r + 1, o) as its spectra."""
         ridge = self.ridge.mean(0) if self.mask is None else self.ridge.sum(0) / self._count
         b, ridge = self.arrays.cast(self.b, single=True), self.arrays.cast(ridge, single=True)
         values = self.operator.basis.spectra.T @ b
-        return self.arrays.where(values > 0, values, 0.0 * values) + ridge
+        return self.density * self.arrays.where(values > 0, values, 0.0 * values) + ridge
+
+    @cached_property
+    def density(self) -> Any:
+        """(1, o) the share of rows with a label, by which eigenvalues are smaller, in single precision; 1 for all."""
+        if self.mask is None:
+            return 1.0
+        return self.arrays.cast(self._count / len(self.mask), single=True).reshape(1, -1)
 
     def solve_directly(self, solution: BlockSolution, tol: float) -> Any:
         """The dual variables (n, o), by a factorisation for each column whose gap is still open."""

@@ -100,6 +100,8 @@ class CoupledBlock(Block):
         systems = arrays.diagonals(self.spectrum)
         for j, factor in enumerate(self.factors):
             rough = arrays.cast(factor, single=True)
+            # Tasks with shares p and q of the labels have sqrt(p q) in common, as if one's rows were among the other's.
+            rough = rough * self.density.reshape(-1, 1) ** 0.5 if self.mask is not None else rough
             systems = systems + weights[:, j, None, None] * (rough @ rough.T)
         return arrays.inverses(systems)
 

@@ -82,7 +82,7 @@ class SharedOperator:
         arrays, n = self.arrays, self.n_rows
         is_complete = n < MANY_ROWS
         mean = sum(self.matrix(k, single=not is_complete) for k in range(self.n_kernels)) / self.n_kernels
-        found = arrays.eigenvectors(mean) if is_complete else arrays.leading_eigenvectors(mean, LEADING)
+        found = arrays.eigh(mean)[1] if is_complete else arrays.leading_eigenvectors(mean, LEADING)
         vectors = arrays.cast(found, single=True)
         rough = [self.matrix(k, single=True) for k in range(self.n_kernels)]
         spectra = arrays.stack([(vectors * (matrix @ vectors)).sum(0) for matrix in rough])

@@ -16,13 +16,16 @@ from .assay_models import AssayModel, calibrate
 
 
 class ActiveShare(ClassifierMixin, BaseEstimator):
-    """The share of actives of each assay in training: no skill."""
+    """The share of actives of each assay in training: no skill. NaN for assays that are not asked for."""
 
-    def __init__(self, data="tox21"):
+    def __init__(self, data="tox21", assays=None):
         self.data = data
+        self.assays = assays
 
     def fit(self, rows: np.ndarray, y: np.ndarray) -> Self:
-        self.share_ = np.nanmean(y, axis=0)
+        chosen = some_assays(y.shape[1], self.assays)
+        self.share_ = np.full(y.shape[1], np.nan)
+        self.share_[chosen] = np.nanmean(y[:, chosen], axis=0)
         return self
 
     def decision_function(self, rows: np.ndarray) -> np.ndarray:

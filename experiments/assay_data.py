@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from csv import reader
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 from kernelkin.io.storage import Folder
 
-from .metrics import AUC
+from . import metrics
 from .molecules import (
     describe_molecules,
     fingerprints,
@@ -27,7 +27,6 @@ from .protocol import Metric, Setting, Split
 
 RANDOM, SCAFFOLD = "random split", "scaffold split"
 SETTINGS = (Setting(RANDOM), Setting(SCAFFOLD))
-RUNS = 5
 TEST_SHARE = 0.2
 # Where fingerprints are kept: making them takes minutes, and machines without RDKit can read them.
 CACHE = Path("results") / "molecules"
@@ -152,6 +151,12 @@ def _log_loss(y: np.ndarray, p: np.ndarray) -> float:
     return float(log_loss(y, np.clip(p, 1e-4, 1 - 1e-4), labels=[0, 1]))
 
 
+def _rounded_auc(y: np.ndarray, values: np.ndarray) -> float:
+    return round(metrics.AUC.function(y, values), 5)
+
+
+# Five digits, since scores of hundreds of assays are stored.
+AUC = replace(metrics.AUC, function=_rounded_auc)
 LOG_LOSS = Metric("log loss", _log_loss, "neg_log_loss", False, digits=4, probabilities=True, pooled=True)
 CALIBRATION = Metric("calibration error", calibration_error, "neg_log_loss", False, 4, probabilities=True, pooled=True)
-__all__ = ["AUC", "CALIBRATION", "LOG_LOSS", "RANDOM", "RUNS", "SCAFFOLD", "SETTINGS", "divide", "load", "split"]
+__all__ = ["AUC", "CALIBRATION", "LOG_LOSS", "RANDOM", "SCAFFOLD", "SETTINGS", "divide", "load", "split"]

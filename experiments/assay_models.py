@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from kernelkin import AverageClassifier, MKMTRLClassifier
 from kernelkin.uncertainty import TaskLink, fit_link
 
-from .assay_data import RANDOM, divide
+from .assay_data import AUC, RANDOM, divide
 from .assay_kernels import MoleculeKernels
-from .metrics import AUC, score_by_task
+from .metrics import score_by_task
 
 # Training molecules that are held out to choose parameters and to calibrate probabilities.
 VALIDATION_SHARE = 0.2

@@ -6,7 +6,7 @@ from .assay_data import RANDOM
 from .assays import Extent, protocol
 from .protocol import Goal
 
-# A fit for each of 617 assays takes long: these models have two runs and are compared on 60 assays.
-EXTENT = Extent(runs=2, assays=60, costs=(0.03,), learned=False)
-GOALS = (Goal(RANDOM, 0.742, "Weave, MoleculeNet"),)
+# A fit for each of 617 assays takes long: models that make one are compared on 60 assays.
+EXTENT = Extent(runs=3, long=2, extra=0, assays=60, costs=(0.03,), learned=False)
+GOALS = (Goal(RANDOM, 0.716, "graph convolution of DeepChem on another random split of all 617 assays"),)
 PROTOCOL = protocol("toxcast", "ToxCast: activity in 617 assays", EXTENT, GOALS)

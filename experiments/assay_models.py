@@ -8,7 +8,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from kernelkin import AverageClassifier, MKMTRLClassifier
+from kernelkin import AverageClassifier, MKMTRLClassifier, MultiTaskKernelEstimator
+from kernelkin.fitting import Classification, Shape
+from kernelkin.penalties import FixedWeights
 from kernelkin.uncertainty import TaskLink, fit_link
 
 from .assay_data import AUC, RANDOM, divide
@@ -34,6 +36,11 @@ def calibrate(y: np.ndarray, values: np.ndarray) -> TaskLink:
     return fit_link(
         [values[known[:, t], t, np.newaxis] for t in columns], [y[known[:, t], t].astype(int) for t in columns]
     )
+
+
+def equal_parts(shape: Shape) -> FixedWeights:
+    """Weight one for the only kernel in each part."""
+    return FixedWeights(np.ones((shape.n_kernels, shape.n_components)))
 
 
 class AssayModel(ClassifierMixin, BaseEstimator):
@@ -88,17 +95,20 @@ class KernelModel(AssayModel):
     Parameters
     ----------
     data, kind, grid : as for all models; the grid has values of C.
-    shared : whether assays share parts: one of all assays, and one as far as their labels are correlated.
+    parts : {"own", "learned", "equal"}
+        Each assay by itself; or with parts that assays share, one of all assays and one as far as their labels are
+        correlated, whose weights beside the assays' own parts are learned, or equal, which is one solution of a linear
+        system instead of about ten.
     weights : {"even", "learned"} or name of a kernel
         Weights of the kernels: all the same, learned by MK-MTRL on some of the molecules, or one kernel alone.
     tol : relative duality gap of a fit.
     """
 
-    def __init__(self, data="tox21", kind=RANDOM, grid=(0.03,), shared=False, weights="even", tol=1e-2):
+    def __init__(self, data="tox21", kind=RANDOM, grid=(0.03,), parts="own", weights="even", tol=1e-2):
         self.data = data
         self.kind = kind
         self.grid = grid
-        self.shared = shared
+        self.parts = parts
         self.weights = weights
         self.tol = tol
 
@@ -118,7 +128,7 @@ class KernelModel(AssayModel):
             setattr(self, name, getattr(self.model_, name))
         used = zip(self.kernels_.names, self.mix_.tolist(), strict=True)
         self.chosen_["weights"] = {name: round(weight, 4) for name, weight in used}
-        if self.shared:
+        if self.parts != "own":
             self.chosen_["shares of parts"] = self.model_.part_shares_.mean(axis=0).round(4).tolist()
 
     def decision_function(self, rows: np.ndarray) -> np.ndarray:
@@ -126,10 +136,14 @@ class KernelModel(AssayModel):
         return np.asarray(self.model_.decision_function(gram[:, :, np.newaxis]))
 
     def _model(self, C: float) -> Any:
-        options = {"loss": "squared", "class_weight": "balanced", "C": C, "tol": self.tol}
-        if not self.shared:
+        options: dict[str, Any] = {"loss": "squared", "class_weight": "balanced", "C": C, "tol": self.tol}
+        if self.parts == "own":
             return AverageClassifier("precomputed", **options)
-        return MKMTRLClassifier("precomputed", couplings={"all": "common", "similar": "targets"}, **options)
+        options["couplings"] = {"all": "common", "similar": "targets"}
+        if self.parts == "learned":
+            return MKMTRLClassifier("precomputed", **options)
+        targets = Classification(options.pop("loss"), options.pop("class_weight"))
+        return MultiTaskKernelEstimator("precomputed", loss=targets, penalty=equal_parts, **options)
 
     def _weights(self, rows: np.ndarray, y: np.ndarray, kept: np.ndarray) -> np.ndarray:
         names = self.kernels_.names

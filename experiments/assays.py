@@ -14,10 +14,12 @@ from .store import Result
 from .summary import summarise
 from .tables import main_table
 
-AVERAGE, SHARED, LEARNED = "average kernel", "average kernel, shared parts", "learned kernel, shared parts"
+AVERAGE, EQUAL = "average kernel", "average kernel, equal shared parts"
+SHARED, LEARNED = "average kernel, shared parts", "learned kernel, shared parts"
 N_ASSAYS = {"tox21": 12, "toxcast": 617}
 COSTS = (0.1, 0.3, 1.0)
 SHARED_COSTS = (0.01, 0.03, 0.1)
+EQUAL_COSTS = (0.03, 0.1)
 # Trees of a forest.
 TREES = 100
 
@@ -32,26 +34,29 @@ class Extent:
     long : number of runs of models that take long: those that are fitted to each assay, and shared parts.
     extra : number of runs of the trees on bits and descriptors, which are beside the comparison; 0: none.
     assays : number of assays of models that are fitted to each; None: all.
-    costs : values of C that models with shared parts choose from.
-    learned : whether weights of kernels are learned too.
+    learned : whether weights of shared parts, and of kernels, are learned too.
     """
 
     runs: int = 5
     long: int = 5
     extra: int = 3
     assays: int | None = None
-    costs: Sequence[float] = SHARED_COSTS
     learned: bool = True
 
 
 def kernel_rows(name: str, setting: Setting, extent: Extent) -> list[Model]:
     """Models of this library."""
     make = partial(KernelModel, name, setting.name)
-    shared = partial(make, extent.costs, shared=True)
-    rows = [Model(AVERAGE, make(COSTS)), Model(SHARED, shared(), role="ours", runs=extent.long)]
-    if extent.learned:
-        rows.append(Model(LEARNED, shared(weights="learned"), runs=extent.long))
-    return rows
+    equal = Model(EQUAL, make(EQUAL_COSTS, parts="equal"), runs=extent.long)
+    if not extent.learned:
+        return [Model(AVERAGE, make(COSTS)), replace(equal, role="ours")]
+    shared = partial(make, SHARED_COSTS, parts="learned")
+    return [
+        Model(AVERAGE, make(COSTS)),
+        equal,
+        Model(SHARED, shared(), role="ours", runs=extent.long),
+        Model(LEARNED, shared(weights="learned"), runs=extent.long),
+    ]
 
 
 def baseline_rows(name: str, setting: Setting, extent: Extent) -> list[Model]:

@@ -11,7 +11,7 @@ from experiments.assay_baselines import FingerprintSVM, Trees, some_assays
 from experiments.assay_data import RANDOM, SCAFFOLD, SETTINGS, AssayData, calibration_error, read_labels
 from experiments.assay_kernels import kernel_names, normal_scores
 from experiments.assay_models import KernelModel
-from experiments.assays import AVERAGE, SHARED, all_assays
+from experiments.assays import AVERAGE, EQUAL, all_assays
 from experiments.engine import Unit, list_units, run_unit
 from experiments.protocol import Model
 from experiments.store import Result
@@ -67,12 +67,13 @@ def test_normal_scores_of_training_rows_do_not_depend_on_others():
     "model",
     [
         KernelModel(grid=(0.1, 1.0)),
-        KernelModel(grid=(0.1,), kind=SCAFFOLD, shared=True, weights="learned"),
+        KernelModel(grid=(0.1,), kind=SCAFFOLD, parts="learned", weights="learned"),
+        KernelModel(grid=(0.1,), parts="equal"),
         KernelModel(grid=(0.1,), weights="maccs"),
         FingerprintSVM(grid=(1.0,)),
         Trees(grid=(40,)),
     ],
-    ids=["average", "learned", "one kernel", "SVM", "forest"],
+    ids=["average", "learned", "equal", "one kernel", "SVM", "forest"],
 )
 def test_models_rank_molecules_and_have_probabilities(small, model):
     result = run_unit(
@@ -126,6 +127,6 @@ def test_models_are_compared_on_the_assays_that_all_have():
 
 def test_models_that_take_long_have_fewer_runs():
     units = list_units(find_protocol("toxcast"), 3)
-    runs = {model: {unit.run for unit in units if unit.model.name == model} for model in (AVERAGE, SHARED)}
-    assert runs == {AVERAGE: {0, 1, 2}, SHARED: {0, 1}}
+    runs = {model: {unit.run for unit in units if unit.model.name == model} for model in (AVERAGE, EQUAL)}
+    assert runs == {AVERAGE: {0, 1, 2}, EQUAL: {0, 1}}
     assert some_assays(617, 60)[0] == 0 and some_assays(617, 60)[-1] == 616

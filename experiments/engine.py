@@ -58,7 +58,7 @@ def list_units(protocol: Protocol, runs: int, models: Iterable[str] | None = Non
         for run in range(runs)
         for setting in protocol.settings
         for model in protocol.models(setting)
-        if wanted is None or model.name in wanted
+        if (wanted is None or model.name in wanted) and (setting.runs is None or run < setting.runs)
     ]
 
 

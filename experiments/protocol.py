@@ -25,11 +25,15 @@ class Split:
 
 @dataclass(frozen=True)
 class Setting:
-    """One column of the table: a training size, and a variant of the data where there are several."""
+    """One column of the table: a training size, and a variant of the data where there are several.
+
+    `runs` limits the number of runs where they take long; it is no part of what a run is.
+    """
 
     name: str
     size: int = 0
     variant: str = ""
+    runs: int | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -7,27 +7,30 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.model_selection import ParameterGrid
 
 _FITTED = ("duality_gap_", "objective_", "effective_rank_")
 
 
 class OneVsRest(ClassifierMixin, BaseEstimator):
-    """A model of this library with the parameters of the best accuracy on parts of the training images.
+    """A model of this library with the parameters of the best cross-validated accuracy on training images.
 
     Parameters
     ----------
     model : a classifier with ``kernels="precomputed"``.
-    grid : dict from one parameter to its values; with a single value nothing is chosen.
+    grid : dict from parameters to their values; with a single candidate nothing is chosen.
     cv : the training images are dealt to so many parts, class by class.
     tries : how many of these are held out in turn.
+    most : the search uses at most so many images of a class; None: all.
     random_state : seed of the parts.
     """
 
-    def __init__(self, model, grid=None, cv=3, tries=1, random_state=0):
+    def __init__(self, model, grid=None, cv=3, tries=3, most=None, random_state=0):
         self.model = model
         self.grid = grid
         self.cv = cv
         self.tries = tries
+        self.most = most
         self.random_state = random_state
 
     def fit(self, X: np.ndarray, Y: np.ndarray) -> Self:
@@ -58,26 +61,30 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         return largest(self.decision_function(X))
 
     def _choose(self, X: np.ndarray, Y: np.ndarray) -> tuple[list[float], dict[str, Any]]:
-        name, values = next(iter((self.grid or {}).items()), ("", ()))
-        if len(values) < 2:
-            return [], {name: values[0]} if values else {}
-        parts = deal(Y, self.cv, self.random_state)
-        found = np.zeros(len(values))
+        """Accuracies of the candidates, and the best one; of equal ones the first."""
+        candidates = list(ParameterGrid(self.grid or {}))
+        if len(candidates) < 2:
+            return [], candidates[0]
+        parts = deal(Y, self.cv, self.random_state, self.most)
+        found = np.zeros(len(candidates))
         for part in range(self.tries):
-            kept, held = np.flatnonzero(parts != part), np.flatnonzero(parts == part)
+            kept, held = np.flatnonzero((parts != part) & (parts >= 0)), np.flatnonzero(parts == part)
             train, test = block(X, kept, kept), block(X, held, kept)
-            for i, value in enumerate(values):
-                fitted = clone(self.model).set_params(**{name: value}).fit(train, Y[kept] > 0)
+            for i, candidate in enumerate(candidates):
+                fitted = clone(self.model).set_params(**candidate).fit(train, Y[kept] > 0)
                 found[i] += class_accuracy(Y[held], largest(fitted.decision_function(test))) / self.tries
-        return found.round(4).tolist(), {name: values[int(np.argmax(found))]}
+        return found.round(4).tolist(), candidates[int(np.argmax(found))]
 
 
-def deal(Y: np.ndarray, n_parts: int, seed: int) -> np.ndarray:
-    """The part (n,) of each row of Y (n, T): rows of a class in turn, in an order drawn by the seed."""
+def deal(Y: np.ndarray, n_parts: int, seed: int, most: int | None = None) -> np.ndarray:
+    """The part (n,) of each row of Y (n, T): rows of a class in turn, in an order drawn by the seed.
+
+    With `most`, further rows of a class have part -1.
+    """
     rng = np.random.default_rng([seed, 7])
-    parts = np.empty(len(Y), dtype=np.intp)
+    parts = np.full(len(Y), -1)
     for column in Y.T:
-        rows = rng.permutation(np.flatnonzero(column > 0))
+        rows = rng.permutation(np.flatnonzero(column > 0))[:most]
         parts[rows] = np.arange(len(rows)) % n_parts
     return parts
 

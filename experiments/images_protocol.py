@@ -19,21 +19,27 @@ from .protocol import Model, Setting
 AVG, MKLSA, MKMTFL, MKMTRL, TWO_STAGE = "AVG", "MKL-SA", "MK-MTFL", "MK-MTRL", "MK-MTRL, two-stage"
 
 
-def rows(costs: dict[str, Sequence[float]], n_rounds: int, tol: float = 1e-2) -> list[Model]:
-    """The models of the paper's figure; `costs` are the values of C that each may choose."""
+def rows(costs: Sequence[float], n_rounds: int, tol: float, **search: Any) -> list[Model]:
+    """The models of the paper's figure with these values of C; `search` are options of `OneVsRest`.
+
+    With ``mu=1`` the steps of the first stage are too long on kernels whose values differ little, and weights depend on
+    the last pairs; so it is chosen too.
+    """
     common: dict[str, Any] = {"kernels": "precomputed", "tol": tol}
     models = {
         AVG: AverageClassifier(**common),
-        MKLSA: MKLSAClassifier(**common, max_iter=16, random_state=0),
+        MKLSA: MKLSAClassifier(**(common | {"tol": 1e-2}), max_iter=8, random_state=0),
         MKMTFL: MKMTFLClassifier(**common),
         MKMTRL: MKMTRLClassifier(**common),
         TWO_STAGE: TwoStageMKMTRLClassifier(**common, n_rounds=n_rounds, max_exact=10_000, random_state=0),
     }
+    line: dict[str, list[float]] = {"C": list(costs)}
+    grids = {name: line | {"mu": [1.0, 10.0]} if name == TWO_STAGE else line for name in models}
     return [
-        Model(name, OneVsRest(model, {"C": list(costs[name])}), role="ours" if name == MKMTRL else "baseline")
+        Model(name, OneVsRest(model, grids[name], **search), role="ours" if name == MKMTRL else "baseline")
         for name, model in models.items()
     ]
 
 
-def settings(sizes: Sequence[int]) -> tuple[Setting, ...]:
-    return tuple(Setting(f"{size} a class", size) for size in sizes)
+def settings(sizes: Sequence[int], runs: Sequence[int | None]) -> tuple[Setting, ...]:
+    return tuple(Setting(f"{size} a class", size, runs=most) for size, most in zip(sizes, runs, strict=True))

@@ -23,9 +23,9 @@ from .protocol import Model, Setting
 
 
 def time_fit(model: Model, setting: Setting, split: Any, threads: int) -> dict[str, Any]:
-    """Fit a model without choosing its C, which is the middle one of its values."""
-    costs = model.estimator.grid["C"]
-    estimator = clone(model.estimator.model).set_params(C=costs[len(costs) // 2], n_jobs=threads)
+    """Fit a model without choosing its parameters, which are the last ones of those it would choose from."""
+    last = {name: values[-1] for name, values in model.estimator.grid.items()}
+    estimator = clone(model.estimator.model).set_params(**last, n_jobs=threads)
     with threadpool_limits(threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         began, processor = time.perf_counter(), time.process_time()
@@ -34,7 +34,7 @@ def time_fit(model: Model, setting: Setting, split: Any, threads: int) -> dict[s
     return {
         "size": setting.size,
         "model": model.name,
-        "C": estimator.C,
+        "parameters": last,
         "threads": threads,
         "seconds": round(seconds, 3),
         "processor seconds": round(processor, 3),

@@ -94,6 +94,7 @@ class Protocol:
     introduction : the paragraph above the table; empty: that of the paper's experiments.
     further : metrics that have a table of their own.
     sections : from the results to further sections of the page.
+    draw : a figure (PNG) from the protocol and its results, in place of the one of errors against sizes.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Protocol:
     introduction: str = ""
     further: tuple[Metric, ...] = ()
     sections: Callable[[Sequence[Any]], Sequence[str]] = lambda results: ()
+    draw: Callable[[Protocol, Sequence[Any]], bytes] | None = None
 
     def model_names(self, parts: bool = True) -> list[str]:
         """All models of all settings, in the order of the table; with or without ours without one of its parts."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .images_data import ACCURACY, OF_IMAGES, split
 from .images_figure import draw_accuracy_and_time
-from .images_protocol import rows, settings
-from .protocol import Goal, Model, Protocol, Setting, Split
+from .images_protocol import INTRODUCTION, rows, settings
+from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 
 SIZES = (5, 10, 15, 20, 25, 30)
 # Three runs where a run takes long.
@@ -33,4 +33,6 @@ PROTOCOL = Protocol(
     goals=(Goal("30 a class", 0.55, "set before the descriptors were made; 0.70 to 0.77 is published"),),
     further=(OF_IMAGES,),
     draw=draw_accuracy_and_time,
+    introduction=INTRODUCTION,
+    remarks=read_remarks("caltech", "images"),
 )

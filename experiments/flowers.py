@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .images_data import ACCURACY, OF_IMAGES, split
 from .images_figure import draw_accuracy_and_time
-from .images_protocol import rows, settings
-from .protocol import Goal, Model, Protocol, Setting, Split
+from .images_protocol import INTRODUCTION, rows, settings
+from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 
 SIZES = (10, 20, 30, 40, 50, 60)
 COSTS = (1.0, 10.0, 100.0)
@@ -29,4 +29,6 @@ PROTOCOL = Protocol(
     goals=(Goal("60 a class", 0.80, "set before the descriptors were made; about 0.85 is published"),),
     further=(OF_IMAGES,),
     draw=draw_accuracy_and_time,
+    introduction=INTRODUCTION,
+    remarks=read_remarks("flowers", "images"),
 )

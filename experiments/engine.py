@@ -79,6 +79,8 @@ def run_protocol(
     if results:
         progress(len(results), len(units), clock.left(results), f"{len(results)} found in {store.folder.path}")
     missing = [i for i in range(len(units)) if i not in results]
+    if missing:
+        protocol.prepare()
     for i, result in _perform(protocol, [(i, units[i]) for i in missing], n_jobs):
         store.save(result)
         results[i] = result

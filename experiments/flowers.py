@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .images_data import ACCURACY, OF_IMAGES, split
+from .images_data import ACCURACY, OF_IMAGES, distances, split
 from .images_figure import draw_accuracy_and_time
 from .images_protocol import INTRODUCTION, rows, settings
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
@@ -28,6 +28,7 @@ PROTOCOL = Protocol(
     models=models,
     goals=(Goal("60 a class", 0.80, "set before the descriptors were made; about 0.85 is published"),),
     further=(OF_IMAGES,),
+    prepare=lambda: distances("flowers"),
     draw=draw_accuracy_and_time,
     introduction=INTRODUCTION,
     remarks=read_remarks("flowers", "images"),

@@ -94,6 +94,7 @@ class Protocol:
     introduction : the paragraph above the table; empty: that of the paper's experiments.
     further : metrics that have a table of their own.
     sections : from the results to further sections of the page.
+    prepare : what has to be computed once, before runs in several processes need it.
     draw : a figure (PNG) from the protocol and its results, in place of the one of errors against sizes.
     """
 
@@ -112,6 +113,7 @@ class Protocol:
     introduction: str = ""
     further: tuple[Metric, ...] = ()
     sections: Callable[[Sequence[Any]], Sequence[str]] = lambda results: ()
+    prepare: Callable[[], Any] = lambda: None
     draw: Callable[[Protocol, Sequence[Any]], bytes] | None = None
 
     def model_names(self, parts: bool = True) -> list[str]:

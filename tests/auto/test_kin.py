@@ -238,16 +238,16 @@ def test_with_a_cache_an_interrupt_ends_the_fit_and_the_next_one_continues(monke
 
 def test_members_that_do_not_converge_are_left_out(monkeypatch):
     X, y, tasks = data(T=3, n=14, d=2)
-    fit_member, stopped = KinPlan._fit_member, []
+    fit_group, stopped = KinPlan._fit_group, []
 
-    def fit(self, trial, options):
-        fitted = fit_member(self, trial, options)
+    def fit(self, trials, options):
+        fitted = fit_group(self, trials, options)
         if stopped:
             return fitted
-        stopped.append(trial)
-        return replace(fitted, warnings=(("stopped at max_iter", ConvergenceWarning),))
+        stopped.extend(trials)
+        return [replace(each, warnings=(("stopped at max_iter", ConvergenceWarning),)) for each in fitted]
 
-    monkeypatch.setattr(KinPlan, "_fit_member", fit)
+    monkeypatch.setattr(KinPlan, "_fit_group", fit)
     model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
     names = [member["name"] for member in model.members_]
     assert names and stopped[0].candidate.name not in names

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data import TaskData, tiny_tasks
-from ..fitting import Classification, Fit, Fitted, RunOptions, Targets
+from ..fitting import Classification, Fit, FitPlan, Fitted, RunOptions, Targets
 from ..functions import CombinedFunctions, InputIndex
 from ..kernels import fit_kernels, gaussian_kernels, is_precomputed
 from ..memory import Need, fit_need
@@ -147,7 +148,7 @@ class KinPlan:
         weights = self._weights(search, trials)
         choices = self._choices(search, trials, weights)
         wanted = np.union1d(np.flatnonzero(weights), choices[choices >= 0]).tolist()
-        fitted = {i: self._fit_member(trials[i], options) for i in wanted}
+        fitted = dict(zip(wanted, self._fit_members([trials[i] for i in wanted], options), strict=True))
         unfinished = [i for i, member in fitted.items() if _is_unfinished(member)]
         if not set(unfinished).issuperset(np.flatnonzero(weights).tolist()):
             # Members that did not reach `tol` have no certificate: the others can do without them.
@@ -287,9 +288,18 @@ class KinPlan:
                 source = AverageHeldOut(functions, known, machines, self.data.labels)
         return Uncertainty(source, data, classification=self.classification)
 
-    def _fit_member(self, trial: Trial, options: RunOptions) -> Fitted:
-        specification = trial.candidate.make(trial.C, self.fit.tol)
-        return specification.plan(self.data).run(RunOptions(options.n_jobs))
+    def _fit_members(self, trials: Sequence[Trial], options: RunOptions) -> list[Fitted]:
+        """Fit trials on all rows; those of one candidate that follow each other on the same Gram matrices."""
+        groups = [list(group) for _, group in groupby(trials, key=lambda trial: id(trial.candidate))]
+        return [fitted for group in groups for fitted in self._fit_group(group, RunOptions(options.n_jobs))]
+
+    def _fit_group(self, trials: Sequence[Trial], options: RunOptions) -> list[Fitted]:
+        specifications = [trial.candidate.make(trial.C, self.fit.tol) for trial in trials]
+        plan = specifications[0].plan(self.data)
+        if len(trials) == 1 or not isinstance(plan, FitPlan):
+            return [specification.plan(self.data).run(options) for specification in specifications]
+        raw, fits = plan.raw_grams(), cast(list[Fit], specifications)
+        return [fit.plan(self.data, plan.kernels).run(options, raw) for fit in fits]
 
 
 def _is_unfinished(member: Fitted) -> bool:

@@ -30,7 +30,7 @@ from .links import FactorStack, LinkStack, PointStack
 from .lowrank import LowRankKernels
 from .nystroem import nystroem_kernels
 from .plan import GramPlan, plan_grams
-from .stack import GramStack
+from .stack import GramStack, take_block
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class RawGrams:
         """The same for fewer rows: `kept` are the positions within each task's rows in `data`."""
         if data.form == "wide":
             used = np.flatnonzero(_mark([rows[part] for rows, part in zip(data.rows, kept, strict=True)], len(data.X)))
-            return replace(self, own=(_block(self.own[0], used),))
-        own = tuple(_block(stack, rows) for stack, rows in zip(self.own, kept, strict=True))
+            return replace(self, own=(take_block(self.own[0], used, used),))
+        own = tuple(take_block(stack, rows, rows) for stack, rows in zip(self.own, kept, strict=True))
         return replace(self, own=own, linked=_restrict_linked(self.linked, data, kept))
 
 
@@ -215,18 +215,7 @@ def _restrict_linked(
     rows = np.concatenate([start + part for start, part in zip(starts, kept, strict=True)])
     if isinstance(linked, LowRankKernels):
         return linked.take(rows)
-    return _block(linked, rows)
-
-
-def _block(stack: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The rows and columns at these positions of a stack (K, n, n), each kernel's values side by side.
-
-    Indexing all kernels at once would leave the values of one row and column side by side, and every product slow.
-    """
-    block = np.empty((len(stack), len(rows), len(rows)), dtype=stack.dtype)
-    for gram, part in zip(stack, block, strict=True):
-        part[:] = gram[np.ix_(rows, rows)]
-    return block
+    return take_block(linked, rows, rows)
 
 
 def _raw_stack(data: TaskData, kernels: Sequence[FittedKernel] | None, rows: np.ndarray) -> np.ndarray:

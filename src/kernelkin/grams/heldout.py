@@ -17,6 +17,7 @@ from ..data import TaskData
 from ..kernels import Scaling
 from .build import KernelBank, RawGrams
 from .lowrank import LowRankKernels
+from .stack import take_block
 
 
 class CrossKernels(Protocol):
@@ -183,7 +184,7 @@ def _wide(
 
 def _dense(stack: np.ndarray, scaling: Scaling, queries: np.ndarray, rows: np.ndarray) -> DenseCross:
     diagonal = np.diagonal(stack, axis1=1, axis2=2)[:, queries]
-    return DenseCross(scaling.apply(stack[:, queries[:, np.newaxis], rows], diagonal, overwrite=True))
+    return DenseCross(scaling.apply(take_block(stack, queries, rows), diagonal, overwrite=True))
 
 
 def _runs(parts: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:

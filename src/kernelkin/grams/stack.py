@@ -81,6 +81,21 @@ def half_forms(a: np.ndarray, images: np.ndarray) -> np.ndarray:
     return np.maximum(0.5 * np.einsum("im,kim->km", a, images), 0.0)
 
 
+def take_block(stack: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The rows and columns at these positions of a stack (K, n, n), each kernel's values side by side.
+
+    A few rows at a time, which stay in cache: about twice as fast as indexing by rows and columns at once, which
+    for all kernels at once would also leave the values of one row and column side by side, and every product slow.
+    """
+    block = np.empty((len(stack), len(rows), len(columns)), dtype=stack.dtype)
+    for gram, part in zip(stack, block, strict=True):
+        for start in range(0, len(rows), _BLOCK):
+            piece = slice(start, start + _BLOCK)
+            # Positions are valid; "clip" is the mode that writes into `out` without a copy.
+            gram.take(rows[piece], axis=0).take(columns, axis=1, out=part[piece], mode="clip")
+    return block
+
+
 def _upper_forms(a: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """a (n, m) -> a function of G (n, n): half of a_j' G a_j, (m,), from the upper triangle of G alone."""
     blocks = []

@@ -21,6 +21,8 @@ MAX_ROWS, MAX_OUTPUTS = 400, 20
 # Standard deviation of the prior on the logarithms of the length scales.
 PRIOR_WIDTH = 2.0
 MAX_ITER = 60
+# The relative change of the evidence at which it is maximal: further steps change length scales by a few percent.
+TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ def length_scales(sample: Sample) -> np.ndarray:
     start = np.concatenate([np.log(spread * np.sqrt(2.0 * d)), [0.0, np.log(0.3), 0.0]])
     evidence = _Evidence(sample, start[:d])
     limits = [(c - 7.0, c + 7.0) for c in start[:d]] + [(-5.0, 5.0), (-8.0, 2.0), (-4.0, 4.0)]
-    found = minimize(evidence, start, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": MAX_ITER})
+    options = {"maxiter": MAX_ITER, "ftol": TOLERANCE}
+    found = minimize(evidence, start, jac=True, method="L-BFGS-B", bounds=limits, options=options)
     return np.exp(found.x[:d])
 
 

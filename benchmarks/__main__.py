@@ -8,6 +8,7 @@ python -m benchmarks predict --help       predictions beside those of other libr
 python -m benchmarks calibration --help   probabilities, and by the name of coverage intervals, likewise
 python -m benchmarks relations --help     tests of relations between tasks, with options of its own
 python -m benchmarks sharing --help       whether sharing helps on known data, likewise
+python -m benchmarks gpu --help           many targets on a GPU, likewise
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ PROBLEMS = (
     "scale",
 )
 # They read options of their own, and keep their results in files.
-WITH_OPTIONS = ("predict", "calibration", "coverage", "relations", "sharing")
+WITH_OPTIONS = ("predict", "calibration", "coverage", "relations", "sharing", "gpu")
 # They print what they find.
-REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "parsimony", "gpu")
+REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "parsimony")
 
 
 def main() -> None:

@@ -204,9 +204,12 @@ def test_a_device_gives_the_same_fit():
     np.testing.assert_allclose(tensors.predict(X), plain.predict(X), atol=1e-3)
 
 
-def test_a_device_is_for_the_squared_loss_on_wide_data():
+def test_a_device_is_for_wide_data():
     X, y = RNG.normal(size=(20, 2)), RNG.normal(size=20)
-    with pytest.raises(ValueError, match=r"^device='cpu' is for the squared loss on wide data"):
+    with pytest.raises(
+        ValueError,
+        match=r"^device='cpu' is for wide data \(y with a column for each task\) with the squared loss, or the hinge",
+    ):
         MKMTRLRegressor(device="cpu").fit(X, y)
 
 

@@ -6,6 +6,7 @@ from .linear import LinearFit
 from .pooled import PooledFit
 from .second_stage import SecondStage
 from .targets import Classification, Regression, Targets
+from .task_mixes import TaskMixFit, TaskMixPlan
 from .two_stage import StreamMachinesPlan, TwoStageFit, TwoStagePlan, check_stream, start_stream, stream_fitted
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "Specification",
     "StreamMachinesPlan",
     "Targets",
+    "TaskMixFit",
+    "TaskMixPlan",
     "TwoStageFit",
     "TwoStagePlan",
     "check_stream",

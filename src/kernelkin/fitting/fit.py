@@ -28,7 +28,7 @@ from ..grams import (
 )
 from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..kernels.spreads import spread_warnings
-from ..learners import Learner, Machine, Ridge
+from ..learners import SVM, Learner, Machine, Ridge
 from ..memory import Need, fit_need
 from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import (
@@ -165,11 +165,12 @@ class Fit:
 
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
-        together = isinstance(self.targets.learner(), Ridge) and data.form == "wide"
-        if self.device is not None and not together:
+        learner, wide = self.targets.learner(), data.form == "wide"
+        together = isinstance(learner, Ridge) and wide
+        if self.device is not None and not (together or (isinstance(learner, SVM) and wide and not couplings)):
             raise ValueError(
-                f"device={self.device!r} is for the squared loss on wide data (y with a column for each task); "
-                "leave it out for others"
+                f"device={self.device!r} is for wide data (y with a column for each task) with the squared loss, or "
+                "the hinge loss without couplings; leave it out for others"
             )
         faster = panel_pays(len(data.X), data.n_tasks, n_kernels, coupled=bool(couplings))
         if together and (faster or self.device is not None):
@@ -259,7 +260,7 @@ class FitPlan:
         """Put the parts together."""
         if self.fit.device is not None:
             grams = on_device(grams, self.fit.device)
-        if isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
+        elif isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
             grams.compute_on_demand()
         if isinstance(self.penalty, MixedNorm):
             return MixedNormProblem(grams, self.machines, self.learner, self.penalty)
@@ -285,7 +286,12 @@ class FitPlan:
 
     def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
         """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
-        grams, bank = self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)
+        return self.run_scaled(
+            *(self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)), options
+        )
+
+    def run_scaled(self, grams: Grams, bank: KernelBank, options: RunOptions) -> Fitted:
+        """Solve on scaled Gram matrices, and keep the functions."""
         problem = self.problem(grams)
         with Workers(options.n_jobs) as workers:
             solution = self.solve(problem, workers.map, options.verbose, options.callback)

@@ -5,14 +5,15 @@ Operators hold one of these, and their arrays are of its kind: nothing is global
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from scipy.linalg import cho_solve
 
-from ..decompositions import eigh, inverse_stack
+from ..decompositions import cholesky, eigh, inverse_stack
 
 
 class Arrays(Protocol):
@@ -67,8 +68,24 @@ class Arrays(Protocol):
 
     def flatnonzero(self, values: Any) -> Any: ...
 
-    def eigenvectors(self, S: Any) -> Any:
-        """(n, n) eigenvectors, in columns, of a symmetric S (n, n)."""
+    def largest(self, V: Any) -> Any:
+        """V (n, o) -> (o,): the largest entry of each column."""
+        ...
+
+    def swapped(self, V: Any) -> Any:
+        """V (r, n, t) -> (t, n, r)."""
+        ...
+
+    def eigh(self, S: Any) -> tuple[Any, Any]:
+        """Eigenvalues (n,) in rising order and eigenvectors (n, n), in columns, of a symmetric S (n, n)."""
+        ...
+
+    def solver(self, S: Any) -> Callable[[Any], Any]:
+        """From V (t, n, r) to inv(S) V, for positive definite matrices S (t, n, n), which may be overwritten."""
+        ...
+
+    def mixed(self, values: Any, weights: Any) -> Any:
+        """values (K, n, n), weights (K, t) -> (t, n, n) in double precision: weighted sums."""
         ...
 
     def energies(self, V: Any, spectrum: Any) -> Any:
@@ -83,6 +100,10 @@ class Arrays(Protocol):
         """How many columns to work on together."""
         ...
 
+    def matrices(self, n_rows: int, count: int) -> int:
+        """How many machines to work on together, each with so many matrices (n, n)."""
+        ...
+
     @property
     def out_of_memory(self) -> tuple[type[BaseException], ...]:
         """What is raised where memory does not suffice and less at one time may help."""
@@ -95,6 +116,8 @@ class Arrays(Protocol):
 
 # Columns that NumPy works on together: enough for products to be fast, few enough to stay in cache with their images.
 PANEL_COLUMNS = 128
+# Bytes of matrices of machines that are solved together in main memory.
+MATRIX_BYTES = 1 << 28
 # Entries of matrices over tasks, one for each row, that a preconditioner may have.
 LARGEST_INVERSES = 1 << 26
 
@@ -156,8 +179,21 @@ class NumpyArrays:
     def flatnonzero(self, values: np.ndarray) -> np.ndarray:
         return np.flatnonzero(values)
 
-    def eigenvectors(self, S: np.ndarray) -> np.ndarray:
-        return eigh(S)[1]
+    def largest(self, V: np.ndarray) -> np.ndarray:
+        return V.max(axis=0)
+
+    def swapped(self, V: np.ndarray) -> np.ndarray:
+        return V.T
+
+    def eigh(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return eigh(S)
+
+    def solver(self, S: np.ndarray) -> Callable[[Any], Any]:
+        factors = [cholesky(matrix) for matrix in S]
+        return lambda V: np.array([cho_solve((L, True), v) for L, v in zip(factors, V, strict=True)])
+
+    def mixed(self, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return np.tensordot(weights.T, values.astype(np.float64, copy=False), axes=1)
 
     def energies(self, V: np.ndarray, spectrum: np.ndarray) -> np.ndarray:
         scaled = np.ascontiguousarray(np.moveaxis(V / np.sqrt(spectrum), 2, 0))
@@ -169,6 +205,9 @@ class NumpyArrays:
 
     def columns(self, n_rows: int, n_kernels: int) -> int:
         return PANEL_COLUMNS
+
+    def matrices(self, n_rows: int, count: int) -> int:
+        return max(1, MATRIX_BYTES // (8 * count * n_rows**2))
 
 
 @dataclass(frozen=True)
@@ -248,13 +287,36 @@ class TorchArrays:
 
         return torch.nonzero(values)[:, 0]
 
-    def eigenvectors(self, S: Any) -> Any:
+    def largest(self, V: Any) -> Any:
+        return V.amax(0)
+
+    def swapped(self, V: Any) -> Any:
+        return V.permute(2, 1, 0)
+
+    def eigh(self, S: Any) -> tuple[Any, Any]:
         import torch
 
         try:
-            return torch.linalg.eigh(S)[1]
+            return tuple(torch.linalg.eigh(S))
         except torch.linalg.LinAlgError:
-            return self.array(eigh(self.numpy(S))[1])
+            values, vectors = eigh(self.numpy(S))
+            return self.array(values), self.array(vectors)
+
+    def solver(self, S: Any) -> Callable[[Any], Any]:
+        import torch
+
+        factors, failed = torch.linalg.cholesky_ex(S)
+        if bool((failed > 0).any()):
+            # Rounding has made a matrix indefinite: its diagonal is raised by as much.
+            lift = 1e-12 * torch.diagonal(S, dim1=1, dim2=2).mean(1)
+            torch.diagonal(S, dim1=1, dim2=2).add_(lift[:, None])
+            factors = torch.linalg.cholesky(S)
+        return lambda V: torch.cholesky_solve(V, factors)
+
+    def mixed(self, values: Any, weights: Any) -> Any:
+        import torch
+
+        return torch.tensordot(weights.T.contiguous(), values.double(), dims=1)
 
     def energies(self, V: Any, spectrum: Any) -> Any:
         scaled = (V / spectrum.sqrt()).permute(2, 0, 1).contiguous()
@@ -272,13 +334,22 @@ class TorchArrays:
             torch.backends.cuda.matmul.allow_tf32 = before
 
     def columns(self, n_rows: int, n_kernels: int) -> int:
+        free = self._free()
+        return PANEL_COLUMNS if free is None else max(1, free // column_bytes(n_rows, n_kernels))
+
+    def matrices(self, n_rows: int, count: int) -> int:
+        free = self._free()
+        return max(1, (MATRIX_BYTES if free is None else free) // (8 * count * n_rows**2))
+
+    def _free(self) -> int | None:
+        """Bytes of the device's memory to use at one time; None where it is main memory."""
         import torch
 
         if not self.device.startswith("cuda"):
-            return PANEL_COLUMNS
+            return None
         free, _ = torch.cuda.mem_get_info(self.device)
         free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        return max(1, int(0.6 * free) // column_bytes(n_rows, n_kernels))
+        return int(0.6 * free)
 
 
 def arrays_on(device: str | None) -> Arrays:

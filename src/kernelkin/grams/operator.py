@@ -67,7 +67,7 @@ class SharedOperator:
     def basis(self) -> Basis:
         """Eigenvectors of the mean of the matrices, and the diagonal of each matrix in them."""
         mean = sum(self.matrix(k, single=False) for k in range(self.n_kernels)) / self.n_kernels
-        vectors = self.arrays.cast(self.arrays.eigenvectors(mean), single=True)
+        vectors = self.arrays.cast(self.arrays.eigh(mean)[1], single=True)
         spectra = [(vectors * (self.matrix(k, single=True) @ vectors)).sum(0) for k in range(self.n_kernels)]
         return Basis(vectors, self.arrays.stack(spectra))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from ..models import MKMTRLClassifier, MKMTRLRegressor
 from ..models.parameters import REGRESSION_LOSS, Parameter, describe
 from .base import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS, BaseSearch
+from .task_mixes import fit_task_mixes
 
 _GRID = Parameter(
     "dict of lists, list of such dicts, or None",
@@ -16,6 +17,14 @@ _GRID = Parameter(
     "share; parameters that you set are not searched. A grid of mu beside C repeats itself, for the model depends on "
     "``mu / C**3`` alone.",
     [dict, list, None],
+)
+_PER_TASK = Parameter(
+    "bool",
+    "Whether kernel weights and strength are chosen for each task, by its own leave-one-out errors and drawn towards "
+    "those of all tasks by how much its rows can tell, in place of the search over `grid` (see the guide on large "
+    "data). For the squared loss on wide data with all labels; `kernel_weights_` are then those at C = 1, and what "
+    "describes the penalty (`mu`, `shrinkage` and so on), `cv` and `scoring` are not used.",
+    ["boolean"],
 )
 _SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}
 
@@ -112,7 +121,7 @@ class MKMTRLClassifierCV(BaseSearch):
         return MKMTRLClassifier(**_model_parameters(self, MKMTRLClassifier))
 
 
-@describe((), SEARCH_ATTRIBUTES, loss=REGRESSION_LOSS, **_SEARCH)
+@describe((), SEARCH_ATTRIBUTES, loss=REGRESSION_LOSS, per_task=_PER_TASK, **_SEARCH)
 class MKMTRLRegressorCV(BaseSearch):
     """`MKMTRLRegressor` with parameters chosen by cross-validation inside the tasks.
 
@@ -150,6 +159,7 @@ class MKMTRLRegressorCV(BaseSearch):
         epsilon=0.1,
         fit_intercept=True,
         grid=None,
+        per_task=False,
         cv=5,
         scoring=None,
         search_tol=1e-3,
@@ -183,6 +193,7 @@ class MKMTRLRegressorCV(BaseSearch):
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept
         self.grid = grid
+        self.per_task = per_task
         self.cv = cv
         self.scoring = scoring
         self.search_tol = search_tol
@@ -199,6 +210,11 @@ class MKMTRLRegressorCV(BaseSearch):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+
+    def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
+        if not self.per_task:
+            return super()._fit(X, y, tasks, sample_weight)
+        return fit_task_mixes(self, X, y, tasks, sample_weight)
 
     def make_model(self) -> MKMTRLRegressor:
         return MKMTRLRegressor(**_model_parameters(self, MKMTRLRegressor))

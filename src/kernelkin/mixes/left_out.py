@@ -1,0 +1,122 @@
+"""Leave-one-out errors of all tasks at mixes of kernels and strengths, in blocks of columns that fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..grams.arrays import Arrays
+from ..grams.operator import SharedOperator
+from .components import Scoring
+from .spectrum import MixSpectrum
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The leave-one-out errors of all tasks at one mix.
+
+    Attributes
+    ----------
+    loss : (c, T) mean squares at each strength.
+    gain, error : (c, T) by how much the loss is below that of the reference, and the standard error of that.
+    """
+
+    loss: np.ndarray
+    gain: np.ndarray
+    error: np.ndarray
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The targets of all tasks on shared rows, and the strengths to try.
+
+    Attributes
+    ----------
+    operator : the kernels.
+    Y : (n, T), centred where there is an intercept.
+    has_intercept : whether there is.
+    strengths : (c,).
+    """
+
+    operator: SharedOperator
+    Y: np.ndarray
+    has_intercept: bool
+    strengths: np.ndarray
+
+    @property
+    def arrays(self) -> Arrays:
+        return self.operator.arrays
+
+    @cached_property
+    def variance(self) -> np.ndarray:
+        """(T,) mean squares of the targets."""
+        return np.maximum(np.square(self.Y).mean(axis=0), np.finfo(float).tiny)
+
+    def decompose(self, mix: np.ndarray) -> MixSpectrum:
+        return MixSpectrum.of(self.operator, mix, self.has_intercept)
+
+    def best_strength(self, loss: np.ndarray, members: np.ndarray) -> float:
+        """The strength that is best for some tasks together, by the losses (c, T) of all."""
+        return float(self.strengths[(loss[:, members] / self.variance[members]).mean(axis=1).argmin()])
+
+    def losses(self, spectrum: MixSpectrum) -> np.ndarray:
+        """(c, T) mean squares of the leave-one-out errors."""
+
+        def work(Y: Any) -> np.ndarray:
+            turned = spectrum.turn(Y)
+            return self._table([(spectrum.left_out(turned, c) ** 2).mean(0) for c in self.strengths.tolist()])
+
+        return self._in_blocks(work)
+
+    def errors(self, spectrum: MixSpectrum, reference: MixSpectrum, strength: float) -> Errors:
+        """The errors at a mix, beside those at another mix and strength."""
+
+        def work(Y: Any) -> np.ndarray:
+            base, turned = reference.left_out(reference.turn(Y), strength) ** 2, spectrum.turn(Y)
+            rows = []
+            for c in self.strengths.tolist():
+                loss = spectrum.left_out(turned, c) ** 2
+                gain = (base - loss).mean(0)
+                rows += [loss.mean(0), gain, ((base - loss - gain) ** 2).mean(0)]
+            return self._table(rows)
+
+        table = self._in_blocks(work)
+        return Errors(table[0::3], table[1::3], np.sqrt(table[2::3] / len(self.Y)))
+
+    def own_weights(self, spectrum: MixSpectrum, strength: float, members: np.ndarray) -> np.ndarray:
+        """(K, members) kernel weights of some tasks, by a step from a mix and strength."""
+        scoring = Scoring.at(self.operator, spectrum, strength)
+        moments = self._in_blocks(lambda Y: scoring.moments(spectrum.turn(Y)), members)
+        return scoring.weights(moments[:-1], moments[-1])
+
+    def _table(self, rows: list[Any]) -> np.ndarray:
+        return self.arrays.numpy(self.arrays.stack(rows))
+
+    def _in_blocks(self, work: Callable[[Any], np.ndarray], members: np.ndarray | None = None) -> np.ndarray:
+        """What `work` makes of columns of Y, side by side; fewer columns at one time where memory does not suffice."""
+        count = self.Y.shape[1] if members is None else len(members)
+        size = self.arrays.columns(self.operator.n_rows, self.operator.n_kernels)
+        while True:
+            try:
+                return np.concatenate(
+                    [work(self._columns(slice(first, first + size), members)) for first in range(0, count, size)],
+                    axis=1,
+                )
+            except self.arrays.out_of_memory:
+                if size == 1:
+                    raise
+                size = -(-min(size, count) // 2)
+                self.arrays.release()
+
+    def _columns(self, where: slice, members: np.ndarray | None) -> Any:
+        """Some columns of Y, or of those of its members."""
+        return self._copy[:, where] if members is None else self._copy[:, self.arrays.array(members[where])]
+
+    @cached_property
+    def _copy(self) -> Any:
+        """Y where the operator is."""
+        return self.arrays.array(self.Y)

@@ -1,0 +1,109 @@
+"""The search: a few mixes that tasks share, leave-one-out errors of all tasks at each, and each task's own weights.
+
+The first mix is even, the second that of all tasks, the others are those of groups of tasks with like weights. For each
+mix there is one eigendecomposition; leave-one-out errors at all strengths, and a step towards each task's own weights,
+are matrix products then. Tasks choose among mixes and strengths by their errors. A task that chooses a learned mix
+takes its own weights in the place of those of its group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from ..grams.operator import SharedOperator
+from .choice import expected_gains, mean_strengths
+from .left_out import Targets
+
+# Strengths that are tried: C times the sum of the weights, for kernels of mean diagonal one.
+STRENGTHS = np.logspace(-3, 4, 15)
+# Groups of tasks with mixes of their own: at most so many, each of so many tasks in the mean.
+GROUPS, TASKS_PER_GROUP = 8, 12
+
+
+@dataclass(frozen=True)
+class TaskMixes:
+    """What the search found.
+
+    Attributes
+    ----------
+    B : (K, T) the kernel weights of each task, at cost 1.
+    mixes : (m, K) the mixes that were tried, of sum one.
+    strengths : (c,) those that were tried.
+    errors : (m, c, T) mean squares of the leave-one-out errors.
+    variance : (T,) mean squares of the targets, less their means where there is an intercept.
+    choices : (T, 2) the mix and the strength that each task chose, by position.
+    """
+
+    B: np.ndarray
+    mixes: np.ndarray
+    strengths: np.ndarray
+    errors: np.ndarray
+    variance: np.ndarray
+    choices: np.ndarray
+
+
+def choose_mixes(
+    operator: SharedOperator,
+    Y: np.ndarray,
+    *,
+    has_intercept: bool,
+    strengths: np.ndarray = STRENGTHS,
+    n_groups: int = GROUPS,
+) -> TaskMixes:
+    """Choose the kernel weights of each column of Y (n, T), all of whose entries are known."""
+    targets = Targets(operator, Y - Y.mean(axis=0) if has_intercept else Y, has_intercept, strengths)
+    every, even = np.arange(Y.shape[1]), np.full(operator.n_kernels, 1.0 / operator.n_kernels)
+    reference = targets.decompose(even)
+    strength = targets.best_strength(targets.losses(reference), every)
+    own = targets.own_weights(reference, strength, every)
+    mixes, found = [even], [targets.errors(reference, reference, strength)]
+    for labels in (np.zeros(len(every), dtype=int), None):
+        labels = _groups(own, n_groups) if labels is None else labels
+        start = own
+        own = own.copy()
+        for label in range(labels.max() + 1):
+            members = np.flatnonzero(labels == label)
+            spectrum = targets.decompose(mean_mix(start[:, members]))
+            mixes.append(spectrum.mix)
+            found.append(targets.errors(spectrum, reference, strength))
+            best = targets.best_strength(found[-1].loss, members)
+            own[:, members] = targets.own_weights(spectrum, best, members)
+    errors = np.array([each.loss for each in found])
+    gains = np.array([expected_gains(each.gain, each.error) for each in found])
+    return _take(own, np.array(mixes), targets, errors, gains)
+
+
+def _take(own: np.ndarray, mixes: np.ndarray, targets: Targets, errors: np.ndarray, gains: np.ndarray) -> TaskMixes:
+    """The weights of each task from own weights (K, T), mixes (m, K), and errors and gains (m, c, T)."""
+    n_tasks, strengths = own.shape[1], targets.strengths
+    best = gains.reshape(-1, n_tasks).argmax(axis=0)
+    mix, strength = np.divmod(best, len(strengths))
+    at = mix, slice(None), np.arange(n_tasks)
+    loss = errors[mix, strength, np.arange(n_tasks)]
+    total = mean_strengths(strengths, gains[at].T, loss, len(targets.Y))
+    sums = own.sum(axis=0)
+    learned = (mix > 0) & (sums > 0)
+    directions = np.where(learned, own / np.where(sums > 0, sums, 1.0), mixes[mix].T)
+    choices = np.column_stack([mix, strength])
+    return TaskMixes(total * directions, mixes, strengths, errors, targets.variance, choices)
+
+
+def mean_mix(weights: np.ndarray) -> np.ndarray:
+    """Weights (K, T) -> (K,): the mean of their directions, of sum one; even where all are zero."""
+    sums = weights.sum(axis=0)
+    if not (sums > 0).any():
+        return np.full(len(weights), 1.0 / len(weights))
+    return (weights[:, sums > 0] / sums[sums > 0]).mean(axis=1)
+
+
+def _groups(weights: np.ndarray, n_groups: int) -> np.ndarray:
+    """The group (T,) of each task, by the direction of its weights (K, T)."""
+    sums = np.maximum(weights.sum(axis=0), np.finfo(float).tiny)
+    points = np.sqrt(weights / sums).T
+    count = min(n_groups, len(points) // TASKS_PER_GROUP, len(np.unique(points.round(6), axis=0)))
+    if count < 2:
+        return np.zeros(len(points), dtype=int)
+    return np.unique(KMeans(count, n_init=1, random_state=0).fit_predict(points), return_inverse=True)[1]

@@ -71,20 +71,24 @@ def draw(data_set: str, size: int, run: int) -> tuple[np.ndarray, np.ndarray]:
 def split(data_set: str, setting: Setting, run: int) -> Split:
     """Kernels exp(-d / mean d), the mean over training images; one column of y for each class."""
     train, test = draw(data_set, setting.size, run)
-    among, between = [], []
-    for stack in distances(data_set):
-        own = stack[train][:, train]
-        width = own.mean(dtype=np.float64) * len(train) / (len(train) - 1)
-        gram = np.exp(own / np.float32(-width))
+    stack = distances(data_set)
+    among = np.empty((len(stack), len(train), len(train)), dtype=np.float32)
+    between = np.empty((len(stack), len(test), len(train)), dtype=np.float32)
+    for values, gram, cross in zip(stack, among, between, strict=True):
+        rows = values[train]  # whole rows of the file: the columns of the test images are in them
+        rows.take(train, axis=1, out=gram, mode="clip")
+        width = gram.mean(dtype=np.float64) * len(train) / (len(train) - 1)
+        cross[...] = rows.take(test, axis=1).T
+        for part in (gram, cross):
+            part /= np.float32(-width)
+            np.exp(part, out=part)
         gram[np.diag_indices_from(gram)] += np.float32(_RIDGE)
-        among.append(gram)
-        between.append(np.exp(stack[test][:, train] / np.float32(-width)))
     descriptors = load(data_set)
     Y = np.eye(len(descriptors.classes))[descriptors.labels]
     return Split(
-        X=np.moveaxis(np.stack(among), 0, 2),
+        X=np.moveaxis(among, 0, 2),
         y=Y[train],
-        X_test=np.moveaxis(np.stack(between), 0, 2),
+        X_test=np.moveaxis(between, 0, 2),
         y_test=Y[test],
         task_names=descriptors.classes.tolist(),
     )

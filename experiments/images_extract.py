@@ -71,7 +71,7 @@ def _sample(data_set: str, sources: list[str], archive: Path, names: list[str], 
     """Descriptors (q, d) of these sources, from images drawn with a fixed seed."""
     rng = np.random.default_rng(0)
     chosen = np.array(names)[rng.permutation(len(names))[:DICTIONARY_IMAGES]]
-    parts = np.array_split(chosen, 12)
+    parts = np.array_split(chosen, min(12, len(chosen)))
     found = joblib.Parallel(n_jobs)(
         joblib.delayed(_sample_part)(data_set, sources, archive, part.tolist(), seed) for seed, part in enumerate(parts)
     )
@@ -135,10 +135,10 @@ def _gather(paths: list[Path]) -> dict[str, np.ndarray]:
     return found
 
 
-def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
+def _save(path: Path, arrays: dict[str, Any]) -> None:
     """Written whole or not at all."""
     part = path.with_suffix(".part.npz")
-    np.savez_compressed(part, **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(part, **arrays)
     part.replace(path)
 
 

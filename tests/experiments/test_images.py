@@ -93,14 +93,14 @@ def test_the_cost_is_chosen_by_accuracy_and_classes_by_the_largest_value(stored)
 
 
 def _write_images(path, n_classes=2, count=3):
-    """Stripes of a direction and a colour of their own, on noise."""
+    """Stripes of a direction, a width and a colour of their own, on noise."""
     cv2 = pytest.importorskip("cv2", reason="needs the extra vision")
     rng = np.random.default_rng(0)
     y, x = np.mgrid[0:96, 0:80]
     with zipfile.ZipFile(path, "w") as archive:
         for c in range(n_classes):
             for i in range(count):
-                stripes = 127 + 100 * np.sin(0.5 * (x if c else y) + rng.uniform(0, 6))
+                stripes = 127 + 100 * np.sin((0.9 * x if c else 0.4 * y) + rng.uniform(0, 6))
                 image = stripes[..., np.newaxis] * ((0.2, 0.5, 1.0) if c else (1.0, 0.5, 0.2))
                 image = np.clip(image + rng.normal(scale=5, size=image.shape), 0, 255).astype(np.uint8)
                 archive.writestr(f"class{c}/image{i}.jpg", cv2.imencode(".jpg", image)[1].tobytes())

@@ -120,9 +120,8 @@ def _compiled() -> Callable[..., None]:
     """Sums in any order, as single precision allows here: eight times as fast as one after the other."""
     from numba import njit
 
-    options = {"nogil": True, "fastmath": True, "error_model": "numpy", "cache": True}
-
-    return njit("(float32[:, ::1], int64, int64, float32[:, ::1])", **options)(_add_up)
+    signature = "(float32[:, ::1], int64, int64, float32[:, ::1])"
+    return njit(signature, nogil=True, fastmath=True, error_model="numpy", cache=True)(_add_up)
 
 
 def _add_up(X, start, count, out):

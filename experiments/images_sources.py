@@ -61,7 +61,7 @@ class Picture:
     @cached_property
     def box(self) -> tuple[slice, slice]:
         """Rows and columns around the foreground."""
-        return tuple(_middle(self.mask.any(axis=axis)) for axis in (1, 0))  # type: ignore[return-value]
+        return _middle(self.mask.max(axis=1)), _middle(self.mask.max(axis=0))
 
     def cells(self, y: np.ndarray, x: np.ndarray, side: int) -> np.ndarray:
         return cell_numbers(y, x, self.shape, side)

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..data import TaskData
 from ..engines import Each, Workers, serially
-from ..exceptions import CollapseWarning
 from ..functions import InputIndex, task_functions
 from ..grams import (
     CoupledGrams,
@@ -21,10 +19,13 @@ from ..grams import (
     KernelBank,
     RawGrams,
     SharedGrams,
+    arrays_on,
+    device_grams,
     on_device,
     plan_grams,
     raw_grams,
     scale_grams,
+    scales_on_device,
 )
 from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..kernels.spreads import spread_warnings
@@ -41,16 +42,14 @@ from ..problems import (
     WorstTaskProblem,
     panel_pays,
 )
-from ..solvers import Solution, Solver, Status, solve
+from ..solvers import Solution, Solver, solve
 from ..uncertainty import HeldOutSource, Uncertainty
 from ..uncertainty.machines import MachinesHeldOut
 from ..uncertainty.nearest import WithNearest
 from .approximation import approximation_warnings
 from .base import Fitted, RunOptions
+from .solution_warnings import collapse_warnings, convergence_warnings
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
-
-# Status after which the gap may be wider than requested.
-UNFINISHED = (Status.MAX_ITER, Status.STALLED)
 
 
 @dataclass(frozen=True)
@@ -256,6 +255,18 @@ class FitPlan:
         """Scale evaluated kernels by the rows of this plan."""
         return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite, self.fit.parsimony)
 
+    def grams(self) -> tuple[Grams, KernelBank]:
+        """Evaluate and scale the kernels; precomputed ones on the device where there is one, if they fit there."""
+        device, normalize = self.fit.device, self.fit.normalize
+        bare = self.kernels is None and not self.couplings and not self.fit.parsimony
+        if device is not None and bare and scales_on_device(self.data, normalize):
+            arrays = arrays_on(device)
+            try:
+                return device_grams(self.data, normalize, arrays)
+            except arrays.out_of_memory:
+                arrays.release()
+        return self.scale(self.raw_grams(), overwrite=True)
+
     def problem(self, grams: Grams) -> AnyProblem:
         """Put the parts together."""
         if self.fit.device is not None:
@@ -286,9 +297,7 @@ class FitPlan:
 
     def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
         """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
-        return self.run_scaled(
-            *(self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)), options
-        )
+        return self.run_scaled(*(self.grams() if raw is None else self.scale(raw)), options)
 
     def run_scaled(self, grams: Grams, bank: KernelBank, options: RunOptions) -> Fitted:
         """Solve on scaled Gram matrices, and keep the functions."""
@@ -301,7 +310,7 @@ class FitPlan:
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
         warnings = (
             *convergence_warnings(solution, self.fit.tol),
-            *self._collapsed(solution),
+            *collapse_warnings(self.penalty, solution, self.data.n_tasks),
             *approximation_warnings(bank, self.fit.shared_rank),
             *spread_warnings(self.kernels, self.data),
         )
@@ -334,20 +343,6 @@ class FitPlan:
         linked = connected_tasks(self.couplings, n_tasks) if self.couplings else ()
         return attributes | self.fit.targets.attributes(data, linked)
 
-    def _collapsed(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
-        """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must."""
-        if isinstance(self.penalty, MixedNorm) or not self.penalty.collapses:
-            return []
-        rank = effective_rank(solution.B)
-        if min(solution.B[:, : self.data.n_tasks].shape) == 1 or rank >= 1 + 1e-3:
-            return []
-        message = (
-            f"the relationship has collapsed: all {self.data.n_tasks} tasks use the same mix of kernels "
-            f"(effective rank {rank:.4f}), as the optimum of the paper's penalty must, and task_relationship_ says "
-            "nothing about groups. Try min_rank=2 or more, or shrinkage=0.1."
-        )
-        return [(message, CollapseWarning)]
-
 
 def machines_uncertainty(plan: FitPlan, B: np.ndarray, attributes: dict[str, Any]) -> Uncertainty:
     """Return what follows from the machines of a plan at weights B (K, J), without some of their rows.
@@ -377,16 +372,6 @@ def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling], data:
 def input_index(unknown_tasks: str, data: TaskData) -> dict[str, Any]:
     """Return what finds the most similar task, as a fitted attribute, where unknown tasks are predicted so."""
     return {"input_index_": InputIndex.of(data)} if unknown_tasks == "nearest" and data.form == "long" else {}
-
-
-def convergence_warnings(solution: Solution, tol: float) -> list[tuple[str, type[Warning]]]:
-    """Return a warning where a solver ended before the gap was closed."""
-    if solution.status not in UNFINISHED:
-        return []
-    message = (
-        f"{solution.status.value}. The relative duality gap reached is {solution.relative_gap:.1e}, and tol={tol:g}."
-    )
-    return [(message, ConvergenceWarning)]
 
 
 def _read_init(init: Any, shape: Shape) -> np.ndarray | None:

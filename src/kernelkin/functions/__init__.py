@@ -4,6 +4,7 @@ from .combined import CombinedFunctions
 from .expansion import Expansion, make_expansion
 from .linear import LinearFunctions
 from .nearest import InputIndex
+from .of_model import function_values
 from .tasks import NewTask, Share, TaskFunctions, task_functions
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "NewTask",
     "Share",
     "TaskFunctions",
+    "function_values",
     "make_expansion",
     "task_functions",
 ]

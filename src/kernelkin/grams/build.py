@@ -135,7 +135,7 @@ def scale_grams(
     parsimony: float = 0.0,
 ) -> tuple[Grams, KernelBank]:
     """Scale raw stacks by the rows of `data`, in place with `overwrite`, and charge kernels as `parsimony` says."""
-    weights = _stack_weights(data)
+    weights = stack_weights(data)
     scalings, stacks = [], []
     for stack, weight in zip(raw.own, weights, strict=True):
         scaling, scaled = fit_scaling(normalize, stack, weight, raw.names, overwrite)
@@ -158,13 +158,13 @@ def scale_grams(
             bank = replace(bank, link_scaling=link_scaling)
             if isinstance(raw.linked, LowRankKernels) and not raw.linked.is_exact:
                 bank = replace(bank, link_factors=raw.linked)
-    _check_scaled(bank)
+    check_scaled(bank)
     if couplings:
         grams = CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows])
     return grams, bank
 
 
-def _stack_weights(data: TaskData) -> list[np.ndarray]:
+def stack_weights(data: TaskData) -> list[np.ndarray]:
     """Return the weights of the rows of each stack; on wide data rows that no task uses have none."""
     if data.form != "wide":
         return [data.sample_weight[rows] for rows in data.rows]
@@ -179,7 +179,7 @@ def _mark(rows: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
     return used
 
 
-def _check_scaled(bank: KernelBank) -> None:
+def check_scaled(bank: KernelBank) -> None:
     """Refuse a kernel that scaling leaves nothing of, in any task."""
     vanished = ~np.any([scaling.factor > 0 for scaling in bank.scalings], axis=0)
     if vanished.any():

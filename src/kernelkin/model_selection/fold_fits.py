@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..data import Fold, TaskData
 from ..fitting import Fit, FitPlan, RunOptions
-from ..fitting.fit import UNFINISHED
 from ..fitting.held_out import held_out_values
+from ..fitting.solution_warnings import UNFINISHED
 from ..fitting.targets import split_by_task
 from ..grams import RawGrams, held_out
 from ..kernels import FittedKernel

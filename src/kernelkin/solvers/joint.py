@@ -114,6 +114,8 @@ def _spread(machines: Sequence[Machine]) -> float:
     """Half the squared deviations of the targets: about what machines without kernels would have to pay."""
     if isinstance(machines, MachinePanel):
         # In standard units the targets of each intercept are centred already.
+        if len(machines.cost) == 1:
+            return 0.5 * float(machines.cost[0] @ np.einsum("ij,ij->j", machines.y, machines.y))
         return 0.5 * float(np.sum(machines.cost * np.square(machines.y)))
     total = 0.0
     for machine in machines:

@@ -81,6 +81,7 @@ class MKMTRLClassifierCV(BaseSearch):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         random_state=None,
         verbose=0,
@@ -114,6 +115,7 @@ class MKMTRLClassifierCV(BaseSearch):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -175,6 +177,7 @@ class MKMTRLRegressorCV(BaseSearch):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         random_state=None,
         verbose=0,
@@ -210,6 +213,7 @@ class MKMTRLRegressorCV(BaseSearch):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -225,6 +229,6 @@ class MKMTRLRegressorCV(BaseSearch):
 
 
 def _model_parameters(search: Any, model: type) -> dict[str, Any]:
-    """Return the parameters of the model; progress and callbacks are those of the search."""
-    shared = set(search.get_params(deep=False)) - {"callback", "verbose"}
+    """Return the parameters of the model; progress, callbacks and engine are those of the search."""
+    shared = set(search.get_params(deep=False)) - {"callback", "verbose", "engine"}
     return {name: getattr(search, name) for name in model().get_params(deep=False) if name in shared}

@@ -88,6 +88,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         verbose=0,
         callback=None,
@@ -116,6 +117,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.verbose = verbose
         self.callback = callback
@@ -172,6 +174,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         verbose=0,
         callback=None,
@@ -201,6 +204,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.verbose = verbose
         self.callback = callback

@@ -11,8 +11,8 @@ from ..kernels import FittedKernel, Scaling, diagonals, evaluate
 
 # Kernel values held at one time while predicting, in bytes: they stay in cache from their evaluation to the product.
 _BLOCK_BYTES = 1 << 22
-# Coefficients of all kernels held at one time, in bytes, and how many outputs are many.
-_COEFFICIENT_BYTES, _MANY = 1 << 26, 256
+# Coefficients of all kernels held at one time, in bytes.
+_COEFFICIENT_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Bundle:
         if self.scaling.factor_only:
             weights = weights * self.scaling.factor[:, np.newaxis]
         row_bytes = 8 * len(self.active) * len(self.support)
-        # With many outputs the coefficients are read anew for every block of queries: fewer and larger blocks.
+        # The coefficients are made anew for every block of queries, so that a block has as many queries as outputs.
         width = max(1, _COEFFICIENT_BYTES // row_bytes)
-        size = max(1, _BLOCK_BYTES // row_bytes, _COEFFICIENT_BYTES // row_bytes if b.shape[1] > _MANY else 0)
+        size = max(1, _BLOCK_BYTES // row_bytes, min(width, b.shape[1]))
         for start in range(0, len(X), size):
             part = slice(start, start + size)
             cross = self._cross(X[part])
@@ -65,7 +65,7 @@ class Bundle:
     def _cross(self, X: np.ndarray) -> np.ndarray:
         """Kernel values (A, q, s), scaled but for a factor where that is all of the scaling."""
         if self.kernels is None:
-            cross = np.ascontiguousarray(np.moveaxis(X[:, self.support][:, :, self.active], 2, 0))
+            cross = np.stack([X[:, :, k].take(self.support, axis=1) for k in self.active])
         else:
             cross = evaluate(self.kernels, X, self.rows)
         if self.scaling.factor_only:

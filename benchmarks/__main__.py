@@ -41,7 +41,15 @@ PROBLEMS = (
 # They read options of their own, and keep their results in files.
 WITH_OPTIONS = ("cluster", "predict", "calibration", "coverage", "relations", "sharing", "gpu")
 # They print what they find.
-REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "parsimony")
+REPORTS = (
+    "smo_against_libsvm",
+    "online",
+    "online_quality",
+    "defaults",
+    "parsimony",
+    "matrix_normal",
+    "randomised_svd",
+)
 
 
 def main() -> None:

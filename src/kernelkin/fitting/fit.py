@@ -19,10 +19,13 @@ from ..grams import (
     KernelBank,
     RawGrams,
     SharedGrams,
+    arrays_on,
+    device_grams,
     on_device,
     plan_grams,
     raw_grams,
     scale_grams,
+    scales_on_device,
 )
 from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..kernels.spreads import spread_warnings
@@ -35,6 +38,7 @@ from ..problems import (
     PanelDuals,
     Units,
     WorstTaskProblem,
+    panel_part_shares,
     panel_pays,
 )
 from ..solvers import Solution, Solver, solve
@@ -241,6 +245,18 @@ class FitPlan:
         """Scale evaluated kernels by the rows of this plan."""
         return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite, self.fit.parsimony)
 
+    def grams(self) -> tuple[Grams, KernelBank]:
+        """Evaluate and scale the kernels; precomputed ones on the device where there is one, if they fit there."""
+        device, normalize = self.fit.device, self.fit.normalize
+        bare = self.kernels is None and not self.couplings and not self.fit.parsimony
+        if device is not None and bare and scales_on_device(self.data, normalize):
+            arrays = arrays_on(device)
+            try:
+                return device_grams(self.data, normalize, arrays)
+            except arrays.out_of_memory:
+                arrays.release()
+        return self.scale(self.raw_grams(), overwrite=True)
+
     def problem(self, grams: Grams) -> AnyProblem:
         """Put the parts together."""
         if self.fit.device is not None:
@@ -271,9 +287,7 @@ class FitPlan:
         """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
         if options.engine.splits and raw is None:
             return self._fitted(None, *solve_in_blocks(self, options))
-        return self.run_scaled(
-            *(self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)), options
-        )
+        return self.run_scaled(*(self.grams() if raw is None else self.scale(raw)), options)
 
     def run_scaled(self, grams: Grams, bank: KernelBank, options: RunOptions) -> Fitted:
         """Solve on scaled Gram matrices, and keep the functions."""
@@ -284,8 +298,10 @@ class FitPlan:
 
     def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution) -> Fitted:
         attributes = self._attributes(bank, solution)
+        if solution.kernel_relation is not None:
+            attributes["kernel_relationship_"] = solution.kernel_relation
         if isinstance(grams, CoupledGrams):
-            attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
+            attributes["part_shares_"] = self._part_shares(grams, solution)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
         warnings = (
             *convergence_warnings(solution, self.fit.tol),
@@ -294,6 +310,11 @@ class FitPlan:
             *spread_warnings(self.kernels, self.data),
         )
         return Fitted(attributes, warnings)
+
+    def _part_shares(self, grams: CoupledGrams, solution: Solution) -> np.ndarray:
+        if isinstance(solution.duals, PanelDuals):
+            return panel_part_shares(grams, solution.B, solution.duals)
+        return grams.part_shares(solution.B, [dual.a for dual in solution.duals])
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks

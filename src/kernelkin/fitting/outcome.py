@@ -7,10 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..exceptions import CollapseWarning
 from ..penalties import MixedNorm, Penalty, effective_rank
-from ..solvers import Solution, Status
-
-# Status after which the gap may be wider than requested.
-UNFINISHED = (Status.MAX_ITER, Status.STALLED)
+from ..solvers import UNFINISHED, Solution
 
 Warnings = list[tuple[str, type[Warning]]]
 

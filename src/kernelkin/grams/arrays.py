@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import cho_solve
 
 from ..decompositions import cholesky, eigh, inverse_stack
+from ..kernels.definite import has_cholesky
+
+Result = TypeVar("Result")
 
 
 class Arrays(Protocol):
@@ -84,8 +87,16 @@ class Arrays(Protocol):
         """From V (t, n, r) to inv(S) V, for positive definite matrices S (t, n, n), which may be overwritten."""
         ...
 
+    def is_definite(self, S: Any, shift: float) -> bool:
+        """Whether S + shift I, of a symmetric S (n, n), is positive definite in double precision."""
+        ...
+
     def mixed(self, values: Any, weights: Any) -> Any:
         """values (K, n, n), weights (K, t) -> (t, n, n) in double precision: weighted sums."""
+        ...
+
+    def leading_eigenvectors(self, S: Any, count: int) -> Any:
+        """About the first eigenvectors (n, count), in columns, of a positive semi-definite S (n, n)."""
         ...
 
     def energies(self, V: Any, spectrum: Any) -> Any:
@@ -120,6 +131,8 @@ PANEL_COLUMNS = 128
 MATRIX_BYTES = 1 << 28
 # Entries of matrices over tasks, one for each row, that a preconditioner may have.
 LARGEST_INVERSES = 1 << 26
+# Products of a subspace with a matrix, after which it has the leading eigenvectors well enough for a preconditioner.
+_SUBSPACE_STEPS = 3
 
 
 def column_bytes(n_rows: int, n_kernels: int) -> int:
@@ -192,8 +205,17 @@ class NumpyArrays:
         factors = [cholesky(matrix) for matrix in S]
         return lambda V: np.array([cho_solve((L, True), v) for L, v in zip(factors, V, strict=True)])
 
+    def is_definite(self, S: np.ndarray, shift: float) -> bool:
+        return has_cholesky(S, shift)
+
     def mixed(self, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return np.tensordot(weights.T, values.astype(np.float64, copy=False), axes=1)
+
+    def leading_eigenvectors(self, S: np.ndarray, count: int) -> np.ndarray:
+        V = np.random.default_rng(0).normal(size=(len(S), count)).astype(S.dtype)
+        for _ in range(_SUBSPACE_STEPS):
+            V = np.linalg.qr(S @ V)[0]
+        return np.asarray(V @ eigh(V.T @ (S @ V))[1])
 
     def energies(self, V: np.ndarray, spectrum: np.ndarray) -> np.ndarray:
         scaled = np.ascontiguousarray(np.moveaxis(V / np.sqrt(spectrum), 2, 0))
@@ -231,7 +253,10 @@ class TorchArrays:
     def array(self, values: np.ndarray) -> Any:
         import torch
 
-        return torch.as_tensor(np.ascontiguousarray(values), device=self.device)
+        # Axes in another order are put in place on the device, which takes no time beside the copy to it.
+        if not values.flags.writeable or min(values.strides, default=0) < 0:
+            values = np.array(values, order="C")
+        return torch.as_tensor(values).to(self.device).contiguous()
 
     def numpy(self, values: Any) -> np.ndarray:
         return np.asarray(values.double().cpu().numpy(), dtype=np.float64)
@@ -313,10 +338,25 @@ class TorchArrays:
             factors = torch.linalg.cholesky(S)
         return lambda V: torch.cholesky_solve(V, factors)
 
+    def is_definite(self, S: Any, shift: float) -> bool:
+        import torch
+
+        shifted = S.double().clone()
+        shifted.diagonal().add_(shift)
+        return int(torch.linalg.cholesky_ex(shifted)[1]) == 0
+
     def mixed(self, values: Any, weights: Any) -> Any:
         import torch
 
         return torch.tensordot(weights.T.contiguous(), values.double(), dims=1)
+
+    def leading_eigenvectors(self, S: Any, count: int) -> Any:
+        import torch
+
+        V = self.array(np.random.default_rng(0).normal(size=(len(S), count))).to(S.dtype)
+        for _ in range(_SUBSPACE_STEPS):
+            V = torch.linalg.qr(S @ V)[0]
+        return V @ self.eigh(V.T @ (S @ V))[1]
 
     def energies(self, V: Any, spectrum: Any) -> Any:
         scaled = (V / spectrum.sqrt()).permute(2, 0, 1).contiguous()
@@ -350,6 +390,18 @@ class TorchArrays:
         free, _ = torch.cuda.mem_get_info(self.device)
         free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         return int(0.6 * free)
+
+
+def in_blocks(arrays: Arrays, count: int, size: int, work: Callable[[slice], Result]) -> list[Result]:
+    """What `work` makes of each run of `size` columns out of `count`; fewer at one time where memory is short."""
+    while True:
+        try:
+            return [work(slice(first, min(first + size, count))) for first in range(0, count, size)]
+        except arrays.out_of_memory:
+            if size == 1:
+                raise
+            size = -(-min(size, count) // 2)
+            arrays.release()
 
 
 def arrays_on(device: str | None) -> Arrays:

@@ -16,6 +16,8 @@ EXPERIMENTS = {
     "drugs": "drugs",
     "flowers": "flowers",
     "caltech": "caltech",
+    "tox21": "tox21",
+    "toxcast": "toxcast",
 }
 
 

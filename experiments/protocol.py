@@ -44,7 +44,8 @@ class Model:
 
     `grid` is a dict of lists, or a list of such dicts; empty: nothing to choose. `n_splits` is the number of folds;
     `role` is "ours" for what we recommend, "paper" for the paper's own model in any form, "part" for ours without one
-    of its parts (which the table leaves to a section of its own), "baseline" otherwise.
+    of its parts (which the table leaves to a section of its own), "baseline" otherwise. `runs` limits the number of
+    runs of a model that takes long.
     """
 
     name: str
@@ -53,13 +54,17 @@ class Model:
     role: str = "baseline"
     n_splits: int = 5
     chooser: Any = None
+    runs: int | None = None
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A score of one task from its test targets and predictions (decision values where `decisions`).
+    """A score of one task from its test targets and predictions.
 
-    `scoring` is what cross-validation goes by. With `pooled` the test rows of all tasks have one score.
+    With `decisions` from decision values, with `probabilities` from those of the second class.
+
+    `scoring` is what cross-validation goes by. With `pooled` the test rows of all tasks have one score. `columns` are
+    the positions of the tasks of wide data that are scored; none: all.
     """
 
     name: str
@@ -69,6 +74,15 @@ class Metric:
     digits: int = 4
     decisions: bool = False
     pooled: bool = False
+    probabilities: bool = False
+    columns: tuple[int, ...] = ()
+
+    @property
+    def method(self) -> str:
+        """The method of an estimator whose values are scored."""
+        if self.probabilities:
+            return "predict_proba"
+        return "decision_function" if self.decisions else "predict"
 
 
 @dataclass(frozen=True)

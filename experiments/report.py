@@ -107,7 +107,7 @@ def origin(protocol: Protocol, results: Sequence[Result], command: str) -> str:
     runs = Counter((result.setting, result.model) for result in results)
     fewest, most = min(runs.values()), max(runs.values())
     counted = f"{most} runs" if fewest == most else f"{fewest} to {most} runs"
-    if fewest < protocol.runs:
+    if is_unfinished(protocol, runs):
         counted += f" (the protocol has {protocol.runs}; the same command goes on from here)"
     seconds = sum(result.seconds for result in results)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -116,6 +116,16 @@ def origin(protocol: Protocol, results: Sequence[Result], command: str) -> str:
         f"{seconds / 60:.0f} minutes of processor time in all, on a machine with {os.cpu_count()} cores and "
         f"{memory:.0f} GB of memory, Python {platform.python_version()}."
     )
+
+
+def is_unfinished(protocol: Protocol, runs: Mapping[tuple[str, str], int]) -> bool:
+    """Whether some (setting, model) has fewer runs than the protocol has for it."""
+    wanted = {
+        (setting.name, model.name): protocol.runs if model.runs is None else min(model.runs, protocol.runs)
+        for setting in protocol.settings
+        for model in protocol.models(setting)
+    }
+    return any(count < wanted.get(key, protocol.runs) for key, count in runs.items())
 
 
 def _solver_notes(results: Sequence[Result]) -> list[str]:

@@ -35,6 +35,7 @@ from ..problems import (
     PanelDuals,
     Units,
     WorstTaskProblem,
+    panel_part_shares,
     panel_pays,
 )
 from ..solvers import Solution, Solver, solve
@@ -287,7 +288,7 @@ class FitPlan:
         if solution.kernel_relation is not None:
             attributes["kernel_relationship_"] = solution.kernel_relation
         if isinstance(grams, CoupledGrams):
-            attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
+            attributes["part_shares_"] = self._part_shares(grams, solution)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
         warnings = (
             *convergence_warnings(solution, self.fit.tol),
@@ -296,6 +297,11 @@ class FitPlan:
             *spread_warnings(self.kernels, self.data),
         )
         return Fitted(attributes, warnings)
+
+    def _part_shares(self, grams: CoupledGrams, solution: Solution) -> np.ndarray:
+        if isinstance(solution.duals, PanelDuals):
+            return panel_part_shares(grams, solution.B, solution.duals)
+        return grams.part_shares(solution.B, [dual.a for dual in solution.duals])
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks

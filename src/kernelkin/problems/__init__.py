@@ -7,7 +7,7 @@ from .evaluation import Evaluation, relative_gap
 from .machines import solve_batch, solve_machines
 from .mixed_norm import MixedNormProblem
 from .panel import MachinePanel, PanelDuals, panel_pays
-from .panel_solver import panel_values
+from .panel_solver import panel_part_shares, panel_values
 from .penalised import Problem
 from .spectral import SpectralProblem
 from .spectral_forms import FeatureForm, GramForm, SpectralForm, spectral_form
@@ -40,6 +40,7 @@ __all__ = [
     "Units",
     "WorstTaskProblem",
     "deviation",
+    "panel_part_shares",
     "panel_pays",
     "panel_values",
     "relative_gap",

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..couplings import Coupling, connected_tasks, read_couplings, width
-from ..data import TaskData
+from ..data import RowBlocks, TaskData
 from ..engines import Each, Workers, serially
-from ..exceptions import CollapseWarning
 from ..functions import InputIndex, task_functions
 from ..grams import (
     CoupledGrams,
@@ -34,38 +32,23 @@ from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import (
     AnyProblem,
     MachinePanel,
-    MixedNormProblem,
     PanelDuals,
-    Problem,
     Units,
     WorstTaskProblem,
     panel_part_shares,
     panel_pays,
 )
-from ..solvers import Solution, Solver, Status, solve
+from ..solvers import Solution, Solver, solve
 from ..uncertainty import HeldOutSource, Uncertainty
 from ..uncertainty.machines import MachinesHeldOut
 from ..uncertainty.nearest import WithNearest
 from .approximation import approximation_warnings
 from .base import Fitted, RunOptions
+from .outcome import collapse_warnings, convergence_warnings
+from .remote import RemotePlan, plan_remote
+from .shape import Shape, is_homogeneous, read_init, weights_problem
+from .split import solve_in_blocks
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
-
-# Status after which the gap may be wider than requested.
-UNFINISHED = (Status.MAX_ITER, Status.STALLED)
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The numbers of kernels, tasks and couplings of a problem."""
-
-    n_kernels: int
-    n_tasks: int
-    n_couplings: int = 0
-
-    @property
-    def n_components(self) -> int:
-        """The number J of columns of the kernel weights B (K, J): a column a task, then a column a coupling."""
-        return self.n_tasks + self.n_couplings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,11 +128,9 @@ class Fit:
         n_kernels = data.X.shape[2] if kernels is None else len(kernels)
         shape = Shape(n_kernels, data.n_tasks, len(couplings))
         penalty = self.penalty(shape)
-        start = _read_init(self.init, shape)
+        start = read_init(self.init, shape)
         learner, machines = self.targets.learner(), self._machines(data, couplings, n_kernels)
-        # Where R(sB) = s^2 R(B), costs and strength are one parameter and can be rescaled together.
-        homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
-        units = Units.of(machines, learner, weights=homogeneous)
+        units = Units.of(machines, learner, weights=is_homogeneous(penalty))
         mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
         return FitPlan(
             fit=self,
@@ -163,6 +144,10 @@ class Fit:
             start=None if start is None else units.weights(start),
             units=units,
         )
+
+    def plan_remote(self, rows: RowBlocks) -> RemotePlan:
+        """Apply to rows that are where an engine works."""
+        return plan_remote(self, rows)
 
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
@@ -263,11 +248,9 @@ class FitPlan:
             grams = on_device(grams, self.fit.device)
         elif isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
             grams.compute_on_demand()
-        if isinstance(self.penalty, MixedNorm):
-            return MixedNormProblem(grams, self.machines, self.learner, self.penalty)
         if self.fit.worst_task:
             return WorstTaskProblem(grams, self.machines, self.learner)
-        return Problem(grams, self.machines, self.learner, self.penalty, self.mu)
+        return weights_problem(grams, self.machines, self.learner, self.penalty, self.mu)
 
     def solve(
         self, problem: AnyProblem, each: Each = serially, verbose: int = 0, callback: Callable | None = None
@@ -287,6 +270,8 @@ class FitPlan:
 
     def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
         """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
+        if options.engine.splits and raw is None:
+            return self._fitted(None, *solve_in_blocks(self, options))
         return self.run_scaled(
             *(self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)), options
         )
@@ -296,13 +281,18 @@ class FitPlan:
         problem = self.problem(grams)
         with Workers(options.n_jobs) as workers:
             solution = self.solve(problem, workers.map, options.verbose, options.callback)
+        return self._fitted(grams, bank, solution)
+
+    def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution) -> Fitted:
         attributes = self._attributes(bank, solution)
+        if solution.kernel_relation is not None:
+            attributes["kernel_relationship_"] = solution.kernel_relation
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = self._part_shares(grams, solution)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
         warnings = (
             *convergence_warnings(solution, self.fit.tol),
-            *self._collapsed(solution),
+            *collapse_warnings(self.penalty, solution.B, self.data.n_tasks),
             *approximation_warnings(bank, self.fit.shared_rank),
             *spread_warnings(self.kernels, self.data),
         )
@@ -340,20 +330,6 @@ class FitPlan:
         linked = connected_tasks(self.couplings, n_tasks) if self.couplings else ()
         return attributes | self.fit.targets.attributes(data, linked)
 
-    def _collapsed(self, solution: Solution) -> list[tuple[str, type[Warning]]]:
-        """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must."""
-        if isinstance(self.penalty, MixedNorm) or not self.penalty.collapses:
-            return []
-        rank = effective_rank(solution.B)
-        if min(solution.B[:, : self.data.n_tasks].shape) == 1 or rank >= 1 + 1e-3:
-            return []
-        message = (
-            f"the relationship has collapsed: all {self.data.n_tasks} tasks use the same mix of kernels "
-            f"(effective rank {rank:.4f}), as the optimum of the paper's penalty must, and task_relationship_ says "
-            "nothing about groups. Try min_rank=2 or more, or shrinkage=0.1."
-        )
-        return [(message, CollapseWarning)]
-
 
 def machines_uncertainty(plan: FitPlan, B: np.ndarray, attributes: dict[str, Any]) -> Uncertainty:
     """Return what follows from the machines of a plan at weights B (K, J), without some of their rows.
@@ -383,26 +359,3 @@ def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling], data:
 def input_index(unknown_tasks: str, data: TaskData) -> dict[str, Any]:
     """Return what finds the most similar task, as a fitted attribute, where unknown tasks are predicted so."""
     return {"input_index_": InputIndex.of(data)} if unknown_tasks == "nearest" and data.form == "long" else {}
-
-
-def convergence_warnings(solution: Solution, tol: float) -> list[tuple[str, type[Warning]]]:
-    """Return a warning where a solver ended before the gap was closed."""
-    if solution.status not in UNFINISHED:
-        return []
-    message = (
-        f"{solution.status.value}. The relative duality gap reached is {solution.relative_gap:.1e}, and tol={tol:g}."
-    )
-    return [(message, ConvergenceWarning)]
-
-
-def _read_init(init: Any, shape: Shape) -> np.ndarray | None:
-    """Return kernel weights (K, J) from the `init` (J, K) of a user."""
-    if init is None:
-        return None
-    weights = np.asarray(init)
-    expected = (shape.n_components, shape.n_kernels)
-    if weights.shape != expected:
-        raise ValueError(f"init must be kernel weights of shape {expected}, got {weights.shape}")
-    if weights.dtype.kind not in "fiu" or not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
-        raise ValueError("init must be kernel weights that are finite, not negative, and not all zero")
-    return weights.T.astype(np.float64)

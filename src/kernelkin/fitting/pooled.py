@@ -21,8 +21,8 @@ from ..problems import SpectralForm, SpectralProblem, spectral_form
 from ..solvers import Solution, Solver, solve
 from ..uncertainty import Uncertainty
 from .base import Fitted, RunOptions
-from .fit import convergence_warnings
 from .held_out import Refits
+from .outcome import convergence_warnings
 from .targets import Classification, Targets, stack_intercepts
 
 

@@ -4,14 +4,17 @@ from .combined import CombinedFunctions
 from .expansion import Expansion, make_expansion
 from .linear import LinearFunctions
 from .nearest import InputIndex
+from .remote import BlockFunctions, RemoteFunctions
 from .tasks import NewTask, Share, TaskFunctions, task_functions
 
 __all__ = [
+    "BlockFunctions",
     "CombinedFunctions",
     "Expansion",
     "InputIndex",
     "LinearFunctions",
     "NewTask",
+    "RemoteFunctions",
     "Share",
     "TaskFunctions",
     "make_expansion",

@@ -1,6 +1,15 @@
 """Gram matrices: stacks and operators. Nothing outside this package touches their memory."""
 
-from .build import KernelBank, RawGrams, build_grams, raw_grams, scale_grams
+from .build import (
+    KernelBank,
+    RawGrams,
+    build_grams,
+    check_kernels,
+    raw_grams,
+    scale_grams,
+    task_block_grams,
+    task_dimensions,
+)
 from .collections import Grams, SeparateGrams, SharedGrams, TaskGrams, batch_bytes
 from .coupled import CoupledGrams, on_device
 from .heldout import HeldOut, held_out
@@ -23,9 +32,12 @@ __all__ = [
     "TaskGrams",
     "batch_bytes",
     "build_grams",
+    "check_kernels",
     "held_out",
     "on_device",
     "plan_grams",
     "raw_grams",
     "scale_grams",
+    "task_block_grams",
+    "task_dimensions",
 ]

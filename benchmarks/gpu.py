@@ -41,7 +41,9 @@ class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.device, self.began = options, options.device, time.perf_counter()
         self.results: dict[str, Any] = {"options": vars(options), "machine": _machine(options.device)}
-        self.train, self.test, self.Y, self.Yq = block_problem(options.rows, options.targets, options.kernels, 1000)
+        self.train, self.test, self.Y, self.Yq = block_problem(
+            options.rows, options.targets, options.kernels, 1000, options.seed
+        )
         self.X, self.Xq = np.moveaxis(self.train, 0, 2), np.moveaxis(self.test, 0, 2)
 
     def run(self) -> None:
@@ -163,6 +165,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument("--targets", type=int, default=10_000)
     parser.add_argument("--kernels", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=0, help="of the problem")
     parser.add_argument("--draws", type=int, default=100, help="draws of himalaya's random search")
     parser.add_argument("--many", type=int, default=100_000, help="targets of the largest fits")
     parser.add_argument("--limit", type=float, default=300, help="seconds after which no further part is begun")

@@ -60,7 +60,8 @@ def list_units(protocol: Protocol, runs: int, models: Iterable[str] | None = Non
         for run in range(runs)
         for setting in protocol.settings
         for model in protocol.models(setting)
-        if (wanted is None or model.name in wanted) and (model.runs is None or run < model.runs)
+        if (wanted is None or model.name in wanted)
+        if all(limit is None or run < limit for limit in (setting.runs, model.runs))
     ]
 
 
@@ -81,6 +82,8 @@ def run_protocol(
     if results:
         progress(len(results), len(units), clock.left(results), f"{len(results)} found in {store.folder.path}")
     missing = [i for i in range(len(units)) if i not in results]
+    if missing:
+        protocol.prepare()
     for i, result in _perform(protocol, [(i, units[i]) for i in missing], n_jobs):
         store.save(result)
         results[i] = result

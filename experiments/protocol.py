@@ -25,11 +25,15 @@ class Split:
 
 @dataclass(frozen=True)
 class Setting:
-    """One column of the table: a training size, and a variant of the data where there are several."""
+    """One column of the table: a training size, and a variant of the data where there are several.
+
+    `runs` limits the number of runs where they take long; it is no part of what a run is.
+    """
 
     name: str
     size: int = 0
     variant: str = ""
+    runs: int | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,8 @@ class Protocol:
     introduction : the paragraph above the table; empty: that of the paper's experiments.
     further : metrics that have a table of their own.
     sections : from the results to further sections of the page.
+    prepare : what has to be computed once, before runs in several processes need it.
+    draw : a figure (PNG) from the protocol and its results, in place of the one of errors against sizes.
     """
 
     name: str
@@ -121,6 +127,8 @@ class Protocol:
     introduction: str = ""
     further: tuple[Metric, ...] = ()
     sections: Callable[[Sequence[Any]], Sequence[str]] = lambda results: ()
+    prepare: Callable[[], Any] = lambda: None
+    draw: Callable[[Protocol, Sequence[Any]], bytes] | None = None
 
     def model_names(self, parts: bool = True) -> list[str]:
         """All models of all settings, in the order of the table; with or without ours without one of its parts."""

@@ -25,14 +25,17 @@ def write_report(protocol: Protocol, results: Sequence[Result], folder: Folder, 
     cells = summarise(protocol, results)
     folder.write("results.csv", to_csv(protocol, cells))
     folder.write("results.json", json.dumps([asdict(result) for result in results], indent=0, default=str))
-    if has_figure(protocol):
+    if protocol.draw is not None:
+        folder.write("figure.png", protocol.draw(protocol, results))
+    elif has_figure(protocol):
         folder.write("figure.png", draw_sizes(protocol, cells))
     folder.write("README.md", page(protocol, results, origin(protocol, results, command)))
 
 
 def has_figure(protocol: Protocol) -> bool:
-    """Whether an error is measured at enough sizes to draw it against them."""
-    return not protocol.metric.larger_is_better and len({setting.size for setting in protocol.settings}) > 2
+    """Whether the experiment has a figure of its own, or an error at enough sizes to draw it against them."""
+    several = len({setting.size for setting in protocol.settings}) > 2
+    return protocol.draw is not None or (several and not protocol.metric.larger_is_better)
 
 
 def page(protocol: Protocol, results: Sequence[Result], made: str) -> str:

@@ -71,5 +71,6 @@ def test_the_gallery_orders_and_counts_all_examples():
         14: "Fourteen",
         15: "Fifteen",
         16: "Sixteen",
+        17: "Seventeen",
     }
     assert f"{words[len(examples)]} examples" in (ROOT / "examples" / "README.rst").read_text()

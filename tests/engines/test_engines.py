@@ -75,7 +75,7 @@ def test_warnings_are_those_of_threads():
     ("parameters", "message"),
     [
         ({"couplings": "common"}, "couplings and task_features make one machine of all tasks that share a part"),
-        ({"device": "cpu"}, "device='cpu' is for wide data (y with a column for each task)"),
+        ({"device": "cpu"}, "device='cpu' is for wide data"),
     ],
 )
 def test_what_cannot_be_split_is_refused_by_name(parameters, message):

@@ -2,7 +2,7 @@
 
 from .arrays import as_array, check_lengths, holds_dates, listing, missing, plain
 from .folds import Fold, make_folds
-from .forms import Form, Queries, TaskData, read_piece, read_queries, read_training
+from .forms import Columns, Form, Queries, TaskData, read_piece, read_queries, read_training
 from .labels import check_labels, encode_tasks
 from .row_blocks import RowBlocks, take_tasks
 from .rows import read_rows, split_task_column
@@ -12,6 +12,7 @@ from .tiny import tiny_tasks
 
 __all__ = [
     "LARGEST",
+    "Columns",
     "Fold",
     "Form",
     "Queries",

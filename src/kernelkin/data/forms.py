@@ -22,6 +22,25 @@ from .targets import check_targets, check_weights
 Form = Literal["long", "wide", "single"]
 
 
+class Columns(tuple[np.ndarray, ...]):
+    """The columns of one array, in memory of its own.
+
+    Attributes
+    ----------
+    array : (n, T).
+    """
+
+    array: np.ndarray
+
+    @classmethod
+    def of(cls, Y: np.ndarray) -> Columns:
+        """A copy of Y (n, T)."""
+        array = np.array(Y, order="C")
+        columns = cls(array.T)
+        columns.array = array
+        return columns
+
+
 @dataclass(frozen=True)
 class TaskData:
     """Tasks over the rows of one array.
@@ -30,7 +49,7 @@ class TaskData:
     ----------
     X : (n, d) rows, or (n, n, K) precomputed Gram matrices.
     rows : for each task, the rows of X it has a label for.
-    y : for each task, its targets, in the order of `rows`.
+    y : for each task, its targets, in the order of `rows`; `Columns` where real ones of wide data are all known.
     sample_weight : (n,) the weight of each row of X; rows of weight zero belong to no task.
     labels : (T,) the user's names of the tasks.
     form : how the data came, which decides the shape predictions go out in.
@@ -211,6 +230,8 @@ def _task_names(y: Any, n_tasks: int) -> np.ndarray:
 
 def _wide(X: np.ndarray, Y: np.ndarray, weights: np.ndarray, names: np.ndarray) -> TaskData:
     every = np.flatnonzero(weights > 0)
+    if Y.dtype.kind == "f" and len(every) == len(Y) and not np.isnan(Y).any():
+        return TaskData(X, (every,) * Y.shape[1], Columns.of(Y), weights, names, "wide")
     # Tasks with all labels share one array of positions: they may be many.
     present = [~missing(column) for column in Y.T]
     rows = tuple(every if kept.all() else np.flatnonzero(kept & (weights > 0)) for kept in present)

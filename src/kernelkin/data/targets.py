@@ -61,8 +61,9 @@ def _check_reals(Y: np.ndarray) -> np.ndarray:
     finite: bool | Literal["allow-nan"] = "allow-nan" if Y.ndim == 2 else True
     with named("y"), np.errstate(over="ignore"):
         Y = check_array(Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=finite, input_name="y")
-    present = Y[~np.isnan(Y)]
-    if len(present):
+    absent = np.isnan(Y)
+    present = Y[~absent] if absent.any() else Y
+    if present.size:
         check_size("y", present, LARGEST, fitting=True)
     return Y
 

@@ -19,10 +19,13 @@ from ..grams import (
     KernelBank,
     RawGrams,
     SharedGrams,
+    arrays_on,
+    device_grams,
     on_device,
     plan_grams,
     raw_grams,
     scale_grams,
+    scales_on_device,
 )
 from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..kernels.spreads import spread_warnings
@@ -242,6 +245,18 @@ class FitPlan:
         """Scale evaluated kernels by the rows of this plan."""
         return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite, self.fit.parsimony)
 
+    def grams(self) -> tuple[Grams, KernelBank]:
+        """Evaluate and scale the kernels; precomputed ones on the device where there is one, if they fit there."""
+        device, normalize = self.fit.device, self.fit.normalize
+        bare = self.kernels is None and not self.couplings and not self.fit.parsimony
+        if device is not None and bare and scales_on_device(self.data, normalize):
+            arrays = arrays_on(device)
+            try:
+                return device_grams(self.data, normalize, arrays)
+            except arrays.out_of_memory:
+                arrays.release()
+        return self.scale(self.raw_grams(), overwrite=True)
+
     def problem(self, grams: Grams) -> AnyProblem:
         """Put the parts together."""
         if self.fit.device is not None:
@@ -272,9 +287,7 @@ class FitPlan:
         """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
         if options.engine.splits and raw is None:
             return self._fitted(None, *solve_in_blocks(self, options))
-        return self.run_scaled(
-            *(self.scale(self.raw_grams(), overwrite=True) if raw is None else self.scale(raw)), options
-        )
+        return self.run_scaled(*(self.grams() if raw is None else self.scale(raw)), options)
 
     def run_scaled(self, grams: Grams, bank: KernelBank, options: RunOptions) -> Fitted:
         """Solve on scaled Gram matrices, and keep the functions."""

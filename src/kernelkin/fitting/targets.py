@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..couplings import Coupling, connected_tasks
-from ..data import TaskData, listing
+from ..data import Columns, TaskData, listing
 from ..learners import SVM, SVR, DualSolution, Learner, Machine, Ridge
 from ..problems import MachinePanel, PanelDuals
 
@@ -132,11 +132,11 @@ class Regression:
         n, weight = len(data.X), data.sample_weight
         rows = [None if len(kept) == n else kept for kept in data.rows]
         even = not any(kept is not None for kept in rows) and bool((weight == weight[0]).all())
-        panel = MachinePanel.empty(np.arange(len(rows) + 1), rows, n, even, self.fit_intercept)
+        starts = np.arange(len(rows) + 1)
         if even:
-            panel.y[:] = np.array(data.y).T
-            panel.cost[:] = C * weight[0]
-            return panel
+            y = data.y.array if isinstance(data.y, Columns) else np.column_stack(data.y)
+            return MachinePanel(y, np.full((1, len(rows)), C * weight[0]), starts, rows, self.fit_intercept)
+        panel = MachinePanel.empty(starts, rows, n, even, self.fit_intercept)
         for t, (kept, y) in enumerate(zip(data.rows, data.y, strict=True)):
             panel.put(t, y[:, np.newaxis], C * weight[kept, np.newaxis])
         return panel
@@ -146,6 +146,9 @@ class Regression:
         return spread_of([self.variation(data)])
 
     def variation(self, data: TaskData) -> tuple[float, float]:
+        if isinstance(data.y, Columns):
+            w, Y = data.sample_weight, data.y.array
+            return float((w @ np.square(Y - w @ Y / w.sum())).sum()), float(w.sum()) * Y.shape[1]
         total = weight = 0.0
         for rows, y in zip(data.rows, data.y, strict=True):
             w = data.sample_weight[rows]

@@ -75,7 +75,7 @@ class TaskMixPlan:
     def run_chosen(self, options: RunOptions) -> tuple[Fitted, TaskMixes]:
         """The fit, and how its weights were chosen."""
         plan = self.fit
-        grams, bank = plan.scale(plan.raw_grams(), overwrite=True)
+        grams, bank = plan.grams()
         found = task_mixes(grams, plan.machines, plan.fit.device)
         return replace(plan, penalty=FixedWeights(found.B)).run_scaled(grams, bank, options), found
 

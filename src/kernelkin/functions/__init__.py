@@ -4,6 +4,7 @@ from .combined import CombinedFunctions
 from .expansion import Expansion, make_expansion
 from .linear import LinearFunctions
 from .nearest import InputIndex
+from .of_model import function_values
 from .remote import BlockFunctions, RemoteFunctions
 from .tasks import NewTask, Share, TaskFunctions, task_functions
 
@@ -17,6 +18,7 @@ __all__ = [
     "RemoteFunctions",
     "Share",
     "TaskFunctions",
+    "function_values",
     "make_expansion",
     "task_functions",
 ]

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..grams.arrays import Arrays, in_blocks
 from ..kernels import FittedKernel, Scaling, diagonals, evaluate
 
 # Kernel values held at one time while predicting, in bytes: they stay in cache from their evaluation to the product.
 _BLOCK_BYTES = 1 << 22
-# Coefficients of all kernels held at one time, in bytes, and how many outputs are many.
-_COEFFICIENT_BYTES, _MANY = 1 << 26, 256
+# Coefficients of all kernels held at one time, in bytes.
+_COEFFICIENT_BYTES = 1 << 26
+# Rows that a device predicts at one time.
+_DEVICE_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -38,16 +41,14 @@ class Bundle:
 
     def products(self, X: np.ndarray, b: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
         """Blocks of queries and of outputs, and what each kernel adds there (A, q, o) at weights b (K, O)."""
-        weights = b[self.active]
-        if self.scaling.factor_only:
-            weights = weights * self.scaling.factor[:, np.newaxis]
+        weights = self._scaled(b)
         row_bytes = 8 * len(self.active) * len(self.support)
-        # With many outputs the coefficients are read anew for every block of queries: fewer and larger blocks.
+        # The coefficients are made anew for every block of queries, so that a block has as many queries as outputs.
         width = max(1, _COEFFICIENT_BYTES // row_bytes)
-        size = max(1, _BLOCK_BYTES // row_bytes, _COEFFICIENT_BYTES // row_bytes if b.shape[1] > _MANY else 0)
+        size = max(1, _BLOCK_BYTES // row_bytes, min(width, b.shape[1]))
         for start in range(0, len(X), size):
             part = slice(start, start + size)
-            cross = self._cross(X[part])
+            cross = np.ascontiguousarray(self._cross(X[part]))
             for first in range(0, b.shape[1], width):
                 outputs = slice(first, first + width)
                 with np.errstate(over="ignore", invalid="ignore"):
@@ -58,6 +59,24 @@ class Bundle:
                     raise ValueError(f"kernel {name!r} overflows at rows to predict: are they too large?")
                 yield part, outputs, added
 
+    def total(self, X: np.ndarray, b: np.ndarray, arrays: Arrays) -> np.ndarray:
+        """X (q, d), weights b (K, O) -> (q, O): the sum of what kernels add, computed where `arrays` are."""
+        cross, weights = arrays.array(self._cross(X)), self._scaled(b)
+
+        def some(outputs: slice) -> np.ndarray:
+            a, w, total = arrays.array(self.a[:, outputs]), arrays.array(weights[:, outputs]), None
+            for values, weight in zip(cross, w, strict=True):
+                total = arrays.add_product(total, arrays.cast(values, single=False), a * weight)
+            return arrays.numpy(total)
+
+        parts = in_blocks(arrays, b.shape[1], arrays.columns(len(self.support) + len(X), len(self.active)), some)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _scaled(self, b: np.ndarray) -> np.ndarray:
+        """(A, O) the weights of its kernels, with the factor where that is all of the scaling."""
+        weights = b[self.active]
+        return weights * self.scaling.factor[:, np.newaxis] if self.scaling.factor_only else weights
+
     def _name(self, i: int) -> str:
         """What an error calls the i-th of the kernels."""
         return f"kernel {self.active[i]}" if self.kernels is None else self.kernels[i].name
@@ -65,13 +84,14 @@ class Bundle:
     def _cross(self, X: np.ndarray) -> np.ndarray:
         """Kernel values (A, q, s), scaled but for a factor where that is all of the scaling."""
         if self.kernels is None:
-            cross = np.ascontiguousarray(np.moveaxis(X[:, self.support][:, :, self.active], 2, 0))
-        else:
-            cross = evaluate(self.kernels, X, self.rows)
-        if self.scaling.factor_only:
-            return cross
-        own = None if self.kernels is None else diagonals(self.kernels, X)
-        return self.scaling.apply(cross, own, overwrite=True)
+            every = len(self.support) == X.shape[1] and bool((self.support == np.arange(X.shape[1])).all())
+            if every and len(self.active) == X.shape[2]:
+                cross = np.moveaxis(X, 2, 0)
+            else:
+                cross = np.stack([X[:, :, k].take(self.support, axis=1) for k in self.active])
+            return cross if self.scaling.factor_only else self.scaling.apply(cross)
+        cross = evaluate(self.kernels, X, self.rows)
+        return cross if self.scaling.factor_only else self.scaling.apply(cross, diagonals(self.kernels, X), True)
 
 
 @dataclass(frozen=True)
@@ -89,9 +109,17 @@ class Expansion:
     b: np.ndarray
     intercept: np.ndarray
 
-    def values(self, X: np.ndarray) -> np.ndarray:
-        """X (q, d), or precomputed (q, n_train, K) -> (q, O)."""
+    def values(self, X: np.ndarray, arrays: Arrays | None = None) -> np.ndarray:
+        """X (q, d), or precomputed (q, n_train, K) -> (q, O); products are made where `arrays` are."""
         out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
+        if arrays is not None and not arrays.in_main_memory:
+            for bundle in self.bundles:
+                for start in range(0, len(X), _DEVICE_ROWS):
+                    out[start : start + _DEVICE_ROWS] += bundle.total(X[start : start + _DEVICE_ROWS], self.b, arrays)
+            if np.isfinite(out).all():
+                return out
+            # What overflows is named below.
+            out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
         for bundle in self.bundles:
             for part, outputs, added in bundle.products(X, self.b):
                 out[part, outputs] += added.sum(axis=0)
@@ -126,7 +154,7 @@ def make_expansion(
         scaling=scaling.select(active).take(support),
         support=rows[support],
         rows=None if kernels is None else X[rows[support]],
-        a=a[support],
+        a=a if len(support) == len(a) else a[support],
     )
     return Expansion(tuple(_condense(whole)), b, intercept)
 

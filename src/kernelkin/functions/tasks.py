@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from ..couplings import Coupling, TaskKernel, TaskTable, level_weights, new_kernels
 from ..data import TaskData
 from ..grams import KernelBank
+from ..grams.arrays import Arrays
 from .expansion import Bundle, Expansion, make_expansion
 
 
@@ -76,13 +78,29 @@ class TaskFunctions:
     new_similarities: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     new_levels: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
-    def values(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
+    def values(
+        self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None, arrays: Arrays | None = None
+    ) -> np.ndarray:
         """X (q, d), the task of each row (q,) -> (q, M); without codes, every task on every row -> (q, T, M).
 
         M is the largest number of outputs of a task; a task with fewer leaves the last ones NaN. `only` picks one part:
-        0 the tasks' own, j the j-th coupling's.
+        0 the tasks' own, j the j-th coupling's. Products are made where `arrays` are, by default in main memory.
         """
-        return self._gather(X, codes, (), lambda expansion, rows: expansion.values(rows), only)
+        if codes is None and not only and len(X) and self._are_columns:
+            return self.expansions[0].values(X, arrays).reshape(len(X), len(self.shares), -1)
+        return self._gather(X, codes, (), lambda expansion, rows: expansion.values(rows, arrays), only)
+
+    @cached_property
+    def _are_columns(self) -> bool:
+        """Whether the tasks' functions are the outputs of the first expansion, in order and of one number each."""
+        width = self.shares[0][0].n_outputs
+        return all(
+            len(shares) == 1
+            and shares[0].expansion == 0
+            and shares[0].outputs == slice(t * width, (t + 1) * width)
+            and shares[0].weights.tolist() == [1.0]
+            for t, shares in enumerate(self.shares)
+        ) and len(self.expansions[0].intercept) == width * len(self.shares)
 
     def rows(self) -> np.ndarray | None:
         """The rows (s, d) that the expansions are over; None where Gram matrices are precomputed, or there are none."""

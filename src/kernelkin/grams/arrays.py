@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import cho_solve
 
 from ..decompositions import cholesky, eigh, inverse_stack
+from ..kernels.definite import has_cholesky
+
+Result = TypeVar("Result")
 
 
 class Arrays(Protocol):
@@ -82,6 +85,10 @@ class Arrays(Protocol):
 
     def solver(self, S: Any) -> Callable[[Any], Any]:
         """From V (t, n, r) to inv(S) V, for positive definite matrices S (t, n, n), which may be overwritten."""
+        ...
+
+    def is_definite(self, S: Any, shift: float) -> bool:
+        """Whether S + shift I, of a symmetric S (n, n), is positive definite in double precision."""
         ...
 
     def mixed(self, values: Any, weights: Any) -> Any:
@@ -198,6 +205,9 @@ class NumpyArrays:
         factors = [cholesky(matrix) for matrix in S]
         return lambda V: np.array([cho_solve((L, True), v) for L, v in zip(factors, V, strict=True)])
 
+    def is_definite(self, S: np.ndarray, shift: float) -> bool:
+        return has_cholesky(S, shift)
+
     def mixed(self, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return np.tensordot(weights.T, values.astype(np.float64, copy=False), axes=1)
 
@@ -243,7 +253,10 @@ class TorchArrays:
     def array(self, values: np.ndarray) -> Any:
         import torch
 
-        return torch.as_tensor(np.ascontiguousarray(values), device=self.device)
+        # Axes in another order are put in place on the device, which takes no time beside the copy to it.
+        if not values.flags.writeable or min(values.strides, default=0) < 0:
+            values = np.array(values, order="C")
+        return torch.as_tensor(values).to(self.device).contiguous()
 
     def numpy(self, values: Any) -> np.ndarray:
         return np.asarray(values.double().cpu().numpy(), dtype=np.float64)
@@ -325,6 +338,13 @@ class TorchArrays:
             factors = torch.linalg.cholesky(S)
         return lambda V: torch.cholesky_solve(V, factors)
 
+    def is_definite(self, S: Any, shift: float) -> bool:
+        import torch
+
+        shifted = S.double().clone()
+        shifted.diagonal().add_(shift)
+        return int(torch.linalg.cholesky_ex(shifted)[1]) == 0
+
     def mixed(self, values: Any, weights: Any) -> Any:
         import torch
 
@@ -370,6 +390,18 @@ class TorchArrays:
         free, _ = torch.cuda.mem_get_info(self.device)
         free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         return int(0.6 * free)
+
+
+def in_blocks(arrays: Arrays, count: int, size: int, work: Callable[[slice], Result]) -> list[Result]:
+    """What `work` makes of each run of `size` columns out of `count`; fewer at one time where memory is short."""
+    while True:
+        try:
+            return [work(slice(first, min(first + size, count))) for first in range(0, count, size)]
+        except arrays.out_of_memory:
+            if size == 1:
+                raise
+            size = -(-min(size, count) // 2)
+            arrays.release()
 
 
 def arrays_on(device: str | None) -> Arrays:

@@ -140,7 +140,7 @@ def scale_grams(
     parsimony: float = 0.0,
 ) -> tuple[Grams, KernelBank]:
     """Scale raw stacks by the rows of `data`, in place with `overwrite`, and charge kernels as `parsimony` says."""
-    weights = _stack_weights(data)
+    weights = stack_weights(data)
     scalings, stacks = _scale_own(raw, weights, normalize, overwrite)
     charges = kernel_charges(zip(stacks, weights, strict=True), parsimony) if parsimony else np.ones(len(raw.names))
     if parsimony:
@@ -157,7 +157,7 @@ def scale_grams(
             bank = replace(bank, link_scaling=link_scaling)
             if isinstance(raw.linked, LowRankKernels) and not raw.linked.is_exact:
                 bank = replace(bank, link_factors=raw.linked)
-    _check_scaled(bank)
+    check_scaled(bank)
     if couplings:
         grams = CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows])
     return grams, bank
@@ -173,7 +173,7 @@ def task_block_grams(
     """
     raw = RawGrams(tuple(kernels), tuple(kernel.name for kernel in kernels), _own_stacks(data, kernels))
     present = np.any([_largest(stack) > 0 for stack in raw.own], axis=0)
-    scalings, stacks = _scale_own(raw, _stack_weights(data), normalize, overwrite=True)
+    scalings, stacks = _scale_own(raw, stack_weights(data), normalize, overwrite=True)
     scalings = _charge(scalings, stacks, charges) if (charges != 1.0).any() else scalings
     left = np.any([scaling.factor > 0 for scaling in scalings], axis=0)
     bank = KernelBank(raw.names, raw.kernels, tuple(scalings))
@@ -183,7 +183,7 @@ def task_block_grams(
 def task_dimensions(data: TaskData, kernels: Sequence[FittedKernel], normalize: str | None) -> np.ndarray:
     """Return the effective dimensions (t, K) of the kernels on the rows of each of some tasks."""
     grams = task_block_grams(data, kernels, normalize, np.ones(len(kernels)))[0]
-    pairs = zip(grams.stacks, _stack_weights(data), strict=True)
+    pairs = zip(grams.stacks, stack_weights(data), strict=True)
     return np.array([effective_dimensions([(stack.values, weight)]) for stack, weight in pairs])
 
 
@@ -210,7 +210,7 @@ def _charge(scalings: Sequence[Scaling], stacks: Sequence[np.ndarray], charges: 
     return [scaling.charged(charges) for scaling in scalings]
 
 
-def _stack_weights(data: TaskData) -> list[np.ndarray]:
+def stack_weights(data: TaskData) -> list[np.ndarray]:
     """Return the weights of the rows of each stack; on wide data rows that no task uses have none."""
     if data.form != "wide":
         return [data.sample_weight[rows] for rows in data.rows]
@@ -225,7 +225,7 @@ def _mark(rows: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
     return used
 
 
-def _check_scaled(bank: KernelBank) -> None:
+def check_scaled(bank: KernelBank) -> None:
     """Refuse a kernel that scaling leaves nothing of, in any task."""
     _check_left(bank.names, np.any([scaling.factor > 0 for scaling in bank.scalings], axis=0))
 

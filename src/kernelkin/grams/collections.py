@@ -102,14 +102,22 @@ class TaskGrams(SeparateGrams):
 class SharedGrams(SeparateGrams):
     """One stack for all tasks: wide data. A task without a label on some rows uses the block of its own rows."""
 
-    def __init__(self, stack: GramStack, rows: Sequence[np.ndarray]) -> None:
-        self.stack = stack
-        self.rows = [None if len(kept) == stack.n_rows else kept for kept in rows]
-        self.n_kernels = stack.n_kernels
-        self.n_components = self.n_machines = len(rows)
+    def __init__(self, matrices: GramStack | SharedOperator, rows: Sequence[np.ndarray]) -> None:
         self.arrays: Arrays = NumpyArrays()
+        if isinstance(matrices, SharedOperator):
+            self.operator, self.arrays = matrices, matrices.arrays
+        else:
+            self.stack = matrices
+        self.n_rows, self.n_kernels = matrices.n_rows, matrices.n_kernels
+        self.rows = [None if len(kept) == self.n_rows else kept for kept in rows]
+        self.n_components = self.n_machines = len(rows)
         self.on_demand = False
         self._buffers = local()
+
+    @cached_property
+    def stack(self) -> GramStack:
+        """The matrices in main memory: copied from a device where they are there alone."""
+        return GramStack(self.arrays.numpy(self.operator.values))
 
     @cached_property
     def operator(self) -> SharedOperator:
@@ -118,13 +126,13 @@ class SharedGrams(SeparateGrams):
 
     def compute_on_demand(self) -> None:
         """Let `combine` return matrices whose rows are computed when they are read, if that pays."""
-        self.on_demand = on_demand_pays(self.stack.n_rows) and self.stack.values.flags.c_contiguous
+        self.on_demand = on_demand_pays(self.n_rows) and self.stack.values.flags.c_contiguous
 
     def batches(self) -> Iterator[range]:
         if self.on_demand:
             # What is kept of each machine until the batch is done are the images of its dual variables.
-            return _runs([8 * self.n_kernels * self.stack.n_rows] * self.n_machines)
-        return _runs([8 * self.stack.n_rows**2] * self.n_machines)
+            return _runs([8 * self.n_kernels * self.n_rows] * self.n_machines)
+        return _runs([8 * self.n_rows**2] * self.n_machines)
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[Any]:
         if self.on_demand:
@@ -133,7 +141,7 @@ class SharedGrams(SeparateGrams):
         return [_block(gram, self.rows[m]) for m, gram in zip(machines, whole, strict=True)]
 
     def _rows_on_demand(self, B: np.ndarray, machines: range, each: Each) -> Sequence[Any]:
-        every = np.arange(self.stack.n_rows)
+        every = np.arange(self.n_rows)
         weights = B[:, machines.start : machines.stop]
         if len(machines) > 1 and (weights == weights[:, :1]).all():
             gram = self.stack.combine(weights[:, :1], each, self._space(1))[0]
@@ -144,13 +152,13 @@ class SharedGrams(SeparateGrams):
     def _square(self, n: int) -> np.ndarray:
         """Memory for one matrix (n, n) that the present thread works on."""
         if not hasattr(self._buffers, "square"):
-            self._buffers.square = np.empty(self.stack.n_rows**2)
+            self._buffers.square = np.empty(self.n_rows**2)
         return self._buffers.square[: n * n].reshape(n, n)
 
     def _space(self, count: int) -> np.ndarray:
         """Memory for so many combined Grams, the same each time: fresh memory costs as much as half of combining."""
         if len(getattr(self._buffers, "grams", ())) < count:
-            self._buffers.grams = np.empty((count, self.stack.n_rows, self.stack.n_rows))
+            self._buffers.grams = np.empty((count, self.n_rows, self.n_rows))
         return self._buffers.grams[:count]
 
     def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
@@ -173,7 +181,7 @@ class SharedGrams(SeparateGrams):
     def _spread(self, a: Sequence[np.ndarray], machines: range) -> tuple[np.ndarray, np.ndarray]:
         """The a of all machines side by side, (n, outputs in all), and where each begins, (machines + 1,)."""
         starts = np.cumsum([0, *(part.shape[1] for part in a)])
-        spread = np.zeros((self.stack.n_rows, starts[-1]))
+        spread = np.zeros((self.n_rows, starts[-1]))
         for i, (m, part) in enumerate(zip(machines, a, strict=True)):
             spread[self._rows_in_stack(m), starts[i] : starts[i + 1]] = part
         return spread, starts

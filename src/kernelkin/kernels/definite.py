@@ -96,7 +96,12 @@ def nearest_psd(G: np.ndarray) -> np.ndarray:
 
 def is_psd(G: np.ndarray) -> bool:
     """Whether the symmetric G (n, n) has no negative eigenvalue but for the rounding of float64."""
-    return has_cholesky(G, _ROUNDINGS * len(G) * float(np.finfo(np.float64).eps) * _mean_diagonal(G))
+    return has_cholesky(G, rounding_shift(len(G), _mean_diagonal(G)))
+
+
+def rounding_shift(n_rows: int, mean_diagonal: float) -> float:
+    """How far below zero the eigenvalues of a Gram matrix may be from the rounding of float64."""
+    return _ROUNDINGS * n_rows * float(np.finfo(np.float64).eps) * max(mean_diagonal, 0.0)
 
 
 def has_cholesky(G: np.ndarray, shift: float) -> bool:

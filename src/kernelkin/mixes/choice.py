@@ -14,8 +14,9 @@ def expected_gains(gains: np.ndarray, errors: np.ndarray) -> np.ndarray:
     mean = gains.mean(axis=1, keepdims=True)
     variance = np.square(errors)
     between = np.maximum(gains.var(axis=1, keepdims=True) - variance.mean(axis=1, keepdims=True), 0.0)
-    total = np.maximum(between + variance, np.finfo(float).tiny)
-    return (between * gains + variance * mean) / total
+    total = between + variance
+    drawn = (between * gains + variance * mean) / np.maximum(total, np.finfo(float).tiny)
+    return np.where(total > 0, drawn, gains)
 
 
 def mean_strengths(strengths: np.ndarray, gains: np.ndarray, loss: np.ndarray, n_rows: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..grams.arrays import Arrays
+from ..grams.arrays import Arrays, in_blocks
 from ..grams.operator import SharedOperator
 from .components import Scoring
 from .spectrum import MixSpectrum
@@ -100,17 +100,8 @@ class Targets:
         """What `work` makes of columns of Y, side by side; fewer columns at one time where memory does not suffice."""
         count = self.Y.shape[1] if members is None else len(members)
         size = self.arrays.columns(self.operator.n_rows, self.operator.n_kernels)
-        while True:
-            try:
-                return np.concatenate(
-                    [work(self._columns(slice(first, first + size), members)) for first in range(0, count, size)],
-                    axis=1,
-                )
-            except self.arrays.out_of_memory:
-                if size == 1:
-                    raise
-                size = -(-min(size, count) // 2)
-                self.arrays.release()
+        parts = in_blocks(self.arrays, count, size, lambda where: work(self._columns(where, members)))
+        return np.concatenate(parts, axis=1)
 
     def _columns(self, where: slice, members: np.ndarray | None) -> Any:
         """Some columns of Y, or of those of its members."""

@@ -3,7 +3,7 @@
 The first mix is even, the second that of all tasks, the others are those of groups of tasks with like weights. For each
 mix there is one eigendecomposition; leave-one-out errors at all strengths, and a step towards each task's own weights,
 are matrix products then. Tasks choose among mixes and strengths by their errors. A task that chooses a learned mix
-takes its own weights in the place of those of its group.
+takes its own weights in its place where these predict rows that took no part in finding them better.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sklearn.cluster import KMeans
 
 from ..grams.operator import SharedOperator
 from .choice import expected_gains, mean_strengths
+from .held_out import Group, gains_of_own_weights
 from .left_out import Targets
 
 # Strengths that are tried: C times the sum of the weights, for kernels of mean diagonal one.
@@ -35,6 +36,7 @@ class TaskMixes:
     errors : (m, c, T) mean squares of the leave-one-out errors.
     variance : (T,) mean squares of the targets, less their means where there is an intercept.
     choices : (T, 2) the mix and the strength that each task chose, by position.
+    by_own : (T,) whether its weights are its own in the place of that mix.
     """
 
     B: np.ndarray
@@ -43,6 +45,7 @@ class TaskMixes:
     errors: np.ndarray
     variance: np.ndarray
     choices: np.ndarray
+    by_own: np.ndarray
 
 
 def choose_mixes(
@@ -60,35 +63,37 @@ def choose_mixes(
     strength = targets.best_strength(targets.losses(reference), every)
     own = targets.own_weights(reference, strength, every)
     mixes, found = [even], [targets.errors(reference, reference, strength)]
+    groups: list[Group] = []
     for labels in (np.zeros(len(every), dtype=int), None):
         labels = _groups(own, n_groups) if labels is None else labels
-        start = own
+        start, groups = own, []
         own = own.copy()
         for label in range(labels.max() + 1):
             members = np.flatnonzero(labels == label)
             spectrum = targets.decompose(mean_mix(start[:, members]))
             mixes.append(spectrum.mix)
             found.append(targets.errors(spectrum, reference, strength))
-            best = targets.best_strength(found[-1].loss, members)
-            own[:, members] = targets.own_weights(spectrum, best, members)
+            groups.append(Group(members, spectrum.mix, targets.best_strength(found[-1].loss, members)))
+            own[:, members] = targets.own_weights(spectrum, groups[-1].strength, members)
     errors = np.array([each.loss for each in found])
     gains = np.array([expected_gains(each.gain, each.error) for each in found])
-    return _take(own, np.array(mixes), targets, errors, gains)
+    return _take(own, groups, np.array(mixes), targets, errors, gains)
 
 
-def _take(own: np.ndarray, mixes: np.ndarray, targets: Targets, errors: np.ndarray, gains: np.ndarray) -> TaskMixes:
+def _take(
+    own: np.ndarray, groups: list[Group], mixes: np.ndarray, targets: Targets, errors: np.ndarray, gains: np.ndarray
+) -> TaskMixes:
     """The weights of each task from own weights (K, T), mixes (m, K), and errors and gains (m, c, T)."""
     n_tasks, strengths = own.shape[1], targets.strengths
     best = gains.reshape(-1, n_tasks).argmax(axis=0)
     mix, strength = np.divmod(best, len(strengths))
-    at = mix, slice(None), np.arange(n_tasks)
     loss = errors[mix, strength, np.arange(n_tasks)]
-    total = mean_strengths(strengths, gains[at].T, loss, len(targets.Y))
-    sums = own.sum(axis=0)
-    learned = (mix > 0) & (sums > 0)
-    directions = np.where(learned, own / np.where(sums > 0, sums, 1.0), mixes[mix].T)
-    choices = np.column_stack([mix, strength])
-    return TaskMixes(total * directions, mixes, strengths, errors, targets.variance, choices)
+    total = mean_strengths(strengths, gains[mix, :, np.arange(n_tasks)].T, loss, len(targets.Y))
+    shared, sums = total * mixes[mix].T, own.sum(axis=0)
+    gain, error = gains_of_own_weights(targets, groups, shared)
+    by_own = (expected_gains(gain[np.newaxis], error[np.newaxis])[0] > 0) & (mix > 0) & (sums > 0)
+    B = np.where(by_own, total * own / np.where(sums > 0, sums, 1.0), shared)
+    return TaskMixes(B, mixes, strengths, errors, targets.variance, np.column_stack([mix, strength]), by_own)
 
 
 def mean_mix(weights: np.ndarray) -> np.ndarray:

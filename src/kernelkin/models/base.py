@@ -17,6 +17,7 @@ from ..data.frames import is_dask
 from ..engines import SingleThreadedBLAS, clone_sharing_engine, count_workers, read_engine
 from ..exceptions import warn_user
 from ..fitting import Fitted, RunOptions, Specification
+from ..functions import function_values
 from ..kernels import is_precomputed
 from ..memory import check_memory, check_square
 from ..penalties import Relation
@@ -310,7 +311,7 @@ class MultiTaskEstimator(BaseEstimator):
         """Return predictions (q,) for rows with a task, (q, T) for wide data."""
         if is_classifier(self):
             return predicted_classes(self, queries)
-        return self.functions_.values(queries.X, queries.codes)[..., 0]
+        return function_values(self, queries)[..., 0]
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
         """Return the tasks, by position, that share parts of their functions with other tasks."""

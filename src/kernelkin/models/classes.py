@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..data import Queries
+from ..functions import function_values
 
 
 def decision_values(model: Any, queries: Queries) -> np.ndarray:
     """Return decision values: (q,) or (q, T) where two classes are all there are, else with an axis of classes."""
-    values = model.functions_.values(queries.X, queries.codes)
+    values = function_values(model, queries)
     binary = all(len(classes) == 2 for classes in model.task_classes_)
     if binary and (queries.codes is None or len(model.classes_) == 2):
         return values[..., 0]

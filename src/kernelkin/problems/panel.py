@@ -170,10 +170,8 @@ class MachinePanel(Sequence[Machine]):
         offsets = np.zeros(self.y.shape[1])
         if not self.has_intercept:
             return offsets
-        if self._is_complete and _is_safe(self.y):
-            # Twice, as below.
-            offsets = self.y.mean(axis=0)
-            return offsets + (self.y - offsets).mean(axis=0)
+        if self._centred is not None:
+            return self._centred[0]
         used = np.broadcast_to(self.cost > 0, self.y.shape)
         count = np.maximum(np.count_nonzero(used, axis=0), 1)
         # Twice: the mean of numbers with a large offset is itself off by its rounding.
@@ -184,24 +182,38 @@ class MachinePanel(Sequence[Machine]):
             offsets += (residual / top).sum(axis=0) / count * top
         return offsets
 
-    def rescaled(self, offsets: np.ndarray, target: int, cost: int) -> MachinePanel:
-        """Targets less their offsets (O,), times a power of two, and costs times a power of two."""
-        centred = self.y - offsets
+    @cached_property
+    def _centred(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The offsets (O,), and the targets (n, O) less these, where every row has a label and there are intercepts."""
+        if not (self.has_intercept and self._is_complete and _is_safe(self.y)):
+            return None
+        # Twice, as above.
+        first = self.y.mean(axis=0)
+        centred = self.y - first
+        second = centred.mean(axis=0)
+        centred -= second
+        return first + second, centred
+
+    def rescaled(self, target: int, cost: int) -> MachinePanel:
+        """Targets less their offsets, times a power of two, and costs times a power of two."""
+        centred = self.y - self.offsets if self._centred is None else self._centred[1]
         if not self._is_complete:
             centred *= self.cost > 0
-        return replace(self, y=np.ldexp(centred, target, out=centred), cost=np.ldexp(self.cost, cost))
+        return replace(self, y=centred * 2.0**target, cost=np.ldexp(self.cost, cost))
 
     @cached_property
     def spread(self) -> float:
         """Root mean square of the targets that have a cost, less their offsets; 1 where all of them are zero."""
-        values = self.y - self.offsets
+        values = self.y - self.offsets if self._centred is None else self._centred[1]
         if not self._is_complete:
             values = values[np.broadcast_to(self.cost > 0, values.shape)]
         top = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
         if top == 0:
             return 1.0
-        values /= top
-        return top * float(np.sqrt(np.vdot(values, values) / values.size))
+        if not 1e-100 < top < 1e100:
+            # Squares would overflow or vanish.
+            return top * float(np.sqrt(np.mean(np.square(values / top))))
+        return float(np.sqrt(np.vdot(values, values) / values.size))
 
     @property
     def _is_complete(self) -> bool:
@@ -258,7 +270,8 @@ class PanelDuals(Sequence[DualSolution]):
     def rescaled(self, dual: int, target: int, value: int, offsets: np.ndarray) -> PanelDuals:
         """The solutions in other units: dual variables, targets and values times powers of two, and offsets (O,)."""
         values = [np.ldexp(each, value) for each in (self.lin, self.quad, self.primal)]
-        found = PanelDuals.of_arrays(self.machines, NumpyArrays(), np.ldexp(self.a, dual))
+        blocks = [self.arrays.numpy(block * 2.0**dual) for block in self.blocks]
+        found = PanelDuals(self.machines, NumpyArrays(), blocks, np.zeros((4, len(self.lin))))
         found.intercept = np.ldexp(self.intercept, target) + offsets
         found.lin, found.quad, found.primal = values
         return found
@@ -271,7 +284,8 @@ class PanelDuals(Sequence[DualSolution]):
     @cached_property
     def a(self) -> np.ndarray:
         """(n, O) the dual variables."""
-        return np.concatenate([self.arrays.numpy(block) for block in self.blocks], axis=1)
+        blocks = [self.arrays.numpy(block) for block in self.blocks]
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
     def by_task(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """The dual variables (n_t, outputs) and the intercepts (outputs,) of each task."""

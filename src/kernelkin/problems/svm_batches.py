@@ -25,7 +25,7 @@ def solve_svms(
 ) -> tuple[list[DualSolution], np.ndarray, np.ndarray | None]:
     """Solve machines at B (K, T) where `grams` are: their solutions, Q (K, T), and about the Hessians if requested."""
     arrays = grams.arrays
-    size, first, batches = arrays.matrices(grams.stack.n_rows, _MATRICES), 0, []
+    size, first, batches = arrays.matrices(grams.n_rows, _MATRICES), 0, []
     while first < len(machines):
         run = range(first, min(first + size, len(machines)))
         try:
@@ -71,7 +71,7 @@ class _Batch:
         arrays, operator = grams.arrays, grams.operator
         widths = [machines[m].y.shape[1] for m in run]
         starts, has_intercept = np.cumsum([0, *widths]), machines[run.start].n_groups > 0
-        y, C = np.zeros((2, grams.stack.n_rows, starts[-1]))
+        y, C = np.zeros((2, grams.n_rows, starts[-1]))
         for i, m in enumerate(run):
             rows = slice(None) if grams.rows[m] is None else grams.rows[m]
             y[rows, starts[i] : starts[i + 1]], C[rows, starts[i] : starts[i + 1]] = machines[m].y, machines[m].C

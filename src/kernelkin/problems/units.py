@@ -98,7 +98,7 @@ class Units:
     def machines(self, machines: Sequence[Machine]) -> Sequence[Machine]:
         """The machines in standard units."""
         if isinstance(machines, MachinePanel):
-            return machines.rescaled(machines.offsets, -self.target, -self.cost)
+            return machines.rescaled(-self.target, -self.cost)
         return [
             replace(
                 machine,

@@ -116,6 +116,8 @@ def _spread(machines: Sequence[Machine]) -> float:
         return sum(machines.deviations.tolist())
     if isinstance(machines, MachinePanel):
         # In standard units the targets of each intercept are centred already.
+        if len(machines.cost) == 1:
+            return 0.5 * float(machines.cost[0] @ np.einsum("ij,ij->j", machines.y, machines.y))
         return 0.5 * float(np.sum(machines.cost * np.square(machines.y)))
     return sum(deviation(machine) for machine in machines)
 

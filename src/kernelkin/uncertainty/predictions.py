@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data import Queries
+from ..functions import function_values
 from .link import TaskLink
 from .rows import PredictedRows
 
@@ -15,7 +16,7 @@ from .rows import PredictedRows
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
     """Return probabilities (q, n_classes), or (q, T, n_classes) on wide data; zero for classes a task does not have."""
     link: TaskLink = model.uncertainty_.link
-    values = model.functions_.values(queries.X, queries.codes)
+    values = function_values(model, queries)
     out = np.zeros((*values.shape[:-1], len(model.classes_)))
     kinds = None if queries.codes is None else PredictedRows.of(model, queries).kinds(len(model.tasks_))
     for t, classes in enumerate(model.task_classes_):
@@ -40,7 +41,7 @@ def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.nd
     """Return lower and upper ends (q, 2), or (q, T, 2) on wide data."""
     if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
-    values = model.functions_.values(queries.X, queries.codes)[..., 0]
+    values = function_values(model, queries)[..., 0]
     half = model.uncertainty_.intervals.half_widths(PredictedRows.of(model, queries), float(coverage))
     return np.stack([values - half, values + half], axis=-1)
 

@@ -4,6 +4,7 @@ ORDER = (
     "shops",
     "messy_table",
     "drug_response",
+    "molecules",
     "command_line",
     "all_models",
     "digits",

@@ -39,9 +39,17 @@ PROBLEMS = (
     "scale",
 )
 # They read options of their own, and keep their results in files.
-WITH_OPTIONS = ("predict", "calibration", "coverage", "relations", "sharing", "gpu")
+WITH_OPTIONS = ("cluster", "predict", "calibration", "coverage", "relations", "sharing", "gpu")
 # They print what they find.
-REPORTS = ("smo_against_libsvm", "online", "online_quality", "defaults", "parsimony")
+REPORTS = (
+    "smo_against_libsvm",
+    "online",
+    "online_quality",
+    "defaults",
+    "parsimony",
+    "matrix_normal",
+    "randomised_svd",
+)
 
 
 def main() -> None:

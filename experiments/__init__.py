@@ -14,6 +14,10 @@ EXPERIMENTS = {
     "sarcos": "sarcos",
     "school": "school",
     "drugs": "drugs",
+    "flowers": "flowers",
+    "caltech": "caltech",
+    "tox21": "tox21",
+    "toxcast": "toxcast",
 }
 
 

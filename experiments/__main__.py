@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import experiments
 from kernelkin.io.storage import Folder
 
 from .engine import run_protocol
+from .images_data import FOLDER as IMAGE_FOLDER
 from .protocol import Protocol, Setting
 from .report import goal_lines, write_report
 from .store import Store
@@ -24,6 +26,7 @@ EXAMPLES = f"""\
 examples:
   {PROGRAM} stock --as-published
   {PROGRAM} landmine --quick
+  {PROGRAM} flowers --images descriptors --jobs 2
   {PROGRAM} sarcos --sizes 200 600 --models AVG "MK-MTRL (paper)" KinRegressor --jobs 2
 
 Every finished run is stored. A command that was interrupted continues from there when it is repeated. Runs of rows that
@@ -39,6 +42,7 @@ def build_parser() -> ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a reduced version, in under a minute")
     parser.add_argument("--as-published", action="store_true", help="stock: the configuration of the paper's authors")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    parser.add_argument("--images", metavar="DIR", help="flowers, caltech: folder of descriptors (default: a cache)")
     parser.add_argument("--output", default="results", metavar="DIR", help="folder of the results (default: results)")
     return parser
 
@@ -46,6 +50,8 @@ def build_parser() -> ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Return 0 on success, 1 on an error, which is printed as one line, and 130 when interrupted."""
     arguments = build_parser().parse_args(argv)
+    if arguments.images:
+        os.environ[IMAGE_FOLDER] = arguments.images  # which processes that are started inherit
     suffix = "-as-published" * arguments.as_published + "-quick" * arguments.quick
     try:
         chosen = {

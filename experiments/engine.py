@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -58,7 +60,8 @@ def list_units(protocol: Protocol, runs: int, models: Iterable[str] | None = Non
         for run in range(runs)
         for setting in protocol.settings
         for model in protocol.models(setting)
-        if wanted is None or model.name in wanted
+        if (wanted is None or model.name in wanted)
+        if all(limit is None or run < limit for limit in (setting.runs, model.runs))
     ]
 
 
@@ -79,6 +82,8 @@ def run_protocol(
     if results:
         progress(len(results), len(units), clock.left(results), f"{len(results)} found in {store.folder.path}")
     missing = [i for i in range(len(units)) if i not in results]
+    if missing:
+        protocol.prepare()
     for i, result in _perform(protocol, [(i, units[i]) for i in missing], n_jobs):
         store.save(result)
         results[i] = result
@@ -139,16 +144,20 @@ def _end_with(parent: int) -> None:
 def run_unit(protocol: Protocol, unit: Unit) -> Result:
     """Choose parameters on the training rows, fit, and score on the test rows."""
     split = protocol.split(unit.setting, unit.run)
+    forget_peak_memory()
     # One thread, also where there is one process: results of several threads differ in the last bits.
     with _counted_warnings() as counts, threadpool_limits(1):
         # Processor time, which other work on the machine changes least.
         began = time.process_time()
         fitted, chosen = fit_best(unit.model, split, protocol.metric, seed=unit.run)
         seconds = time.process_time() - began
-        predicted = predict(fitted, protocol.metric, split.X_test, split.tasks_test)
+        metrics = {metric.method: metric for metric in (protocol.metric, *protocol.further)}
+        predicted = {
+            method: predict(fitted, metric, split.X_test, split.tasks_test) for method, metric in metrics.items()
+        }
 
     def judge(metric: Metric) -> dict[str, float]:
-        return score_by_task(metric, split.y_test, predicted, split.tasks_test, split.task_names)
+        return score_by_task(metric, split.y_test, predicted[metric.method], split.tasks_test, split.task_names)
 
     return Result(
         setting=unit.setting.name,
@@ -162,7 +171,24 @@ def run_unit(protocol: Protocol, unit: Unit) -> Result:
         relative_gap=_relative_gap(fitted),
         fingerprint=unit.fingerprint,
         figures={metric.name: float(np.mean(list(judge(metric).values()))) for metric in protocol.further},
+        memory=peak_memory(),
     )
+
+
+def forget_peak_memory() -> None:
+    """Let the largest memory of this process be counted from now on, where the system can do that."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory() -> float | None:
+    """The largest memory of this process, in MiB; None where the system does not say."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return None
+    found = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
+    return None if found is None else int(found[1]) / 1024
 
 
 def _number(value: Any) -> float | None:

@@ -32,8 +32,8 @@ EXPLAINED = Metric("explained variance", _r2, "r2", larger_is_better=True)
 
 
 def predict(estimator: Any, metric: Metric, X: np.ndarray, tasks: np.ndarray | None) -> np.ndarray:
-    """Decision values or predictions: (q,) for rows with a task, (q, T) for wide data."""
-    method = estimator.decision_function if metric.decisions else estimator.predict
+    """What the metric is of: (q,) for rows with a task, (q, T) for wide data."""
+    method = getattr(estimator, metric.method)
     return np.asarray(method(X) if tasks is None else method(X, tasks=tasks))
 
 
@@ -42,10 +42,12 @@ def score_by_task(
 ) -> dict[str, float]:
     """The score of each named task; tasks whose score is not defined are left out. Wide y may have NaN: not asked for.
 
-    A pooled metric has one score, of all tasks.
+    Wide predictions may have columns of NaN: tasks that a model leaves out. A pooled metric has one score.
     """
     if tasks is None:
-        asked = np.isfinite(y)
+        asked = np.isfinite(y) & np.isfinite(predicted)
+        if metric.columns:
+            asked[:, np.setdiff1d(np.arange(y.shape[1]), metric.columns)] = False
         if metric.pooled:
             return {"all": metric.function(y[asked], predicted[asked])}
         columns = zip(names, y.T, predicted.T, asked.T, strict=True)

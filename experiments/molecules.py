@@ -1,12 +1,8 @@
-"""Molecules as rows: fingerprints and descriptors of SMILES by RDKit (the extra `chem`), and splits by scaffold.
-
-The first step of `experiments tox21`: what is slow to compute is kept in a file.
-"""
+"""Molecules as rows: fingerprints, descriptors and scaffolds of SMILES by RDKit (the extra `chem`), and splits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,60 +33,47 @@ def fingerprint_makers() -> dict[str, Callable[[Any], Any]]:
     }
 
 
-def describe_molecules(molecules: Sequence[Any]) -> np.ndarray:
-    """RDKit's descriptors (n, d), each as its normal score among the molecules; NaN and infinity as the median."""
-    from rdkit.Chem import Descriptors
-    from scipy.stats import norm, rankdata
-
-    table = np.array([[function(molecule) for _, function in Descriptors.descList] for molecule in molecules])
-    table[~np.isfinite(table)] = np.nan
-    table = np.where(np.isnan(table), np.nanmedian(table, axis=0), table)
-    table = table[:, np.ptp(table, axis=0) > 0]
-    return norm.ppf((rankdata(table, axis=0) - 0.5) / len(table))
-
-
-def features(smiles: Sequence[str], cache: Path | None = None) -> dict[str, np.ndarray]:
-    """Name -> fingerprints (n, bits) of uint8; all molecules must be readable.
-
-    With `cache`, a file of packed bits: read where it is there and is of the same molecules, written otherwise.
-    """
-    if cache is not None and cache.exists():
-        stored = np.load(cache)
-        if stored["smiles"].tolist() == list(smiles):
-            widths = dict(zip(stored["names"].tolist(), stored["widths"].tolist(), strict=True))
-            return {name: np.unpackbits(stored[name], axis=1, count=width) for name, width in widths.items()}
-    molecules = read_molecules(smiles)
-    unread = [text for text, molecule in zip(smiles, molecules, strict=True) if molecule is None]
-    if unread:
-        raise ValueError(f"RDKit cannot read {len(unread)} of {len(smiles)} SMILES, the first one {unread[0]!r}")
-    found = {
+def fingerprints(molecules: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Name -> bits (n, width) of uint8."""
+    return {
         name: np.array([make(molecule) for molecule in molecules], dtype=np.uint8)
         for name, make in fingerprint_makers().items()
     }
-    if cache is not None:
-        arrays: dict[str, Any] = {name: np.packbits(bits, axis=1) for name, bits in found.items()}
-        arrays |= {"smiles": np.array(smiles), "names": np.array(list(found))}
-        arrays["widths"] = np.array([bits.shape[1] for bits in found.values()])
-        np.savez_compressed(cache, **arrays)
-    return found
 
 
-def scaffolds(smiles: Sequence[str]) -> list[str]:
+def describe_molecules(molecules: Sequence[Any]) -> np.ndarray:
+    """RDKit's descriptors (n, d) in single precision: NaN where there is none, large ones cut off."""
+    from rdkit.Chem import Descriptors
+
+    table = np.array([[function(molecule) for _, function in Descriptors.descList] for molecule in molecules])
+    limit = float(np.finfo(np.float32).max)
+    return np.clip(table, -limit, limit).astype(np.float32)
+
+
+def scaffolds(molecules: Sequence[Any]) -> list[str]:
     """The scaffold of Bemis and Murcko of each molecule, as SMILES."""
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
-    return [MurckoScaffold.MurckoScaffoldSmiles(mol=molecule) for molecule in read_molecules(smiles)]
+    return [MurckoScaffold.MurckoScaffoldSmiles(mol=molecule) for molecule in molecules]
 
 
-def split_by_scaffold(scaffold: Sequence[str], test_share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def split_by_scaffold(scaffold: Sequence[Any] | np.ndarray, test_share: float, seed: Any) -> tuple[np.ndarray, ...]:
     """Training and test rows that have no scaffold in common; test scaffolds are drawn at random.
 
     The largest scaffolds, with more than half of the test rows each, stay in training, as is usual.
     """
     _, codes, counts = np.unique(np.asarray(scaffold), return_inverse=True, return_counts=True)
     wanted = test_share * len(codes)
-    test = np.zeros(len(codes), dtype=bool)
+    chosen, total = np.zeros(len(counts), dtype=bool), 0
     for group in np.random.default_rng(seed).permutation(len(counts)):
-        if counts[group] <= wanted / 2 and test.sum() + counts[group] <= wanted:
-            test |= codes == group
+        if counts[group] <= wanted / 2 and total + counts[group] <= wanted:
+            chosen[group], total = True, total + counts[group]
+    test = chosen[codes]
     return np.flatnonzero(~test), np.flatnonzero(test)
+
+
+def split_at_random(n: int, test_share: float, seed: Any) -> tuple[np.ndarray, ...]:
+    """Training and test rows."""
+    order = np.random.default_rng(seed).permutation(n)
+    size = int(test_share * n)
+    return np.sort(order[size:]), np.sort(order[:size])

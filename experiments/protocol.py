@@ -25,11 +25,15 @@ class Split:
 
 @dataclass(frozen=True)
 class Setting:
-    """One column of the table: a training size, and a variant of the data where there are several."""
+    """One column of the table: a training size, and a variant of the data where there are several.
+
+    `runs` limits the number of runs where they take long; it is no part of what a run is.
+    """
 
     name: str
     size: int = 0
     variant: str = ""
+    runs: int | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ class Model:
 
     `grid` is a dict of lists, or a list of such dicts; empty: nothing to choose. `n_splits` is the number of folds;
     `role` is "ours" for what we recommend, "paper" for the paper's own model in any form, "part" for ours without one
-    of its parts (which the table leaves to a section of its own), "baseline" otherwise.
+    of its parts (which the table leaves to a section of its own), "baseline" otherwise. `runs` limits the number of
+    runs of a model that takes long.
     """
 
     name: str
@@ -49,13 +54,17 @@ class Model:
     role: str = "baseline"
     n_splits: int = 5
     chooser: Any = None
+    runs: int | None = None
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A score of one task from its test targets and predictions (decision values where `decisions`).
+    """A score of one task from its test targets and predictions.
 
-    `scoring` is what cross-validation goes by. With `pooled` the test rows of all tasks have one score.
+    With `decisions` from decision values, with `probabilities` from those of the second class.
+
+    `scoring` is what cross-validation goes by. With `pooled` the test rows of all tasks have one score. `columns` are
+    the positions of the tasks of wide data that are scored; none: all.
     """
 
     name: str
@@ -65,6 +74,15 @@ class Metric:
     digits: int = 4
     decisions: bool = False
     pooled: bool = False
+    probabilities: bool = False
+    columns: tuple[int, ...] = ()
+
+    @property
+    def method(self) -> str:
+        """The method of an estimator whose values are scored."""
+        if self.probabilities:
+            return "predict_proba"
+        return "decision_function" if self.decisions else "predict"
 
 
 @dataclass(frozen=True)
@@ -90,6 +108,8 @@ class Protocol:
     introduction : the paragraph above the table; empty: that of the paper's experiments.
     further : metrics that have a table of their own.
     sections : from the results to further sections of the page.
+    prepare : what has to be computed once, before runs in several processes need it.
+    draw : a figure (PNG) from the protocol and its results, in place of the one of errors against sizes.
     """
 
     name: str
@@ -107,6 +127,8 @@ class Protocol:
     introduction: str = ""
     further: tuple[Metric, ...] = ()
     sections: Callable[[Sequence[Any]], Sequence[str]] = lambda results: ()
+    prepare: Callable[[], Any] = lambda: None
+    draw: Callable[[Protocol, Sequence[Any]], bytes] | None = None
 
     def model_names(self, parts: bool = True) -> list[str]:
         """All models of all settings, in the order of the table; with or without ours without one of its parts."""

@@ -25,14 +25,17 @@ def write_report(protocol: Protocol, results: Sequence[Result], folder: Folder, 
     cells = summarise(protocol, results)
     folder.write("results.csv", to_csv(protocol, cells))
     folder.write("results.json", json.dumps([asdict(result) for result in results], indent=0, default=str))
-    if has_figure(protocol):
+    if protocol.draw is not None:
+        folder.write("figure.png", protocol.draw(protocol, results))
+    elif has_figure(protocol):
         folder.write("figure.png", draw_sizes(protocol, cells))
     folder.write("README.md", page(protocol, results, origin(protocol, results, command)))
 
 
 def has_figure(protocol: Protocol) -> bool:
-    """Whether an error is measured at enough sizes to draw it against them."""
-    return not protocol.metric.larger_is_better and len({setting.size for setting in protocol.settings}) > 2
+    """Whether the experiment has a figure of its own, or an error at enough sizes to draw it against them."""
+    several = len({setting.size for setting in protocol.settings}) > 2
+    return protocol.draw is not None or (several and not protocol.metric.larger_is_better)
 
 
 def page(protocol: Protocol, results: Sequence[Result], made: str) -> str:
@@ -104,7 +107,7 @@ def origin(protocol: Protocol, results: Sequence[Result], command: str) -> str:
     runs = Counter((result.setting, result.model) for result in results)
     fewest, most = min(runs.values()), max(runs.values())
     counted = f"{most} runs" if fewest == most else f"{fewest} to {most} runs"
-    if fewest < protocol.runs:
+    if is_unfinished(protocol, runs):
         counted += f" (the protocol has {protocol.runs}; the same command goes on from here)"
     seconds = sum(result.seconds for result in results)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -113,6 +116,16 @@ def origin(protocol: Protocol, results: Sequence[Result], command: str) -> str:
         f"{seconds / 60:.0f} minutes of processor time in all, on a machine with {os.cpu_count()} cores and "
         f"{memory:.0f} GB of memory, Python {platform.python_version()}."
     )
+
+
+def is_unfinished(protocol: Protocol, runs: Mapping[tuple[str, str], int]) -> bool:
+    """Whether some (setting, model) has fewer runs than the protocol has for it."""
+    wanted = {
+        (setting.name, model.name): protocol.runs if model.runs is None else min(model.runs, protocol.runs)
+        for setting in protocol.settings
+        for model in protocol.models(setting)
+    }
+    return any(count < wanted.get(key, protocol.runs) for key, count in runs.items())
 
 
 def _solver_notes(results: Sequence[Result]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,7 +17,7 @@ class Result:
     """One model in one run: the score of each task, the parameters chosen, time, warnings and certificate.
 
     `fingerprint` identifies the definition of the experiment that the result belongs to; `figures` are those of the
-    protocol's further metrics.
+    protocol's further metrics, and `memory` is the largest that the process had, in MiB.
     """
 
     setting: str
@@ -30,11 +31,17 @@ class Result:
     relative_gap: float | None = None
     fingerprint: str = ""
     figures: dict[str, float] = field(default_factory=dict)
+    memory: float | None = None
 
     @property
     def score(self) -> float:
         """The mean over tasks."""
         return sum(self.scores.values()) / len(self.scores)
+
+    def score_of(self, tasks: Mapping[int, Sequence[str]]) -> float:
+        """The mean over the tasks that are named for this run."""
+        named = tasks[self.run]
+        return sum(self.scores[task] for task in named) / len(named)
 
 
 class Store:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import sem, ttest_rel
@@ -16,13 +16,17 @@ SIGNIFICANCE = 0.05
 
 @dataclass(frozen=True)
 class Cell:
-    """One model in one setting: mean and standard error over runs; `bold` if best, or not significantly worse."""
+    """One model in one setting: mean and standard error over runs; `bold` if best, or not significantly worse.
+
+    `seconds` are the mean of the runs, `memory` (MiB) is their maximum, NaN where it was not measured.
+    """
 
     mean: float
     error: float
     runs: int
     seconds: float
     bold: bool = False
+    memory: float = float("nan")
 
 
 Runs = Mapping[int, float]
@@ -36,14 +40,33 @@ def summarise(protocol: Protocol, results: Sequence[Result]) -> dict[tuple[str, 
         here = [result for result in results if result.setting == setting.name]
         scores: dict[str, dict[int, float]] = {}
         seconds: dict[str, list[float]] = {}
+        memory: dict[str, list[float]] = {}
+        common = common_tasks(here)
         for result in here:
-            scores.setdefault(result.model, {})[result.run] = result.score
+            scores.setdefault(result.model, {})[result.run] = result.score_of(common)
             seconds.setdefault(result.model, []).append(result.seconds)
+            memory.setdefault(result.model, []).append(np.nan if result.memory is None else result.memory)
         compared = {model: runs for model, runs in scores.items() if model in shown}
         good = comparable(compared, protocol.metric.larger_is_better)
         for model, runs in scores.items():
-            cells[setting.name, model] = _cell(list(runs.values()), float(np.mean(seconds[model])), model in good)
+            cell = _cell(list(runs.values()), float(np.mean(seconds[model])), model in good)
+            cells[setting.name, model] = replace(cell, memory=max(memory[model]))
     return cells
+
+
+def common_tasks(results: Sequence[Result]) -> dict[int, list[str]]:
+    """The tasks by which models are compared in each run: those that all models have in it.
+
+    A run that not all models have leaves out what the others have in none of theirs, so that runs remain comparable.
+    """
+    ever: dict[str, set[str]] = {}
+    for result in results:
+        ever.setdefault(result.model, set()).update(result.scores)
+    found: dict[int, list[str]] = {}
+    for result in results:
+        kept = found.get(result.run, [task for task in result.scores if all(task in names for names in ever.values())])
+        found[result.run] = [task for task in kept if task in result.scores]
+    return found
 
 
 def summarise_tasks(protocol: Protocol, results: Sequence[Result]) -> dict[tuple[str, str], Cell]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -100,14 +101,22 @@ def task_table(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> Tab
 
 
 def time_table(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> Table:
-    """Processor seconds for cross-validation and fit, on average over runs."""
+    """Processor seconds for cross-validation and fit, on average over runs; where it was measured, memory too.
+
+    With memory (the largest of all settings, in GiB) comes the number of runs.
+    """
     names = [name for name in protocol.model_names(parts=False) if any(model == name for _, model in cells)]
     headings = [setting.name for setting in protocol.settings if any(key[0] == setting.name for key in cells)]
     rows = [
         (name, *(f"{cells[heading, name].seconds:.1f}" if (heading, name) in cells else "-" for heading in headings))
         for name in names
     ]
-    return Table(("seconds", *headings), tuple(rows))
+    if all(math.isnan(cell.memory) for cell in cells.values()):
+        return Table(("seconds", *headings), tuple(rows))
+    own = {name: [cell for (_, model), cell in cells.items() if model == name] for name in names}
+    further = [(f"{max(cell.memory for cell in own[name]) / 1024:.1f}", str(own[name][0].runs)) for name in names]
+    full = tuple((*row, *more) for row, more in zip(rows, further, strict=True))
+    return Table(("seconds", *headings, "memory (GiB)", "runs"), full)
 
 
 def to_csv(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> str:

@@ -28,6 +28,26 @@ def svd(A: Array) -> tuple[Array, Array, Array]:
     return _first_that_works(A, lambda X: np.linalg.svd(X, full_matrices=False), _slow_svd)
 
 
+def gram_svd(A: Array) -> tuple[Array, Array, Array]:
+    """U (m, r), s (r,) > 0, Vt (r, n) with U diag(s) Vt = A (m, n), by the eigenvalues of the smaller of A A' and A'A.
+
+    Several times as fast as `svd`, the more so the longer one side is. The price: singular values are accurate to about
+    1e-8 of the largest one, and vectors of the longer side are not orthonormal where theirs is below that.
+    """
+    top = float(np.abs(A).max(initial=0.0))
+    if top == 0.0:
+        return A[:, :0], np.zeros(0), A[:0]
+    A = A / top  # squares of small and large entries would leave the range of floats
+    wide = A.shape[0] <= A.shape[1]
+    squares, vectors = eigh(A @ A.T if wide else A.T @ A)
+    s, vectors = np.sqrt(np.maximum(squares[::-1], 0.0)), vectors[:, ::-1]
+    used = s > max(A.shape) * np.finfo(np.float64).eps * s[0]
+    s, vectors = s[used], vectors[:, used]
+    if wide:
+        return vectors, top * s, (vectors.T @ A) / s[:, np.newaxis]
+    return (A @ vectors) / s, top * s, vectors.T
+
+
 def singular_values(A: Array) -> Array:
     """Singular values (r,) of A (m, n), in falling order."""
     return _first_that_works(A, lambda X: np.linalg.svd(X, compute_uv=False), lambda X: _slow_svd(X)[1])

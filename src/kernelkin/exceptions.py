@@ -3,7 +3,7 @@
 import sys
 import warnings
 
-__all__ = ["ApproximationWarning", "CollapseWarning", "GramMemoryError", "ModelFileError"]
+__all__ = ["ApproximationWarning", "ClusterError", "CollapseWarning", "GramMemoryError", "ModelFileError"]
 
 
 class ApproximationWarning(UserWarning):
@@ -19,6 +19,17 @@ class ApproximationWarning(UserWarning):
     >>> from kernelkin.exceptions import ApproximationWarning
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", ApproximationWarning)
+    """
+
+
+class ClusterError(RuntimeError):
+    """A cluster cannot do the work of a fit: its scheduler or workers are gone, lack memory, or have another version.
+
+    Examples
+    --------
+    >>> from kernelkin.exceptions import ClusterError
+    >>> issubclass(ClusterError, RuntimeError)
+    True
     """
 
 

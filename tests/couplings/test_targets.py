@@ -5,6 +5,7 @@ import pytest
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MultiTaskCV, linear_kernels
 from kernelkin.couplings import read_couplings
+from kernelkin.couplings.targets import label_correlation
 from kernelkin.data import make_folds, read_training
 from kernelkin.kernels import profile_kernel
 
@@ -20,6 +21,28 @@ def test_the_coupling_is_the_kernel_of_the_profiles():
     data = read_training(MKMTRLRegressor(), X, y, None, None, classification=False)
     (coupling,) = read_couplings("targets", data)
     np.testing.assert_allclose(coupling.matrix, profile_kernel(y), atol=1e-10)
+
+
+def test_of_two_classes_it_is_the_correlation_of_labels():
+    rng = np.random.default_rng(6)
+    whole = (rng.normal(size=(200, 1)) + rng.normal(size=(200, 3)) > 0).astype(int)
+    whole[:, 2] = 1 - whole[:, 2]
+    data = read_training(MKMTRLClassifier(), rng.normal(size=(200, 2)), whole, None, None, classification=True)
+    (coupling,) = read_couplings("targets", data)
+    expected = np.corrcoef(whole.T) * 200 / 220
+    np.testing.assert_allclose(coupling.matrix, np.where(np.eye(3) > 0, 1.0, expected), atol=1e-10)
+    assert coupling.matrix[0, 1] > 0.2 > -0.2 > coupling.matrix[0, 2]
+
+
+def test_correlations_are_of_the_rows_that_both_tasks_have():
+    rng = np.random.default_rng(7)
+    table = (rng.normal(size=(90, 1)) + 0.5 * rng.normal(size=(90, 4)) > 0.3).astype(float)
+    # The last task has no row in common with others: it is alike to none.
+    table[45:, :3], table[:45, 3] = np.nan, np.nan
+    table[rng.uniform(size=table.shape) < 0.2] = np.nan
+    kernel = label_correlation(table)
+    np.testing.assert_allclose(kernel[3], [0, 0, 0, 1], atol=1e-12)
+    assert np.linalg.eigvalsh(kernel)[0] > -1e-12 and (kernel[:3, :3] > 0.2).all()
 
 
 def test_missing_targets_are_predicted_from_similar_tasks():
@@ -60,10 +83,10 @@ def test_masks_of_labels_are_checked():
             make_folds(data, [(mask, wrong), (mask, mask)], classification=False)
 
 
-def test_rows_of_their_own_and_classes_are_refused():
+def test_rows_of_their_own_and_many_classes_are_refused():
     X = np.random.default_rng(5).normal(size=(40, 3))
-    message = r"^coupling 'targets' compares the targets of tasks row by row: it is for regression on wide data"
+    message = r"^coupling 'targets' compares the targets of tasks row by row: it is for wide data"
     with pytest.raises(ValueError, match=message):
         MKMTRLRegressor(couplings="targets").fit(X, X[:, 0], tasks=np.repeat([0, 1], 20))
     with pytest.raises(ValueError, match=message):
-        MKMTRLClassifier(couplings={"alike": "targets"}).fit(X, np.where(X[:, :2] > 0, "a", "b"))
+        MKMTRLClassifier(couplings={"alike": "targets"}).fit(X, np.digitize(X[:, :2], [-0.5, 0.5]).astype(str))

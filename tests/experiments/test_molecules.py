@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from experiments.molecules import BITS, features, scaffolds, split_by_scaffold
+from experiments.assay_kernels import tanimoto
+from experiments.molecules import BITS, describe_molecules, fingerprints, read_molecules, scaffolds, split_by_scaffold
 from kernelkin.kernels import tanimoto_kernels
 
 SMILES = ["c1ccccc1O", "c1ccccc1N", "CCO", "CCCCO", "O=C(O)c1ccccc1"]
@@ -20,25 +21,26 @@ def test_scaffolds_are_on_one_side_of_a_split():
     assert "a" not in large[split_by_scaffold(large, 0.3, 0)[1]]
 
 
-def test_fingerprints_are_kept_in_a_file(tmp_path):
-    pytest.importorskip("rdkit")
-    made = features(SMILES, tmp_path / "features.npz")
-    assert made["morgan2"].shape == (5, BITS) and made["maccs"].shape == (5, 167)
-    kept = features(SMILES, tmp_path / "features.npz")
-    assert made.keys() == kept.keys()
-    for name, bits in made.items():
-        np.testing.assert_array_equal(bits, kept[name])
-    assert features(SMILES[:2], tmp_path / "features.npz")["morgan2"].shape == (2, BITS)
-    with pytest.raises(ValueError, match=r"^RDKit cannot read 1 of 2 SMILES, the first one 'xyz'$"):
-        features(["C", "xyz"])
+def test_the_kernel_of_packed_bits_is_the_tanimoto_kernel():
+    rng = np.random.default_rng(1)
+    bits = (rng.uniform(size=(9, 167)) < 0.2).astype(np.uint8)
+    bits[3] = 0
+    packed = np.packbits(bits, axis=1)
+    expected = tanimoto_kernels()[0].fit(bits)(bits[4:], bits)
+    np.testing.assert_allclose(tanimoto(packed[4:], packed), expected, rtol=1e-6)
 
 
-def test_the_tanimoto_kernel_is_that_of_rdkit():
+def test_fingerprints_and_scaffolds_are_those_of_rdkit():
     pytest.importorskip("rdkit")
     from rdkit import DataStructs
 
-    bits = features(SMILES)["morgan2"]
-    vectors = [DataStructs.CreateFromBitString("".join(map(str, row))) for row in bits]
+    molecules = read_molecules([*SMILES, "xyz"])
+    assert molecules.pop() is None
+    bits = fingerprints(molecules)
+    assert bits["morgan2"].shape == (5, BITS) and bits["maccs"].shape == (5, 167)
+    vectors = [DataStructs.CreateFromBitString("".join(map(str, row))) for row in bits["morgan2"]]
     expected = [DataStructs.BulkTanimotoSimilarity(vector, vectors) for vector in vectors]
-    np.testing.assert_allclose(tanimoto_kernels()[0].fit(bits)(bits), expected)
-    assert scaffolds(SMILES) == ["c1ccccc1", "c1ccccc1", "", "", "c1ccccc1"]
+    packed = np.packbits(bits["morgan2"], axis=1)
+    np.testing.assert_allclose(tanimoto(packed, packed), expected, rtol=1e-6)
+    assert scaffolds(molecules) == ["c1ccccc1", "c1ccccc1", "", "", "c1ccccc1"]
+    assert describe_molecules(molecules).shape[0] == 5

@@ -47,7 +47,7 @@ def test_combine(stack):
 
 def test_quadratic_forms(stack):
     rng = np.random.default_rng(2)
-    for zeros in (0.0, 0.5, 1.0):
+    for zeros in (0.0, 0.5, 0.8, 1.0):
         a = rng.normal(size=(stack.n_rows, 2)) * (rng.random(stack.n_rows) >= zeros)[:, None]
         expected = 0.5 * np.einsum("im,kij,jm->km", a, stack.values.astype(np.float64), a)
         np.testing.assert_allclose(stack.quadratic_forms(a), expected, rtol=TOLERANCE, atol=0)

@@ -53,6 +53,7 @@ def quick(estimator):
 # Besides every estimator with its default parameters: all kinds of kernels, couplings, searches, random states.
 MODELS = {
     **{estimator.__name__: quick(estimator) for model in kernelkin.all_models() for estimator in model.estimators},
+    "related kernels": MKMTRLRegressor(kernel_shrinkage=0.2, prior=np.eye(2)),
     "couplings": MKMTRLRegressor(couplings={"region": ["n", "s"]}, prior=np.eye(2)),
     "kernels by name": MKMTRLRegressor(
         ["laplacian", rbf_kernel, *linear_kernels(per_feature=True)], normalize="center"

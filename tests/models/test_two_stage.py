@@ -400,6 +400,35 @@ def test_the_second_stage_at_even_weights_is_the_average_kernel(kind, normalize)
         np.testing.assert_allclose(a, other, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("normalize", ["trace", "center"])
+def test_tasks_that_share_precomputed_grams_have_the_machines_of_one_task_at_a_time(kind, normalize):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    Y = X @ rng.normal(size=(3, 3)) + 0.3 * rng.normal(size=(40, 3))
+    Y = (Y > 0).astype(float) if kind == "classification" else Y
+    Y[:5, 1] = np.nan
+    kernels = fit_kernels([*linear_kernels(per_feature=True), *gaussian_kernels([1.0])], X)
+    grams = np.moveaxis([kernel(X) for kernel in kernels], 0, 2)
+    stage = SecondStage(
+        targets=Classification() if kind == "classification" else Regression(), C=3.0, normalize=normalize, tol=1e-9
+    )
+    weights = rng.dirichlet(np.ones(len(kernels)), size=3)
+    fitted = []
+    for rows, own in ((X, kernels), (grams, None)):
+        estimator = AverageRegressor(own or "precomputed")
+        data = read_training(estimator, rows, Y, None, None, classification=kind == "classification")
+        values = RowKernels.of(data.X, own, normalize)
+        found = stage.run(data, values, weights, 0, RunOptions()).attributes
+        fitted.append((found, found["functions_"].values(rows, None)))
+    (alone, values_alone), (together, values_together) = fitted
+    assert together["objective_"] == pytest.approx(alone["objective_"], rel=1e-7)
+    assert set(together) >= set(alone) - {"uncertainty_"}
+    for a, other in zip(together["dual_coef_"], alone["dual_coef_"], strict=True):
+        np.testing.assert_allclose(a, other, atol=1e-5)
+    np.testing.assert_allclose(values_together, values_alone, atol=1e-5)
+
+
 @pytest.mark.parametrize("couplings", [None, "common"])
 def test_the_machines_are_those_of_fixed_weights(couplings):
     data = problem("regression")

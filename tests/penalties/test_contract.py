@@ -20,11 +20,14 @@ from kernelkin.penalties import (
 
 K, J = 4, 5
 PRIOR = np.full((J, J), 0.3) + np.diag(np.linspace(0.5, 2.0, J))
+# Weights that relate the first kernels to each other.
+KERNELS = np.outer([1.0, 1.0, 0.1, 0.1], np.ones(J)) + 0.1 * np.eye(K, J)
 SMOOTH = {
     "relation": RelationPenalty(J),
     "relation, prior": RelationPenalty(J, prior=PRIOR, shrinkage=0.2, min_rank=1.5),
     "relation, no shrinkage": RelationPenalty(J, shrinkage=0.0),
     "relation, even, prior": RelationPenalty(J, prior=PRIOR, shrinkage=0.0, min_rank=2.0, evenness=0.3),
+    "relation, related kernels": RelationPenalty(J, PRIOR, 0.2, 1.0, 0.3, 0.2).revised(KERNELS, 1e-3),
     "lp 1": LpPenalty(p=1.0),
     "lp 1.3": LpPenalty(p=1.3),
     "lp 300": LpPenalty(p=300.0),
@@ -152,9 +155,9 @@ def test_bound_holds_everywhere(penalty, B, other, Q, mu):
 
 
 def test_bound_is_tight_where_the_gradient_meets_Q(penalty):
-    # Rank one, and such that the gradient is positive also with prior and evenness: then it is the Q of a minimiser.
+    # Rank one, and such that the gradient is positive with a prior and related kernels too: the Q of a minimiser.
     u, v = np.random.default_rng(4).uniform(0.2, 1.5, size=(2, J))
-    u, mu = u[:K] + getattr(penalty, "evenness", 0.0) * u[:K].sum() / (1 - getattr(penalty, "evenness", 0.0)), 0.7
+    u, mu = u[:K] if not isinstance(penalty, RelationPenalty) else penalty.kernels.matrix(K) @ u[:K], 0.7
     B = penalty.expand(penalty.free(np.outer(u, PRIOR @ v)))
     Q = mu * penalty.gradient(B)
     assert Q.min() >= 0

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernelkin.penalties import RelationPenalty, effective_rank
-from kernelkin.penalties.relation import water_fill
+from kernelkin.penalties.water_filling import water_fill
 
 LIMITS = [(0.1, 1.0), (0.0, 1.0), (0.0, 2.0), (0.3, 1.7), (0.02, 3.5), (1.0, 1.0), (0.0, 5.0), (1.0, 5.0), (0.5, 1.6)]
 
@@ -134,6 +134,17 @@ def test_no_feasible_relation_does_better(prior, shrinkage, min_rank):
         tau, _ = water_fill(np.sort(rng.exponential(size=J))[::-1], J, shrinkage, J / min_rank)
         Omega = root @ (vectors * tau / J) @ vectors.T @ root
         assert np.trace(B @ np.linalg.solve(Omega, B.T)) >= value * (1 - 1e-10)
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 1e-7, 0.1])
+def test_value_where_singular_values_differ_by_orders_of_magnitude(shrinkage):
+    """Squares of small singular values are lost in rounding; without shrinkage R is the square of the sum of all."""
+    J, rng = 6, np.random.default_rng(2)
+    U, V = (np.linalg.qr(rng.normal(size=(n, 3)))[0] for n in (4, J))
+    s = np.array([1.0, 1e-4, 1e-9])
+    tau, _ = water_fill(s, J, shrinkage, float(J))
+    value = RelationPenalty(J, shrinkage=shrinkage).value((U * s) @ V.T)
+    np.testing.assert_allclose(value, J * (s**2 / tau).sum(), rtol=1e-12)
 
 
 # gradient

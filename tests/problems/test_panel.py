@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV
-from kernelkin.grams import GramStack, SharedGrams
+from kernelkin.grams import GramStack, SharedGrams, operator
 from kernelkin.grams.arrays import NumpyArrays, TorchArrays
 from kernelkin.learners import Machine, Ridge
 from kernelkin.problems import MachinePanel, panel, solve_machines
@@ -184,6 +184,48 @@ def test_coupled_tasks_have_the_same_optimum_either_way(monkeypatch, couplings, 
     np.testing.assert_allclose(fitted.objective_, objective, rtol=2e-5)
     np.testing.assert_allclose(fitted.predict(X), values, atol=2e-2)
     np.testing.assert_allclose(fitted.part_shares_, shares, atol=2e-2)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_basis_of_leading_eigenvectors_gives_the_same_optimum(monkeypatch, missing):
+    machines, rows = make_machines(missing, weights=True, intercept=True)
+    _, each = solve_both(machines, rows)
+    monkeypatch.setattr(operator, "MANY_ROWS", N)
+    monkeypatch.setattr(operator, "LEADING", 5)
+    basis = SharedGrams(GramStack(STACK), rows).operator.basis
+    assert basis.vectors.shape == (N, 5) and basis.spectra.shape == (3, 6)
+    # Five directions and the mean of all others have the trace of each matrix.
+    np.testing.assert_allclose(basis.spectra @ [1, 1, 1, 1, 1, N - 5], np.trace(STACK, axis1=1, axis2=2), rtol=1e-5)
+    together, _ = solve_both(machines, rows)
+    np.testing.assert_allclose(together.Q, each.Q, rtol=1e-4)
+    assert together.upper <= each.upper * (1 + 1e-9)
+
+
+def test_leading_eigenvectors_precondition_coupled_tasks(monkeypatch):
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 4))
+    y[rng.uniform(size=y.shape) < 0.4] = np.nan
+    model = MKMTRLRegressor(couplings={"all": "common", "pair": 0.3 + 0.7 * np.eye(4)}, tol=1e-5, C=2.0, mu=0.3)
+    monkeypatch.setattr(panel, "COUPLED_ROWS", 0)
+    exact = model.fit(X, y)
+    objective, values = exact.objective_, exact.predict(X)
+    monkeypatch.setattr(operator, "MANY_ROWS", 40)
+    monkeypatch.setattr(operator, "LEADING", 6)
+    fitted = model.fit(X, y)
+    assert fitted.duality_gap_ <= 1e-5 * fitted.objective_
+    np.testing.assert_allclose(fitted.objective_, objective, rtol=2e-5)
+    np.testing.assert_allclose(fitted.predict(X), values, atol=2e-2)
+
+
+def test_hessian_by_leading_eigenvectors_is_exact_where_the_rest_is_one_eigenvalue(monkeypatch):
+    U = np.linalg.qr(RNG.normal(size=(N, N)))[0]
+    spectra = np.full((3, N), 0.5)
+    spectra[:, :5] = [[40, 30, 25, 20, 15], [20, 15, 12, 10, 8], [80, 60, 50, 40, 30]]
+    stack = np.array([(U * values) @ U.T for values in spectra])
+    monkeypatch.setattr(operator, "MANY_ROWS", N)
+    monkeypatch.setattr(operator, "LEADING", 5)
+    together, each = solve_both(*make_machines(False, False, intercept=False), stack=stack, curved=True)
+    np.testing.assert_allclose(together.curvature(), each.curvature(), rtol=1e-3)
 
 
 def test_tasks_linked_in_two_sets_are_two_machines():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..data import TaskData
-from ..engines import count_workers
+from ..engines import Engine, Threads, count_workers
 from ..kernels import FittedKernel, RememberedKernels
 from ..model_selection import Fold
 from ..model_selection.fold_fits import Outcome
@@ -31,22 +31,28 @@ class Job:
 
 @dataclass
 class JobRunner:
-    """Runs jobs on `n_jobs` processes. Results come in the order of the jobs, and do not depend on `n_jobs`."""
+    """Runs jobs on `n_jobs` processes, or on the workers of an engine. Results come in the order of the jobs."""
 
     data: TaskData
     folds: Sequence[Fold]
     cache: Any = None
     n_jobs: int | None = None
+    engine: Engine = field(default_factory=Threads)
     _known: dict[str, list[FittedKernel]] = field(default_factory=dict)
 
     @property
     def n_workers(self) -> int:
-        return count_workers(self.n_jobs)
+        return self.engine.n_workers if self.engine.splits else count_workers(self.n_jobs)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, dict[int, list[Outcome]]]]:
         """Yield each job, and for each of its candidates the outcomes on the folds of the job."""
-        parallel = self.n_workers > 1 and len(jobs) > 1
-        results = self._in_processes(jobs) if parallel else (run_job(*self._arguments(job)) for job in jobs)
+        results: Iterable[tuple[dict[int, list[Outcome]], Known]]
+        if self.engine.splits:
+            results = self.engine.map(_run_shared, jobs, (self.data, tuple(self.folds), self.cache, dict(self._known)))
+        elif self.n_workers > 1 and len(jobs) > 1:
+            results = self._in_processes(jobs)
+        else:
+            results = (run_job(*self._arguments(job)) for job in jobs)
         for job, (found, known) in zip(jobs, results, strict=True):
             self._known.update(known)
             yield job, found
@@ -59,6 +65,14 @@ class JobRunner:
 
         pool = Parallel(self.n_workers, return_as="generator", pre_dispatch="all", batch_size=1)
         return pool(delayed(run_job)(*self._arguments(job)) for job in jobs)
+
+
+def _run_shared(
+    shared: tuple[TaskData, Sequence[Fold], Any, Known], job: Job
+) -> tuple[dict[int, list[Outcome]], Known]:
+    """Run a job with what all jobs have in common."""
+    data, folds, cache, known = shared
+    return run_job(data, [folds[f] for f in job.folds], job.lines, cache, known)
 
 
 def run_job(

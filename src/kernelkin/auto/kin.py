@@ -149,6 +149,7 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
+        engine="threads",
         random_state=None,
         verbose=0,
         callback=None,
@@ -164,6 +165,7 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
@@ -219,6 +221,7 @@ class KinClassifier(TableEstimator, MultiTaskClassifier):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
+        engine="threads",
         random_state=None,
         verbose=0,
         callback=None,
@@ -235,6 +238,7 @@ class KinClassifier(TableEstimator, MultiTaskClassifier):
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback

@@ -181,7 +181,7 @@ class KinPlan:
             self.data,
             self.folds,
             self.candidates,
-            JobRunner(self.data, self.folds, self.fit.cache, options.n_jobs),
+            JobRunner(self.data, self.folds, self.fit.cache, options.n_jobs, options.engine),
             self.classification,
             self._costs(),
             self.fit.time_limit,

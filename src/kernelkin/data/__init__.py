@@ -4,6 +4,7 @@ from .arrays import as_array, check_lengths, holds_dates, listing, missing, plai
 from .folds import Fold, make_folds
 from .forms import Columns, Form, Queries, TaskData, read_piece, read_queries, read_training
 from .labels import check_labels, encode_tasks
+from .row_blocks import RowBlocks, take_tasks
 from .rows import read_rows, split_task_column
 from .tables import Table, as_table, no_numbers
 from .targets import LARGEST, check_targets, check_weights, task_fault
@@ -15,6 +16,7 @@ __all__ = [
     "Fold",
     "Form",
     "Queries",
+    "RowBlocks",
     "Table",
     "TaskData",
     "as_array",
@@ -35,6 +37,7 @@ __all__ = [
     "read_rows",
     "read_training",
     "split_task_column",
+    "take_tasks",
     "task_fault",
     "tiny_tasks",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..data import TaskData
+from ..engines import Engine, Threads
 from ..memory import Need
 
 
@@ -17,6 +18,7 @@ class RunOptions:
     n_jobs: int | None = None
     verbose: int = 0
     callback: Callable[..., object] | None = None
+    engine: Engine = field(default_factory=Threads)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..couplings import Coupling, connected_tasks, read_couplings, width
-from ..data import TaskData
+from ..data import RowBlocks, TaskData
 from ..engines import Each, Workers, serially
 from ..functions import InputIndex, task_functions
 from ..grams import (
@@ -35,11 +35,10 @@ from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import (
     AnyProblem,
     MachinePanel,
-    MixedNormProblem,
     PanelDuals,
-    Problem,
     Units,
     WorstTaskProblem,
+    panel_part_shares,
     panel_pays,
 )
 from ..solvers import Solution, Solver, solve
@@ -48,22 +47,11 @@ from ..uncertainty.machines import MachinesHeldOut
 from ..uncertainty.nearest import WithNearest
 from .approximation import approximation_warnings
 from .base import Fitted, RunOptions
-from .solution_warnings import collapse_warnings, convergence_warnings
+from .outcome import collapse_warnings, convergence_warnings
+from .remote import RemotePlan, plan_remote
+from .shape import Shape, is_homogeneous, read_init, weights_problem
+from .split import solve_in_blocks
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The numbers of kernels, tasks and couplings of a problem."""
-
-    n_kernels: int
-    n_tasks: int
-    n_couplings: int = 0
-
-    @property
-    def n_components(self) -> int:
-        """The number J of columns of the kernel weights B (K, J): a column a task, then a column a coupling."""
-        return self.n_tasks + self.n_couplings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,11 +131,9 @@ class Fit:
         n_kernels = data.X.shape[2] if kernels is None else len(kernels)
         shape = Shape(n_kernels, data.n_tasks, len(couplings))
         penalty = self.penalty(shape)
-        start = _read_init(self.init, shape)
+        start = read_init(self.init, shape)
         learner, machines = self.targets.learner(), self._machines(data, couplings, n_kernels)
-        # Where R(sB) = s^2 R(B), costs and strength are one parameter and can be rescaled together.
-        homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
-        units = Units.of(machines, learner, weights=homogeneous)
+        units = Units.of(machines, learner, weights=is_homogeneous(penalty))
         mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
         return FitPlan(
             fit=self,
@@ -161,6 +147,10 @@ class Fit:
             start=None if start is None else units.weights(start),
             units=units,
         )
+
+    def plan_remote(self, rows: RowBlocks) -> RemotePlan:
+        """Apply to rows that are where an engine works."""
+        return plan_remote(self, rows)
 
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
@@ -273,11 +263,9 @@ class FitPlan:
             grams = on_device(grams, self.fit.device)
         elif isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
             grams.compute_on_demand()
-        if isinstance(self.penalty, MixedNorm):
-            return MixedNormProblem(grams, self.machines, self.learner, self.penalty)
         if self.fit.worst_task:
             return WorstTaskProblem(grams, self.machines, self.learner)
-        return Problem(grams, self.machines, self.learner, self.penalty, self.mu)
+        return weights_problem(grams, self.machines, self.learner, self.penalty, self.mu)
 
     def solve(
         self, problem: AnyProblem, each: Each = serially, verbose: int = 0, callback: Callable | None = None
@@ -297,6 +285,8 @@ class FitPlan:
 
     def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
         """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
+        if options.engine.splits and raw is None:
+            return self._fitted(None, *solve_in_blocks(self, options))
         return self.run_scaled(*(self.grams() if raw is None else self.scale(raw)), options)
 
     def run_scaled(self, grams: Grams, bank: KernelBank, options: RunOptions) -> Fitted:
@@ -304,17 +294,27 @@ class FitPlan:
         problem = self.problem(grams)
         with Workers(options.n_jobs) as workers:
             solution = self.solve(problem, workers.map, options.verbose, options.callback)
+        return self._fitted(grams, bank, solution)
+
+    def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution) -> Fitted:
         attributes = self._attributes(bank, solution)
+        if solution.kernel_relation is not None:
+            attributes["kernel_relationship_"] = solution.kernel_relation
         if isinstance(grams, CoupledGrams):
-            attributes["part_shares_"] = grams.part_shares(solution.B, [dual.a for dual in solution.duals])
+            attributes["part_shares_"] = self._part_shares(grams, solution)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
         warnings = (
             *convergence_warnings(solution, self.fit.tol),
-            *collapse_warnings(self.penalty, solution, self.data.n_tasks),
+            *collapse_warnings(self.penalty, solution.B, self.data.n_tasks),
             *approximation_warnings(bank, self.fit.shared_rank),
             *spread_warnings(self.kernels, self.data),
         )
         return Fitted(attributes, warnings)
+
+    def _part_shares(self, grams: CoupledGrams, solution: Solution) -> np.ndarray:
+        if isinstance(solution.duals, PanelDuals):
+            return panel_part_shares(grams, solution.B, solution.duals)
+        return grams.part_shares(solution.B, [dual.a for dual in solution.duals])
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
@@ -372,16 +372,3 @@ def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling], data:
 def input_index(unknown_tasks: str, data: TaskData) -> dict[str, Any]:
     """Return what finds the most similar task, as a fitted attribute, where unknown tasks are predicted so."""
     return {"input_index_": InputIndex.of(data)} if unknown_tasks == "nearest" and data.form == "long" else {}
-
-
-def _read_init(init: Any, shape: Shape) -> np.ndarray | None:
-    """Return kernel weights (K, J) from the `init` (J, K) of a user."""
-    if init is None:
-        return None
-    weights = np.asarray(init)
-    expected = (shape.n_components, shape.n_kernels)
-    if weights.shape != expected:
-        raise ValueError(f"init must be kernel weights of shape {expected}, got {weights.shape}")
-    if weights.dtype.kind not in "fiu" or not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
-        raise ValueError("init must be kernel weights that are finite, not negative, and not all zero")
-    return weights.T.astype(np.float64)

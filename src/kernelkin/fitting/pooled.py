@@ -22,7 +22,7 @@ from ..solvers import Solution, Solver, solve
 from ..uncertainty import Uncertainty
 from .base import Fitted, RunOptions
 from .held_out import Refits
-from .solution_warnings import convergence_warnings
+from .outcome import convergence_warnings
 from .targets import Classification, Targets, stack_intercepts
 
 

@@ -1,4 +1,4 @@
-"""The machines of all tasks at kernel weights that are known, one task at a time: no Gram stacks."""
+"""The machines of all tasks at known kernel weights: one task at a time, or on the Gram matrices that tasks share."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from .held_out import Refits
 from .nystroem import N_LANDMARKS, fit_nystroem
 from .targets import Classification, Targets, stack_intercepts
 
-# What the coupled machines of `Fit` have to say, beside kernel weights and relationship, which are those of stage 1.
-_OF_COUPLED_MACHINES = (
+# What `Fit` has to say of machines at given weights; kernel weights and relationship are those of stage 1.
+_OF_MACHINES = (
     "objective_",
     "duality_gap_",
     "dual_coef_",
@@ -58,8 +58,9 @@ class TaskMachine:
 class SecondStage:
     """Specification of one kernel machine for each task at given kernel weights.
 
-    Coupled tasks are fitted as one exact machine, by a `Fit` with `FixedWeights`. A coupling's kernel weights are the
-    mean of its tasks' own, and it is as strong as the tasks' own parts; together they have a mean diagonal of one.
+    Coupled tasks, and tasks that share precomputed Grams, are fitted together, by a `Fit` with `FixedWeights`. A
+    coupling's kernel weights are the mean of its tasks' own, and it is as strong as the tasks' own parts; together they
+    have a mean diagonal of one.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ class SecondStage:
         """Return an upper bound on the memory that `run` takes."""
         linked = width(self.fit_couplings(data))
         plan = plan_grams(data, values.kernels, self.normalize, linked)
-        if linked:
+        if linked or self._shares_grams(data, values):
             return fit_need(plan, self.targets.learner().name, n_jobs)
         columns = [n if n <= self.max_exact else min(N_LANDMARKS, self.max_exact) for n in plan.machines]
         return machines_need(plan, columns, BLOCK_BYTES, n_jobs)
@@ -93,14 +94,18 @@ class SecondStage:
         faults = tiny_tasks(data, classification=isinstance(self.targets, Classification))
         couplings = self.fit_couplings(data)
         check_unknown_tasks(self.unknown_tasks, couplings, data)
-        if couplings:
-            return self._run_coupled(data, values, weights, options)
+        if couplings or (self._shares_grams(data, values) and not faults):
+            return self._run_together(data, values, weights, options)
         if len(faults) == data.n_tasks:
             raise ValueError(next(iter(faults.values())))
         machines = self._solve_tasks(data, values, weights, faults, seed, options)
         attributes = self._attributes(data, values, weights, faults, machines)
         attributes["uncertainty_"] = self._uncertainty(data, values, weights, seed, attributes)
         return Fitted(attributes)
+
+    def _shares_grams(self, data: TaskData, values: RowKernels) -> bool:
+        """Whether all tasks use one set of precomputed Grams, which are then checked and scaled once."""
+        return values.kernels is None and data.form == "wide" and max(map(len, data.rows)) <= self.max_exact
 
     def _uncertainty(
         self, data: TaskData, values: RowKernels, weights: np.ndarray, seed: int, attributes: dict[str, Any]
@@ -220,10 +225,10 @@ class SecondStage:
             known["task_classes_"] = [classes if t in faults else own for t, own in enumerate(known["task_classes_"])]
         return known
 
-    def _run_coupled(self, data: TaskData, values: RowKernels, weights: np.ndarray, options: RunOptions) -> Fitted:
+    def _run_together(self, data: TaskData, values: RowKernels, weights: np.ndarray, options: RunOptions) -> Fitted:
         fit = self._exact_fit(partial(_mean_weights, weights, self.fit_couplings(data)), values)
         fitted = fit.plan(data, values.kernels).run(replace(options, verbose=0, callback=None))
-        kept = {name: fitted.attributes[name] for name in _OF_COUPLED_MACHINES if name in fitted.attributes}
+        kept = {name: fitted.attributes[name] for name in _OF_MACHINES if name in fitted.attributes}
         kept |= {"nystroem_tasks_": data.labels[:0], "unfitted_tasks_": {}} | self.targets.attributes(data)
         return Fitted(kept, fitted.warnings)
 

@@ -5,14 +5,17 @@ from .expansion import Expansion, make_expansion
 from .linear import LinearFunctions
 from .nearest import InputIndex
 from .of_model import function_values
+from .remote import BlockFunctions, RemoteFunctions
 from .tasks import NewTask, Share, TaskFunctions, task_functions
 
 __all__ = [
+    "BlockFunctions",
     "CombinedFunctions",
     "Expansion",
     "InputIndex",
     "LinearFunctions",
     "NewTask",
+    "RemoteFunctions",
     "Share",
     "TaskFunctions",
     "function_values",

@@ -12,8 +12,8 @@ from ..kernels import FittedKernel, Scaling, diagonals, evaluate
 
 # Kernel values held at one time while predicting, in bytes: they stay in cache from their evaluation to the product.
 _BLOCK_BYTES = 1 << 22
-# Coefficients of all kernels held at one time, in bytes, and how many outputs are many.
-_COEFFICIENT_BYTES, _MANY = 1 << 26, 256
+# Coefficients of all kernels held at one time, in bytes.
+_COEFFICIENT_BYTES = 1 << 26
 # Rows that a device predicts at one time.
 _DEVICE_ROWS = 4096
 
@@ -43,9 +43,9 @@ class Bundle:
         """Blocks of queries and of outputs, and what each kernel adds there (A, q, o) at weights b (K, O)."""
         weights = self._scaled(b)
         row_bytes = 8 * len(self.active) * len(self.support)
-        # With many outputs the coefficients are read anew for every block of queries: fewer and larger blocks.
+        # The coefficients are made anew for every block of queries, so that a block has as many queries as outputs.
         width = max(1, _COEFFICIENT_BYTES // row_bytes)
-        size = max(1, _BLOCK_BYTES // row_bytes, _COEFFICIENT_BYTES // row_bytes if b.shape[1] > _MANY else 0)
+        size = max(1, _BLOCK_BYTES // row_bytes, min(width, b.shape[1]))
         for start in range(0, len(X), size):
             part = slice(start, start + size)
             cross = np.ascontiguousarray(self._cross(X[part]))
@@ -85,9 +85,10 @@ class Bundle:
         """Kernel values (A, q, s), scaled but for a factor where that is all of the scaling."""
         if self.kernels is None:
             every = len(self.support) == X.shape[1] and bool((self.support == np.arange(X.shape[1])).all())
-            X = X if every else X[:, self.support]
-            X = X if len(self.active) == X.shape[2] else X[:, :, self.active]
-            cross = np.moveaxis(X, 2, 0)
+            if every and len(self.active) == X.shape[2]:
+                cross = np.moveaxis(X, 2, 0)
+            else:
+                cross = np.stack([X[:, :, k].take(self.support, axis=1) for k in self.active])
             return cross if self.scaling.factor_only else self.scaling.apply(cross)
         cross = evaluate(self.kernels, X, self.rows)
         return cross if self.scaling.factor_only else self.scaling.apply(cross, diagonals(self.kernels, X), True)

@@ -1,7 +1,16 @@
 """Gram matrices: stacks and operators. Nothing outside this package touches their memory."""
 
 from .arrays import arrays_on
-from .build import KernelBank, RawGrams, build_grams, raw_grams, scale_grams
+from .build import (
+    KernelBank,
+    RawGrams,
+    build_grams,
+    check_kernels,
+    raw_grams,
+    scale_grams,
+    task_block_grams,
+    task_dimensions,
+)
 from .collections import Grams, SeparateGrams, SharedGrams, TaskGrams, batch_bytes
 from .coupled import CoupledGrams, on_device
 from .device_build import device_grams, scales_on_device
@@ -26,6 +35,7 @@ __all__ = [
     "arrays_on",
     "batch_bytes",
     "build_grams",
+    "check_kernels",
     "device_grams",
     "held_out",
     "on_device",
@@ -33,4 +43,6 @@ __all__ = [
     "raw_grams",
     "scale_grams",
     "scales_on_device",
+    "task_block_grams",
+    "task_dimensions",
 ]

@@ -95,6 +95,10 @@ class Arrays(Protocol):
         """values (K, n, n), weights (K, t) -> (t, n, n) in double precision: weighted sums."""
         ...
 
+    def leading_eigenvectors(self, S: Any, count: int) -> Any:
+        """About the first eigenvectors (n, count), in columns, of a positive semi-definite S (n, n)."""
+        ...
+
     def energies(self, V: Any, spectrum: Any) -> Any:
         """V (K, n, o), spectrum (n, o) -> (o, K, K): V_t' diag(1/spectrum_t) V_t for each column t."""
         ...
@@ -127,6 +131,8 @@ PANEL_COLUMNS = 128
 MATRIX_BYTES = 1 << 28
 # Entries of matrices over tasks, one for each row, that a preconditioner may have.
 LARGEST_INVERSES = 1 << 26
+# Products of a subspace with a matrix, after which it has the leading eigenvectors well enough for a preconditioner.
+_SUBSPACE_STEPS = 3
 
 
 def column_bytes(n_rows: int, n_kernels: int) -> int:
@@ -204,6 +210,12 @@ class NumpyArrays:
 
     def mixed(self, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return np.tensordot(weights.T, values.astype(np.float64, copy=False), axes=1)
+
+    def leading_eigenvectors(self, S: np.ndarray, count: int) -> np.ndarray:
+        V = np.random.default_rng(0).normal(size=(len(S), count)).astype(S.dtype)
+        for _ in range(_SUBSPACE_STEPS):
+            V = np.linalg.qr(S @ V)[0]
+        return np.asarray(V @ eigh(V.T @ (S @ V))[1])
 
     def energies(self, V: np.ndarray, spectrum: np.ndarray) -> np.ndarray:
         scaled = np.ascontiguousarray(np.moveaxis(V / np.sqrt(spectrum), 2, 0))
@@ -337,6 +349,14 @@ class TorchArrays:
         import torch
 
         return torch.tensordot(weights.T.contiguous(), values.double(), dims=1)
+
+    def leading_eigenvectors(self, S: Any, count: int) -> Any:
+        import torch
+
+        V = self.array(np.random.default_rng(0).normal(size=(len(S), count))).to(S.dtype)
+        for _ in range(_SUBSPACE_STEPS):
+            V = torch.linalg.qr(S @ V)[0]
+        return V @ self.eigh(V.T @ (S @ V))[1]
 
     def energies(self, V: Any, spectrum: Any) -> Any:
         scaled = (V / spectrum.sqrt()).permute(2, 0, 1).contiguous()

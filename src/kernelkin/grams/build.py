@@ -23,7 +23,7 @@ from ..kernels import (
     precomputed_names,
     project_stack,
 )
-from .charges import kernel_charges
+from .charges import effective_dimensions, kernel_charges
 from .collections import Grams, SharedGrams, TaskGrams
 from .coupled import CoupledGrams
 from .links import FactorStack, LinkStack, PointStack
@@ -103,16 +103,21 @@ def raw_grams(
 
     `plan` is that of `plan_grams` for the same arguments.
     """
-    row_sets = [np.arange(len(data.X))] if data.form == "wide" else list(data.rows)
     if kernels is None:
         names = check_precomputed(np.moveaxis(data.X, 2, 0), normalize)
     else:
         names = [kernel.name for kernel in kernels]
-    own = tuple(_raw_stack(data, kernels, rows) for rows in row_sets)
+    own = _own_stacks(data, kernels)
     present = np.any([_largest(stack) > 0 for stack in own], axis=0)
     if not present.all():
         raise ValueError(f"kernel {names[int(np.argmin(present))]!r} is zero on all training rows")
     return RawGrams(None if kernels is None else tuple(kernels), tuple(names), own, _raw_linked(data, kernels, plan))
+
+
+def _own_stacks(data: TaskData, kernels: Sequence[FittedKernel] | None) -> tuple[np.ndarray, ...]:
+    """The kernels among the rows of each task, or all rows of wide data."""
+    row_sets = [np.arange(len(data.X))] if data.form == "wide" else list(data.rows)
+    return tuple(_raw_stack(data, kernels, rows) for rows in row_sets)
 
 
 def _raw_linked(
@@ -136,16 +141,10 @@ def scale_grams(
 ) -> tuple[Grams, KernelBank]:
     """Scale raw stacks by the rows of `data`, in place with `overwrite`, and charge kernels as `parsimony` says."""
     weights = stack_weights(data)
-    scalings, stacks = [], []
-    for stack, weight in zip(raw.own, weights, strict=True):
-        scaling, scaled = fit_scaling(normalize, stack, weight, raw.names, overwrite)
-        scalings.append(scaling)
-        stacks.append(scaled)
+    scalings, stacks = _scale_own(raw, weights, normalize, overwrite)
     charges = kernel_charges(zip(stacks, weights, strict=True), parsimony) if parsimony else np.ones(len(raw.names))
     if parsimony:
-        scalings = [scaling.charged(charges) for scaling in scalings]
-        for scaled in stacks:
-            scaled /= charges.astype(scaled.dtype)[:, np.newaxis, np.newaxis]
+        scalings = _charge(scalings, stacks, charges)
     bank = KernelBank(raw.names, raw.kernels, tuple(scalings))
     if data.form == "wide":
         grams: Grams = SharedGrams(GramStack(stacks[0]), data.rows)
@@ -162,6 +161,53 @@ def scale_grams(
     if couplings:
         grams = CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows])
     return grams, bank
+
+
+def task_block_grams(
+    data: TaskData, kernels: Sequence[FittedKernel], normalize: str | None, charges: np.ndarray
+) -> tuple[TaskGrams, KernelBank, np.ndarray]:
+    """Return the Gram matrices of some of the tasks of a problem, divided by the kernels' charges (K,).
+
+    What can be said of all tasks alone is not checked here. The third result is for that: (2, K), whether each kernel
+    is not zero in some of these tasks, and whether scaling leaves something of it; see `check_kernels`.
+    """
+    raw = RawGrams(tuple(kernels), tuple(kernel.name for kernel in kernels), _own_stacks(data, kernels))
+    present = np.any([_largest(stack) > 0 for stack in raw.own], axis=0)
+    scalings, stacks = _scale_own(raw, stack_weights(data), normalize, overwrite=True)
+    scalings = _charge(scalings, stacks, charges) if (charges != 1.0).any() else scalings
+    left = np.any([scaling.factor > 0 for scaling in scalings], axis=0)
+    bank = KernelBank(raw.names, raw.kernels, tuple(scalings))
+    return TaskGrams([GramStack(scaled) for scaled in stacks]), bank, np.array([present, left])
+
+
+def task_dimensions(data: TaskData, kernels: Sequence[FittedKernel], normalize: str | None) -> np.ndarray:
+    """Return the effective dimensions (t, K) of the kernels on the rows of each of some tasks."""
+    grams = task_block_grams(data, kernels, normalize, np.ones(len(kernels)))[0]
+    pairs = zip(grams.stacks, stack_weights(data), strict=True)
+    return np.array([effective_dimensions([(stack.values, weight)]) for stack, weight in pairs])
+
+
+def check_kernels(names: Sequence[str], found: np.ndarray) -> None:
+    """Refuse kernels that are zero, or that scaling leaves nothing of, in all tasks; `found` (2, K), of all blocks."""
+    if not found[0].all():
+        raise ValueError(f"kernel {names[int(np.argmin(found[0]))]!r} is zero on all training rows")
+    _check_left(names, found[1])
+
+
+def _scale_own(
+    raw: RawGrams, weights: Sequence[np.ndarray], normalize: str | None, overwrite: bool
+) -> tuple[list[Scaling], list[np.ndarray]]:
+    """The scaling of each stack, and the scaled stacks."""
+    pairs = zip(raw.own, weights, strict=True)
+    scaled = [fit_scaling(normalize, stack, weight, raw.names, overwrite) for stack, weight in pairs]
+    return [scaling for scaling, _ in scaled], [stack for _, stack in scaled]
+
+
+def _charge(scalings: Sequence[Scaling], stacks: Sequence[np.ndarray], charges: np.ndarray) -> list[Scaling]:
+    """Divide stacks by the kernels' charges (K,), in place; the scalings that do the same."""
+    for scaled in stacks:
+        scaled /= charges.astype(scaled.dtype)[:, np.newaxis, np.newaxis]
+    return [scaling.charged(charges) for scaling in scalings]
 
 
 def stack_weights(data: TaskData) -> list[np.ndarray]:
@@ -181,9 +227,12 @@ def _mark(rows: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
 
 def check_scaled(bank: KernelBank) -> None:
     """Refuse a kernel that scaling leaves nothing of, in any task."""
-    vanished = ~np.any([scaling.factor > 0 for scaling in bank.scalings], axis=0)
-    if vanished.any():
-        name = bank.names[int(np.argmax(vanished))]
+    _check_left(bank.names, np.any([scaling.factor > 0 for scaling in bank.scalings], axis=0))
+
+
+def _check_left(names: Sequence[str], left: np.ndarray) -> None:
+    if not left.all():
+        name = names[int(np.argmin(left))]
         raise ValueError(f"kernel {name!r} is constant on the training rows of every task: centred, it is zero")
 
 

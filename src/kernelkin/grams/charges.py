@@ -43,7 +43,11 @@ def _dimensions(stack: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 def kernel_charges(stacks: Iterable[tuple[np.ndarray, np.ndarray]], parsimony: float) -> np.ndarray:
     """Return z (K,): 1 for all kernels with ``parsimony=0``; 1 for kernels that are zero on all rows."""
-    d = effective_dimensions(stacks)
+    return charges_of(effective_dimensions(stacks), parsimony)
+
+
+def charges_of(d: np.ndarray, parsimony: float) -> np.ndarray:
+    """Return the same from the effective dimensions d (K,)."""
     used = d > 0
     relative = np.where(used, d, 1.0) / (d[used].mean() if used.any() else 1.0)
     return np.where(used, relative**parsimony, 1.0)

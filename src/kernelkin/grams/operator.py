@@ -11,19 +11,32 @@ from typing import Any
 
 from .arrays import Arrays
 
+# From so many rows on, a basis has so many leading eigenvectors alone: all of them would take longer than the solution.
+MANY_ROWS, LEADING = 4000, 150
+
 
 @dataclass(frozen=True)
 class Basis:
-    """A basis in which the matrices of all kernels are nearly diagonal: the eigenvectors of their mean.
+    """A basis in which the matrices of all kernels are nearly diagonal: eigenvectors of their mean.
 
     Attributes
     ----------
-    vectors : (n, n) the eigenvectors, in columns, in single precision.
-    spectra : (K, n) the diagonal of each kernel's matrix in this basis, in single precision.
+    vectors : (n, r) all eigenvectors or the leading ones, in columns, in single precision.
+    spectra : (K, r) the diagonal of each kernel's matrix in this basis, in single precision; where r < n
+        (K, r + 1), the last the mean over all other directions.
     """
 
     vectors: Any
     spectra: Any
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self.vectors.shape[0] == self.vectors.shape[1])
+
+    def split(self, V: Any) -> tuple[Any, Any]:
+        """V (n, o) -> its coordinates (r, o), and what is left of it (n, o); None where that is nothing."""
+        turned = self.vectors.T @ V
+        return turned, None if self.is_complete else V - self.vectors @ turned
 
 
 @dataclass(frozen=True)
@@ -66,10 +79,19 @@ class SharedOperator:
     @cached_property
     def basis(self) -> Basis:
         """Eigenvectors of the mean of the matrices, and the diagonal of each matrix in them."""
-        mean = sum(self.matrix(k, single=False) for k in range(self.n_kernels)) / self.n_kernels
-        vectors = self.arrays.cast(self.arrays.eigh(mean)[1], single=True)
-        spectra = [(vectors * (self.matrix(k, single=True) @ vectors)).sum(0) for k in range(self.n_kernels)]
-        return Basis(vectors, self.arrays.stack(spectra))
+        arrays, n = self.arrays, self.n_rows
+        is_complete = n < MANY_ROWS
+        mean = sum(self.matrix(k, single=not is_complete) for k in range(self.n_kernels)) / self.n_kernels
+        found = arrays.eigh(mean)[1] if is_complete else arrays.leading_eigenvectors(mean, LEADING)
+        vectors = arrays.cast(found, single=True)
+        rough = [self.matrix(k, single=True) for k in range(self.n_kernels)]
+        spectra = arrays.stack([(vectors * (matrix @ vectors)).sum(0) for matrix in rough])
+        if is_complete:
+            return Basis(vectors, spectra)
+        rest = [
+            (matrix.diagonal().sum() - part.sum()) / (n - LEADING) for matrix, part in zip(rough, spectra, strict=True)
+        ]
+        return Basis(vectors, arrays.join([spectra, arrays.stack(rest).reshape(-1, 1)]))
 
     def matrix(self, k: int, single: bool = False) -> Any:
         """(n, n) the matrix of one kernel, in double or single precision."""

@@ -54,6 +54,10 @@ class GramStack:
 
     def quadratic_forms(self, a: np.ndarray, each: Each = serially) -> np.ndarray:
         """a (n, m) -> (K, m): half of a_j' G_k a_j."""
+        used = np.flatnonzero(a.any(axis=1))
+        if len(used) < len(a) // 2:
+            # The rows and columns that a machine's support vectors need, which are few where it is solved alone.
+            return GramStack(take_block(self.values, used, used)).quadratic_forms(a[used], each)
         if len(a) * a.size <= _SMALL:
             products = (a[:, np.newaxis] * a).reshape(-1, a.shape[1])
             forms = 0.5 * (self.values.reshape(self.n_kernels, -1).astype(np.float64, copy=False) @ products)

@@ -19,7 +19,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import Fold, TaskData, make_folds, read_training
-from ..engines import SingleThreadedBLAS, count_workers
+from ..data.frames import is_dask
+from ..engines import SingleThreadedBLAS, clone_sharing_engine, count_workers, read_engine
 from ..exceptions import warn_user
 from ..memory import check_memory
 from ..models.facts import with_facts
@@ -75,6 +76,12 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
         "Number of threads over folds and lines of candidates. The result does not depend on it.",
         [Integral, None],
     ),
+    "engine": Parameter(
+        '"threads", "joblib", a Dask client or an engine',
+        'Where folds and lines of candidates are tried: "threads", `n_jobs` threads of this process; "joblib", the '
+        "current backend of joblib; a `distributed.Client`, the workers of its cluster, each of which gets all rows. "
+        "The result does not depend on it.",
+    ),
     "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
     "verbose": Parameter("int", "1 shows progress and the time left.", ["verbose"]),
     "callback": Parameter(
@@ -116,6 +123,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
     search_tol: float
     cache: Any
     n_jobs: int | None
+    engine: Any
     random_state: Any
     verbose: int
     callback: Any
@@ -138,6 +146,11 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         -------
         self : object
         """
+        if is_dask(X):
+            raise ValueError(
+                "a search gives every worker all rows, and X is a Dask collection: pass X.compute(), or fit candidates "
+                "with engine= and compare their scores on other rows"
+            )
         with SingleThreadedBLAS():
             return self._fit(X, y, tasks, sample_weight)
 
@@ -157,7 +170,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         self._choose(candidates)
         model.set_params(**self.best_params_)
         specification = model.specification()
-        if grams is None:
+        if grams is None or read_engine(self.engine).splits:
             fitted = specification.plan(data).run(model.run_options())
         else:
             fitted = grams.refit(specification, self.best_params_, model.run_options())
@@ -177,6 +190,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
     ) -> None:
         """Try the candidates, and those beyond the end of the default values of C where that is best."""
         options = {name: getattr(self, name) for name in ("n_jobs", "verbose", "callback", "cache")}
+        options["engine"] = read_engine(self.engine, self.n_jobs)
         found, self.n_cached_ = run_search(lines, data, folds, grams, **options)
         self.cv_results_ = tabulate(candidates, found, scorer)
         for _ in range(MAX_EXTENSIONS if self.grid is None else 0):
@@ -216,7 +230,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         folds = make_folds(data, self.cv, classification=is_classifier(model), random_state=self.random_state)
         lines = make_lines(model, candidates, self.search_tol)
         if not shares_grams(lines):
-            if check:
+            if check and not read_engine(self.engine).splits:
                 check_memory(separate_need(lines, data, folds, self.n_jobs))
             return candidates, lines, folds, None
         grams = SharedGrams(data, lines, len(folds), count_workers(self.n_jobs))
@@ -266,6 +280,9 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         found = super()._repr_mimebundle_(**kwargs)
         return {**found, "text/html": with_facts(self, found["text/html"])} if "text/html" in found else found
+
+    def __sklearn_clone__(self) -> Self:
+        return clone_sharing_engine(self, super().__sklearn_clone__)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "best_estimator_" in vars(self)

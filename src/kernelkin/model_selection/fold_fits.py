@@ -13,12 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 from ..data import Fold, TaskData
 from ..fitting import Fit, FitPlan, RunOptions
 from ..fitting.held_out import held_out_values
-from ..fitting.solution_warnings import UNFINISHED
 from ..fitting.targets import split_by_task
 from ..grams import RawGrams, held_out
 from ..kernels import FittedKernel
 from ..problems import Problem
-from ..solvers import Path, Solution
+from ..solvers import UNFINISHED, Path, Solution
 from .grid import Line
 
 

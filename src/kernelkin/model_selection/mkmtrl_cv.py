@@ -65,6 +65,7 @@ class MKMTRLClassifierCV(BaseSearch):
         shrinkage=0.1,
         min_rank=1.0,
         evenness=0.0,
+        kernel_shrinkage=1.0,
         loss="hinge",
         class_weight=None,
         grid=None,
@@ -80,6 +81,7 @@ class MKMTRLClassifierCV(BaseSearch):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         random_state=None,
         verbose=0,
@@ -97,6 +99,7 @@ class MKMTRLClassifierCV(BaseSearch):
         self.shrinkage = shrinkage
         self.min_rank = min_rank
         self.evenness = evenness
+        self.kernel_shrinkage = kernel_shrinkage
         self.loss = loss
         self.class_weight = class_weight
         self.grid = grid
@@ -112,6 +115,7 @@ class MKMTRLClassifierCV(BaseSearch):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -155,6 +159,7 @@ class MKMTRLRegressorCV(BaseSearch):
         shrinkage=0.1,
         min_rank=1.0,
         evenness=0.0,
+        kernel_shrinkage=1.0,
         loss="squared",
         epsilon=0.1,
         fit_intercept=True,
@@ -172,6 +177,7 @@ class MKMTRLRegressorCV(BaseSearch):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         random_state=None,
         verbose=0,
@@ -189,6 +195,7 @@ class MKMTRLRegressorCV(BaseSearch):
         self.shrinkage = shrinkage
         self.min_rank = min_rank
         self.evenness = evenness
+        self.kernel_shrinkage = kernel_shrinkage
         self.loss = loss
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept
@@ -206,6 +213,7 @@ class MKMTRLRegressorCV(BaseSearch):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -221,6 +229,6 @@ class MKMTRLRegressorCV(BaseSearch):
 
 
 def _model_parameters(search: Any, model: type) -> dict[str, Any]:
-    """Return the parameters of the model; progress and callbacks are those of the search."""
-    shared = set(search.get_params(deep=False)) - {"callback", "verbose"}
+    """Return the parameters of the model; progress, callbacks and engine are those of the search."""
+    shared = set(search.get_params(deep=False)) - {"callback", "verbose", "engine"}
     return {name: getattr(search, name) for name in model().get_params(deep=False) if name in shared}

@@ -48,6 +48,7 @@ class MultiTaskCV(BaseSearch):
         search_tol=1e-3,
         cache=None,
         n_jobs=None,
+        engine="threads",
         random_state=None,
         verbose=0,
         callback=None,
@@ -59,6 +60,7 @@ class MultiTaskCV(BaseSearch):
         self.search_tol = search_tol
         self.cache = cache
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..couplings import width
 from ..data import Fold, TaskData
-from ..engines import Workers, count_workers
+from ..engines import Engine, Workers, count_workers
 from ..fitting import Fit, Fitted, RunOptions
 from ..grams import RawGrams
 from ..kernels import FittedKernel
@@ -162,9 +162,15 @@ def run_search(
     verbose: int,
     callback: Report | None,
     cache: Any,
+    engine: Engine | None = None,
 ) -> tuple[dict[int, list[Outcome]], int]:
-    """Return each candidate's outcome on each fold, and how many lines on folds were in the cache."""
+    """Return each candidate's outcome on each fold, and how many lines on folds were in the cache.
+
+    Where the engine has workers of its own, each of them evaluates the kernels that it needs.
+    """
     store, tally = Cache(cache, data), Tally(lines, len(folds), verbose, callback)
+    if engine is not None and engine.splits:
+        return _run_pieces(lines, data, folds, cache, engine, tally), tally.cached
 
     def build(line: Line, fold: int) -> FoldFits:
         if grams is None:
@@ -193,6 +199,43 @@ def run_search(
                     for candidate in step.candidates:
                         found.setdefault(candidate, []).append(outcome)
     return found, tally.cached
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Lines with the same kernels, on a fold."""
+
+    lines: tuple[Line, ...]
+    fold: int
+
+
+def _run_pieces(
+    lines: Sequence[Line], data: TaskData, folds: Sequence[Fold], cache: Any, engine: Engine, tally: Tally
+) -> dict[int, list[Outcome]]:
+    """Run a search on the workers of an engine, which all have the data."""
+    groups = _same_grams(lines) if shares_grams(lines) else [[line] for line in lines]
+    pieces = [Piece(tuple(group), fold) for group in groups for fold in range(len(folds))]
+    found: dict[int, list[Outcome]] = {}
+    with tally.display or nullcontext():
+        # The pieces of a group come in the order of the folds.
+        for piece, (outcomes, n_cached) in zip(
+            pieces, engine.map(run_piece, pieces, (data, tuple(folds), cache)), strict=True
+        ):
+            for line in piece.lines:
+                for step in line.steps:
+                    tally.count([outcomes[candidate][0] for candidate in step.candidates[:1]])
+                    for candidate in step.candidates:
+                        found.setdefault(candidate, []).append(outcomes[step.candidates[0]][0])
+                tally.finish(cached=n_cached == len(piece.lines))
+    return found
+
+
+def run_piece(shared: tuple[TaskData, Sequence[Fold], Any], piece: Piece) -> tuple[dict[int, list[Outcome]], int]:
+    """Run the lines of a piece on its fold."""
+    data, folds, cache = shared
+    grams = SharedGrams(data, piece.lines, 1, 1) if shares_grams(piece.lines) else None
+    options: dict[str, Any] = {"n_jobs": 1, "verbose": 0, "callback": None, "cache": cache}
+    return run_search(piece.lines, data, [folds[piece.fold]], grams, **options)
 
 
 def tabulate(

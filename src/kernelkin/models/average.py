@@ -39,6 +39,7 @@ class AverageClassifier(MultiTaskClassifier):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
+        engine="threads",
         device=None,
     ):
         self.kernels = kernels
@@ -49,6 +50,7 @@ class AverageClassifier(MultiTaskClassifier):
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
 
     def specification(self) -> Fit:
@@ -85,6 +87,7 @@ class AverageRegressor(MultiTaskRegressor):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
+        engine="threads",
         device=None,
     ):
         self.kernels = kernels
@@ -96,6 +99,7 @@ class AverageRegressor(MultiTaskRegressor):
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
 
     def specification(self) -> Fit:

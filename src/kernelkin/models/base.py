@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..couplings import connected_tasks, read_couplings
 from ..data import Queries, TaskData, read_queries, read_training
-from ..engines import SingleThreadedBLAS, count_workers
+from ..data.frames import is_dask
+from ..engines import SingleThreadedBLAS, clone_sharing_engine, count_workers, read_engine
 from ..exceptions import warn_user
 from ..fitting import Fitted, RunOptions, Specification
 from ..functions import function_values
@@ -23,6 +24,7 @@ from ..penalties import Relation
 from ..uncertainty import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
 from .classes import decision_values, predicted_classes
 from .facts import with_facts
+from .frames import fit_frames, predict_frame, score_frame
 from .new_tasks import as_nearest, functions_with_tasks
 from .scoring import score_each_task
 from .split import split_prediction
@@ -74,11 +76,14 @@ class MultiTaskEstimator(BaseEstimator):
         GramMemoryError
             Where the fit would need more memory than there is, or than ``KERNELKIN_MEMORY_GIB`` allows.
         """
+        options = self.run_options()
+        if is_dask(X):
+            return self.store(fit_frames(self, X, y, tasks, sample_weight, options))
         data = self.training_data(X, y, tasks, sample_weight)
         with SingleThreadedBLAS():
             plan = self.specification().plan(data)
-            options = self.run_options()
-            check_memory(plan.memory(count_workers(options.n_jobs)))
+            if not options.engine.splits:
+                check_memory(plan.memory(count_workers(options.n_jobs)))
             fitted = plan.run(options)
         return self.store(fitted)
 
@@ -149,6 +154,11 @@ class MultiTaskEstimator(BaseEstimator):
             For the squared loss, that of a Gaussian process with the learned kernels; otherwise the same for all rows
             of a task. Its scale is that of the task's held-out residuals; see `predict_interval`.
         """
+        if is_dask(X):
+            check_is_fitted(self)
+            if split or return_std:
+                raise ValueError("split and return_std are for arrays; Dask collections are predicted without them")
+            return predict_frame(self, X, tasks)
         queries = self._read_queries(X, tasks)
         if not return_std:
             found = self._predict(queries)
@@ -171,6 +181,9 @@ class MultiTaskEstimator(BaseEstimator):
         -------
         scores : dict from task to float
         """
+        if is_dask(X):
+            check_is_fitted(self)
+            return score_frame(self, X, y, tasks, sample_weight)
         queries = self._read_queries(X, tasks)
         return score_each_task(self, queries, y, self._predict(queries), sample_weight)
 
@@ -309,7 +322,12 @@ class MultiTaskEstimator(BaseEstimator):
 
     def run_options(self) -> RunOptions:
         """Return how this estimator runs a fit."""
-        return RunOptions(getattr(self, "n_jobs", None), getattr(self, "verbose", 0), getattr(self, "callback", None))
+        n_jobs = getattr(self, "n_jobs", None)
+        engine = read_engine(getattr(self, "engine", None), n_jobs)
+        return RunOptions(n_jobs, getattr(self, "verbose", 0), getattr(self, "callback", None), engine)
+
+    def __sklearn_clone__(self) -> Self:
+        return clone_sharing_engine(self, super().__sklearn_clone__)
 
     def _repr_html_inner(self) -> str:
         return with_facts(self, super()._repr_html_inner())

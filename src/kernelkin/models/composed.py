@@ -120,6 +120,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         verbose=0,
         callback=None,
@@ -143,6 +144,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.verbose = verbose
         self.callback = callback

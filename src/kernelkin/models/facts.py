@@ -10,7 +10,7 @@ import numpy as np
 from ..data import listing
 
 # Parameters that say how a fit runs, not what it fits; kernels are shown elsewhere.
-_SKIPPED = ("kernels", "n_jobs", "random_state", "callback", "verbose")
+_SKIPPED = ("kernels", "n_jobs", "engine", "random_state", "callback", "verbose")
 
 
 def relative_gap(model: Any) -> float | None:

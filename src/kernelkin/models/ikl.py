@@ -45,6 +45,7 @@ class IKLClassifier(MultiTaskClassifier):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         verbose=0,
         callback=None,
@@ -63,6 +64,7 @@ class IKLClassifier(MultiTaskClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.verbose = verbose
         self.callback = callback
@@ -107,6 +109,7 @@ class IKLRegressor(MultiTaskRegressor):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         verbose=0,
         callback=None,
@@ -126,6 +129,7 @@ class IKLRegressor(MultiTaskRegressor):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.verbose = verbose
         self.callback = callback

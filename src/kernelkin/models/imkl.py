@@ -47,6 +47,7 @@ class IMKLClassifier(MultiTaskClassifier):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         verbose=0,
         callback=None,
@@ -65,6 +66,7 @@ class IMKLClassifier(MultiTaskClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.verbose = verbose
         self.callback = callback
@@ -109,6 +111,7 @@ class IMKLRegressor(MultiTaskRegressor):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         verbose=0,
         callback=None,
@@ -128,6 +131,7 @@ class IMKLRegressor(MultiTaskRegressor):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.verbose = verbose
         self.callback = callback

@@ -53,6 +53,7 @@ class MKMTFLClassifier(MultiTaskClassifier):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         verbose=0,
         callback=None,
@@ -68,6 +69,7 @@ class MKMTFLClassifier(MultiTaskClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.verbose = verbose
         self.callback = callback
@@ -110,6 +112,7 @@ class MKMTFLRegressor(MultiTaskRegressor):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         verbose=0,
         callback=None,
@@ -126,6 +129,7 @@ class MKMTFLRegressor(MultiTaskRegressor):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.verbose = verbose
         self.callback = callback

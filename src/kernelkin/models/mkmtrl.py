@@ -10,11 +10,17 @@ import numpy as np
 from ..fitting import Classification, Fit, Regression, Shape
 from ..penalties import RelationPenalty
 from .base import MultiTaskClassifier, MultiTaskRegressor
-from .parameters import CLASSES, COUPLED, KERNEL_MACHINE, REGRESSION_LOSS, describe
+from .parameters import CLASSES, COUPLED, KERNEL_MACHINE, REGRESSION_LOSS, RELATED_KERNELS, describe
 
 
 def relation_penalty(
-    shape: Shape, *, prior: Any = None, shrinkage: float = 0.1, min_rank: float = 1.0, evenness: float = 0.0
+    shape: Shape,
+    *,
+    prior: Any = None,
+    shrinkage: float = 0.1,
+    min_rank: float = 1.0,
+    evenness: float = 0.0,
+    kernel_shrinkage: float = 1.0,
 ) -> RelationPenalty:
     """Return the relationship penalty of tasks and couplings; `prior` and `min_rank` are about tasks alone."""
     T, J = shape.n_tasks, shape.n_components
@@ -30,10 +36,10 @@ def relation_penalty(
         extended = np.eye(J)
         extended[:T, :T] = np.asarray(prior) * (T / np.trace(prior))
         prior = extended
-    return RelationPenalty(J, prior, shrinkage, min_rank, evenness)
+    return RelationPenalty(J, prior, shrinkage, min_rank, evenness, kernel_shrinkage)
 
 
-@describe((*KERNEL_MACHINE, *CLASSES, *COUPLED))
+@describe((*KERNEL_MACHINE, *CLASSES, *COUPLED, *RELATED_KERNELS))
 class MKMTRLClassifier(MultiTaskClassifier):
     """Multi-task multiple kernel relationship learning for classification.
 
@@ -70,6 +76,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         shrinkage=0.1,
         min_rank=1.0,
         evenness=0.0,
+        kernel_shrinkage=1.0,
         loss="hinge",
         class_weight=None,
         normalize="trace",
@@ -81,6 +88,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         verbose=0,
         callback=None,
@@ -97,6 +105,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         self.shrinkage = shrinkage
         self.min_rank = min_rank
         self.evenness = evenness
+        self.kernel_shrinkage = kernel_shrinkage
         self.loss = loss
         self.class_weight = class_weight
         self.normalize = normalize
@@ -108,6 +117,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.verbose = verbose
         self.callback = callback
@@ -116,7 +126,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         return _specification(self, Classification(self.loss, self.class_weight))
 
 
-@describe((*KERNEL_MACHINE, *COUPLED), loss=REGRESSION_LOSS)
+@describe((*KERNEL_MACHINE, *COUPLED, *RELATED_KERNELS), loss=REGRESSION_LOSS)
 class MKMTRLRegressor(MultiTaskRegressor):
     """Multi-task multiple kernel relationship learning for regression.
 
@@ -151,6 +161,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         shrinkage=0.1,
         min_rank=1.0,
         evenness=0.0,
+        kernel_shrinkage=1.0,
         loss="squared",
         epsilon=0.1,
         fit_intercept=True,
@@ -163,6 +174,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         tol=1e-3,
         max_iter=100,
         n_jobs=None,
+        engine="threads",
         device=None,
         verbose=0,
         callback=None,
@@ -179,6 +191,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         self.shrinkage = shrinkage
         self.min_rank = min_rank
         self.evenness = evenness
+        self.kernel_shrinkage = kernel_shrinkage
         self.loss = loss
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept
@@ -191,6 +204,7 @@ class MKMTRLRegressor(MultiTaskRegressor):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
         self.verbose = verbose
         self.callback = callback
@@ -206,6 +220,7 @@ def _specification(model: MKMTRLClassifier | MKMTRLRegressor, targets: Classific
         shrinkage=model.shrinkage,
         min_rank=model.min_rank,
         evenness=model.evenness,
+        kernel_shrinkage=model.kernel_shrinkage,
     )
     return Fit(
         targets=targets,

@@ -65,11 +65,11 @@ PARAMETERS: dict[str, Parameter] = {
         'None, "common", "inputs", "targets", "auto" or dict',
         'Parts of the functions that tasks share, each with kernel weights of its own: "common", one part for all '
         'tasks; "inputs", a part that tasks share as far as their inputs are alike; "targets", one that they share as '
-        'far as their targets are alike on rows that both have (regression on wide data); "auto", a part for all '
-        "tasks, likeness of inputs at two widths, and groups of tasks by their inputs and by their functions at up to "
-        "three levels, as far as halves of the training rows confirm them; a dict from names to "
-        '"common", "inputs", "targets", group labels (one for each task, in order, or a dict from task to label), or '
-        "T x T positive semi-definite matrices with unit diagonal.",
+        "far as their targets are alike on rows that both have (wide data of numbers or of two classes); "
+        '"auto", a part for all tasks, likeness of inputs at two widths, and groups of tasks by their inputs and by '
+        "their functions at up to three levels, as far as halves of the training rows confirm them; a dict from names "
+        'to "common", "inputs", "targets", group labels (one for each task, in order, or a dict from task to label), '
+        "or T x T positive semi-definite matrices with unit diagonal.",
     ),
     "task_features": Parameter(
         "DataFrame, dict, array or pair, optional",
@@ -105,7 +105,8 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "min_rank": Parameter(
         "float in [1, T]",
-        "Lower bound on the effective rank of the relationship (T: independent tasks).",
+        "Lower bound on the effective rank of the relationship (T: independent tasks), and of that of the kernels "
+        "where it is learned.",
         [Interval(Real, 1, None, closed="left")],
     ),
     "evenness": Parameter(
@@ -113,6 +114,14 @@ PARAMETERS: dict[str, Parameter] = {
         "Interpolates between the paper's penalty (0) and the average kernel (towards 1), which is hard to beat where "
         "all kernels are useful.",
         [Interval(Real, 0, 1, closed="left")],
+    ),
+    "kernel_shrinkage": Parameter(
+        "float in (0, 1]",
+        "Shrinkage of the relationship of the kernels. 1: it is fixed (unrelated kernels, or as `evenness` sets), as "
+        "in the paper's main model. Below 1 it is learned, as that of the tasks is (the matrix-normal penalty). That "
+        "problem is not convex: `duality_gap_` certifies the weights for the `kernel_relationship_` found, not the two "
+        "together.",
+        [Interval(Real, 0, 1, closed="right")],
     ),
     "p": Parameter(
         "float in [1, inf)",
@@ -169,6 +178,13 @@ PARAMETERS: dict[str, Parameter] = {
     "n_jobs": Parameter(
         "int, optional", "Number of threads over tasks. The result does not depend on it.", [Integral, None]
     ),
+    "engine": Parameter(
+        '"threads", "joblib", a Dask client or an engine',
+        'Where the work is done; the result does not depend on it. "threads": `n_jobs` threads of this process. '
+        '"joblib": joblib\'s current backend. A `distributed.Client`: the workers of its cluster hold the rows and '
+        "Gram matrices of blocks of tasks; X, y and tasks may then be Dask collections. The last two are for tasks "
+        'with rows of their own, without couplings. See the guide, "Past one machine".',
+    ),
     "device": Parameter(
         "str, optional",
         'A device of torch on which tasks are solved, such as "cuda": for the squared loss on wide data. The result '
@@ -219,6 +235,10 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
         "Omega, which ties the kernel weights: a parameter of the model, not a measure of likeness (see "
         "`task_relations`). Computed on access; refused where it does not fit into memory.",
     ),
+    "kernel_relationship_": (
+        "array of shape (K, K)",
+        "With `kernel_shrinkage` below 1: the relationship of the kernels, of trace one.",
+    ),
     "dual_coef_": ("list of arrays of shape (n_t, n_outputs)", "Signed dual variables of each task."),
     "intercept_": ("array of shape (T,)", "Intercepts; a list of arrays where a task has several outputs."),
     "objective_": ("float", "The objective."),
@@ -251,6 +271,7 @@ KERNEL_MACHINE = (
     "feature_names_in_",
 )
 CLASSES = ("classes_", "task_classes_")
+RELATED_KERNELS = ("kernel_relationship_",)
 COUPLED = ("couplings_", "coupling_weights_", "part_shares_", "shared_error_")
 LINEAR = ("tasks_", "coef_", "intercept_", "functions_", "n_features_in_", "feature_names_in_")
 

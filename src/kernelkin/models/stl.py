@@ -49,6 +49,7 @@ class STLClassifier(MultiTaskClassifier):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
+        engine="threads",
         device=None,
     ):
         self.kernels = kernels
@@ -60,6 +61,7 @@ class STLClassifier(MultiTaskClassifier):
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
 
     def specification(self) -> Fit:
@@ -95,6 +97,7 @@ class STLRegressor(MultiTaskRegressor):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
+        engine="threads",
         device=None,
     ):
         self.kernels = kernels
@@ -107,6 +110,7 @@ class STLRegressor(MultiTaskRegressor):
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
+        self.engine = engine
         self.device = device
 
     def specification(self) -> Fit:

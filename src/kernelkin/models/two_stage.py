@@ -238,6 +238,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
+        engine="threads",
         random_state=None,
         verbose=0,
     ):
@@ -264,6 +265,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
 
@@ -324,6 +326,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
+        engine="threads",
         random_state=None,
         verbose=0,
     ):
@@ -351,6 +354,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         self.task_column = task_column
         self.tol = tol
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
 

@@ -54,6 +54,18 @@ class Penalty(Protocol):
             return self.value(B)
         return half_square(size, 1.0 / mu) * self.value(B / size)
 
+    def revised(self, B: Array, tol: float) -> Penalty:
+        """The penalty to solve with next, at a solution B (K, J) of this one; itself where nothing is left to learn.
+
+        A penalty that is not convex is minimised by convex upper bounds of it that touch it at B: this is the next one.
+        It is made where it lowers R(B) by more than a share `tol`.
+        """
+        return self
+
+    def kernel_relation(self, n_kernels: int) -> Array | None:
+        """Relationship (K, K) of the kernels, of trace one; None where it is not learned."""
+        return None
+
     def ladder(self) -> Sequence[Penalty]:
         """Penalties to solve in turn, each from the last one's solution: the smoothest first, this one at the end."""
         return (self,)

@@ -47,6 +47,15 @@ class SharedOnlyPenalty(Penalty):
         """11'/J: the tasks are one."""
         return Relation.identical(B.shape[1])
 
+    def revised(self, B: Array, tol: float) -> SharedOnlyPenalty:
+        """With the next penalty of the shared columns."""
+        shared = self.shared.revised(B[:, self.n_tasks :], tol)
+        return self if shared is self.shared else SharedOnlyPenalty(self.n_tasks, shared)
+
+    def kernel_relation(self, n_kernels: int) -> Array | None:
+        """That of the shared columns."""
+        return self.shared.kernel_relation(n_kernels)
+
     def ladder(self) -> Sequence[SharedOnlyPenalty]:
         """Those of the shared columns."""
         *rungs, _ = self.shared.ladder()

@@ -52,3 +52,11 @@ class AnyProblem(Protocol):
     def relation(self, B: np.ndarray) -> Relation:
         """Relationship of the components at B."""
         ...
+
+    def revised(self, B: np.ndarray, tol: float) -> Self:
+        """The problem to solve next, at a solution B of this one; itself where its penalty is convex."""
+        return self
+
+    def kernel_relation(self) -> np.ndarray | None:
+        """Relationship (K, K) of the kernels; None where it is not learned."""
+        return None

@@ -105,17 +105,29 @@ class Block:
         return self.project(self.apply(V) + self.ridge * V)
 
     def precondition(self, V: Any) -> Any:
-        """About inv(P (G + D) P) V: exact where kernels share a basis, costs are equal and labels complete."""
-        U = self.operator.basis.vectors
-        return self.project(U @ ((U.T @ V) / self.spectrum))
+        """About inv(P (G + D) P) V: exact where kernels share a basis, costs are equal and labels complete.
+
+        A basis of leading eigenvectors takes all other directions as one.
+        """
+        basis = self.operator.basis
+        turned, rest = basis.split(V)
+        solved = basis.vectors @ (turned / self.spectrum[: len(turned)])
+        return self.project(solved if rest is None else solved + rest / self.spectrum[-1])
 
     @cached_property
     def spectrum(self) -> Any:
-        """(n, o) the diagonal of G + D in the basis, D its mean, in single precision."""
+        """The diagonal of G + D in the basis, D its mean, in single precision, (r, o) or (r + 1, o) as its spectra."""
         ridge = self.ridge.mean(0) if self.mask is None else self.ridge.sum(0) / self._count
         b, ridge = self.arrays.cast(self.b, single=True), self.arrays.cast(ridge, single=True)
         values = self.operator.basis.spectra.T @ b
-        return self.arrays.where(values > 0, values, 0.0 * values) + ridge
+        return self.density * self.arrays.where(values > 0, values, 0.0 * values) + ridge
+
+    @cached_property
+    def density(self) -> Any:
+        """(1, o) the share of rows with a label, by which eigenvalues are smaller, in single precision; 1 for all."""
+        if self.mask is None:
+            return 1.0
+        return self.arrays.cast(self._count / len(self.mask), single=True).reshape(1, -1)
 
     def solve_directly(self, solution: BlockSolution, tol: float) -> Any:
         """The dual variables (n, o), by a factorisation for each column whose gap is still open."""
@@ -176,10 +188,13 @@ class BlockSolution:
 
     def hessian(self, block: Block) -> Any:
         """About the Hessians (o, K, K) of the columns' values in kernel weights, by what the preconditioner inverts."""
-        arrays, U = block.arrays, block.operator.basis.vectors
-        rough = block.in_single_precision()
-        turned = [U.T @ rough.project(arrays.cast(image, single=True)) for image in self.images]
-        return arrays.energies(arrays.stack(turned), block.spectrum)
+        arrays, rough = block.arrays, block.in_single_precision()
+        parts = [block.operator.basis.split(rough.project(arrays.cast(image, single=True))) for image in self.images]
+        turned = arrays.stack([part for part, _ in parts])
+        energies = arrays.energies(turned, block.spectrum[: turned.shape[1]])
+        if parts[0][1] is None:
+            return energies
+        return energies + arrays.energies(arrays.stack([rest for _, rest in parts]), block.spectrum[-1:])
 
     @property
     def relative_gap(self) -> float:

@@ -81,15 +81,16 @@ class CoupledBlock(Block):
         return [factor @ factor.T if 2 * factor.shape[1] > len(factor) else None for factor in self.factors]
 
     def precondition(self, V: Any) -> Any:
-        U = self.operator.basis.vectors
-        turned = U.T @ V
-        inverses = self._inverses
-        solved = turned / self.spectrum if inverses is None else (inverses @ turned[:, :, None])[:, :, 0]
-        return self.project(U @ solved)
+        basis, inverses = self.operator.basis, self._inverses
+        if inverses is None:
+            return super().precondition(V)
+        turned, rest = basis.split(V)
+        solved = basis.vectors @ (inverses[: len(turned)] @ turned[:, :, None])[:, :, 0]
+        return self.project(solved if rest is None else solved + rest @ inverses[-1])
 
     @cached_property
     def _inverses(self) -> Any:
-        """(n, T, T), in the basis: the inverse over tasks for each direction; None where it is too large."""
+        """(r, T, T), in the basis: the inverse over tasks for each direction; None where it is too large."""
         n, T = self.spectrum.shape
         if n * T * T > LARGEST_INVERSES:
             return None
@@ -99,6 +100,8 @@ class CoupledBlock(Block):
         systems = arrays.diagonals(self.spectrum)
         for j, factor in enumerate(self.factors):
             rough = arrays.cast(factor, single=True)
+            # Tasks with shares p and q of the labels have sqrt(p q) in common, as if one's rows were among the other's.
+            rough = rough * self.density.reshape(-1, 1) ** 0.5 if self.mask is not None else rough
             systems = systems + weights[:, j, None, None] * (rough @ rough.T)
         return arrays.inverses(systems)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..learners import DualSolution
+from .block_duals import BlockDuals
 from .panel import PanelDuals
 
 
@@ -44,7 +45,7 @@ class Evaluation:
     @property
     def dual_variables(self) -> Sequence[Any]:
         """Those of each machine, to start the next evaluation from."""
-        return self.duals if isinstance(self.duals, PanelDuals) else [dual.a for dual in self.duals]
+        return self.duals if isinstance(self.duals, PanelDuals | BlockDuals) else [dual.a for dual in self.duals]
 
     @property
     def relative_gap(self) -> float:

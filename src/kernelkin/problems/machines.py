@@ -11,6 +11,7 @@ import numpy as np
 from ..engines import Each, serially
 from ..grams import Grams, SeparateGrams, SharedGrams
 from ..learners import SVM, DualSolution, Learner, Machine
+from .block_duals import BlockDuals, RemoteMachines
 from .panel import MachinePanel, PanelDuals
 from .panel_solver import own_and_factors, solve_panel
 from .svm_batches import solve_svms
@@ -50,6 +51,8 @@ class SolvedMachines:
         """Sums over machines solved at B (K, J)."""
         if isinstance(duals, PanelDuals):
             lin, own, primal = (float(values.sum()) for values in (duals.lin, duals.quad, duals.primal))
+        elif isinstance(duals, BlockDuals):
+            lin, own, primal = (sum(values.tolist()) for values in (duals.lin, duals.quad, duals.primal))
         else:
             lin, own, primal = (sum(values) for values in zip(*((d.lin, d.quad, d.primal) for d in duals), strict=True))
         # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
@@ -84,6 +87,8 @@ def solve_machines(
 
     `curved` requests the Hessians, where each machine has one component.
     """
+    if isinstance(machines, RemoteMachines):
+        return _solve_elsewhere(machines, B, warm, tol, curved)
     if isinstance(machines, MachinePanel):
         return _solve_panel(grams, machines, B, warm, tol, each, curved)
     if isinstance(learner, SVM) and isinstance(grams, SharedGrams) and not grams.arrays.in_main_memory:
@@ -107,6 +112,13 @@ def solve_machines(
         duals += solved
     last = pending
     return SolvedMachines.of(B, duals, Q, None if last is None else lambda: np.array([*hessians, *last()]))
+
+
+def _solve_elsewhere(
+    machines: RemoteMachines, B: np.ndarray, warm: Sequence[np.ndarray] | None, tol: float, curved: bool
+) -> SolvedMachines:
+    duals, Q, curvature = machines.solve(B, warm, tol, curved)
+    return SolvedMachines.of(B, duals, Q, None if curvature is None else lambda: curvature)
 
 
 def _solve_panel(

@@ -10,6 +10,7 @@ from typing import Any, overload
 import numpy as np
 
 from ..grams.arrays import Arrays, NumpyArrays
+from ..grams.operator import MANY_ROWS
 from ..learners import DualSolution, Machine
 
 # Sums of any number of targets below this size do not overflow.
@@ -21,10 +22,13 @@ LEAST_ROWS, ROWS_PER_KERNEL, COUPLED_ROWS = 400, 50, 1500
 def panel_pays(n_rows: int, n_tasks: int, n_kernels: int, *, coupled: bool = False) -> bool:
     """Whether conjugate gradients for all tasks take less time than a factorisation for each, or for all if coupled.
 
-    An evaluation is about ten products with every kernel, at first also a basis for the preconditioner.
+    An evaluation is about ten products with every kernel, at first also a basis for the preconditioner, which costs
+    little where it has leading eigenvectors alone.
     """
     if coupled:
         return n_rows * n_tasks >= COUPLED_ROWS and n_tasks > 1
+    if n_rows >= MANY_ROWS and n_tasks >= n_kernels:
+        return True
     return n_rows >= max(LEAST_ROWS, ROWS_PER_KERNEL * n_kernels) and n_tasks >= 4 * (n_kernels + 5)
 
 

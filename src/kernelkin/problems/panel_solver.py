@@ -112,3 +112,20 @@ def panel_values(grams: Grams, B: np.ndarray, duals: PanelDuals) -> np.ndarray:
         where = slice(first, min(first + size, width))
         parts.append(arrays.numpy(_block(operator, machines, B, where, factors).apply(duals.columns(where))))
     return np.concatenate(parts, axis=1) + duals.intercept
+
+
+def panel_part_shares(grams: Grams, B: np.ndarray, duals: PanelDuals) -> np.ndarray:
+    """(T, 1 + couplings): what `CoupledGrams.part_shares` computes, from products with all columns of a panel."""
+    own, factors = own_and_factors(grams)
+    operator, machines, V = own.operator, duals.machines, duals.a
+    parts = np.zeros((1 + len(factors), *V.shape))
+    for k in range(operator.n_kernels):
+        image = operator.arrays.numpy(operator.matrix(k) @ operator.arrays.array(V))
+        parts[0] += B[k, machines.component] * image
+        for j, factor in enumerate(factors):
+            parts[1 + j] += B[k, len(machines.rows) + j] * ((image @ factor) @ factor.T)
+    mask = np.broadcast_to(machines.cost > 0, V.shape)
+    parts -= (parts * mask).sum(axis=1, keepdims=True) / np.maximum(mask.sum(axis=0), 1)
+    shares = np.einsum("pit,it->tp", parts, parts.sum(axis=0) * mask)
+    total = shares.sum(axis=1, keepdims=True)
+    return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)

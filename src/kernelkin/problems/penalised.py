@@ -86,6 +86,15 @@ class Problem(AnyProblem):
         """The penalty's relationship of the components at B (K, J)."""
         return self.penalty.relation(B)
 
+    def revised(self, B: np.ndarray, tol: float) -> Self:
+        """The problem with the penalty's next upper bound, made at B (K, J)."""
+        penalty = self.penalty.revised(B, tol)
+        return self if penalty is self.penalty else replace(self, penalty=penalty)
+
+    def kernel_relation(self) -> np.ndarray | None:
+        """The penalty's relationship (K, K) of the kernels; None where it is not learned."""
+        return self.penalty.kernel_relation(self.grams.n_kernels)
+
     def _judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
         R = self.penalty.value(B)
         # The value is known already, unless it has lost digits on the way.

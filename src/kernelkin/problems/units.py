@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..learners import SVM, DualSolution, Learner, Machine
+from .block_duals import BlockDuals
 from .evaluation import Evaluation
 from .panel import MachinePanel, PanelDuals
 
@@ -57,14 +58,22 @@ class Units:
         `weights`: whether the kernel weights may be rescaled, as in problems with a strength mu. Where they may not,
         beta = 1 and the costs are left as they are.
         """
-        if isinstance(learner, SVM):
-            # Its targets are -1 and +1, and not to be moved.
-            offsets = tuple(np.zeros((machine.n_groups, machine.y.shape[1])) for machine in machines)
-            target = 0
-        else:
-            offsets = _all_offsets(machines)
-            target = _exponent(_spread(machines, offsets))
-        typical = _typical_cost(machines)
+        offsets = _all_offsets(machines, learner)
+        spread = 1.0 if isinstance(learner, SVM) else _spread(machines, offsets)
+        return cls.of_sizes(spread, _typical_cost(machines), learner, offsets, weights=weights)
+
+    @classmethod
+    def of_sizes(
+        cls,
+        spread: float,
+        typical: float,
+        learner: Learner,
+        offsets: tuple[np.ndarray, ...] = (),
+        *,
+        weights: bool = True,
+    ) -> Units:
+        """The same from the spread of the targets (1 for classes) and a typical cost."""
+        target = _exponent(spread)
         shift = 0 if learner.homogeneous else target
         dual = _exponent(typical) + shift if weights else target
         if max(abs(target + dual), abs(target - dual), 2 * abs(dual)) > _LARGEST_EXPONENT:
@@ -73,6 +82,10 @@ class Units:
                 "the objective of such a fit is outside the range of double precision; rescale y, C or sample_weight"
             )
         return cls(target, dual, dual - shift, offsets)
+
+    def of_machines(self, machines: Sequence[Machine], learner: Learner) -> Units:
+        """The same factors for other machines, whose offsets are their own."""
+        return replace(self, offsets=_all_offsets(machines, learner))
 
     @property
     def _weight(self) -> int:
@@ -148,6 +161,12 @@ class Units:
             curvature=None if curvature is None else np.ldexp(curvature, value - 2 * weight),
         )
 
+    def restore_machines(
+        self, duals: Sequence[DualSolution], B: np.ndarray
+    ) -> tuple[Sequence[DualSolution], np.ndarray]:
+        """Solutions of the machines of these units, and kernel weights, in the user's units."""
+        return self._restore_duals(duals), np.ldexp(B, self._weight)
+
     def restore_iterate(self, iterate: Iterate) -> Iterate:
         """What a callback receives, in the user's units."""
         values: dict[str, Any] = {
@@ -156,6 +175,8 @@ class Units:
         return replace(iterate, B=np.ldexp(iterate.B, self._weight), **values)
 
     def _restore_duals(self, duals: Sequence[DualSolution]) -> Sequence[DualSolution]:
+        if isinstance(duals, BlockDuals):
+            return duals  # solutions are restored once they are gathered
         if isinstance(duals, PanelDuals):
             return duals.rescaled(self.dual, self.target, self._value, duals.machines.join(self.offsets))
         return [self._restore_dual(dual, offset) for dual, offset in zip(duals, self.offsets, strict=True)]
@@ -170,8 +191,11 @@ class Units:
         )
 
 
-def _all_offsets(machines: Sequence[Machine]) -> tuple[np.ndarray, ...]:
-    """The mean targets (n_groups, m) of each machine."""
+def _all_offsets(machines: Sequence[Machine], learner: Learner) -> tuple[np.ndarray, ...]:
+    """The mean targets (n_groups, m) of each machine; zeros for classes."""
+    if isinstance(learner, SVM):
+        # Its targets are -1 and +1, and not to be moved.
+        return tuple(np.zeros((machine.n_groups, machine.y.shape[1])) for machine in machines)
     if not isinstance(machines, MachinePanel):
         return tuple(_offsets(machine) for machine in machines)
     return machines.split(machines.offsets)

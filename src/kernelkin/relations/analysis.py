@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import TaskData, read_training
+from ..engines import Engine, read_engine
 from .estimate import group_likeness
 from .groups import evidence_linkage, task_evidence, tested_groups
 from .kernel_structure import kernel_relations
@@ -17,7 +18,7 @@ from .null import CommonFunctionTest, choose_null
 from .pooled import mix_features, pooled_kernels
 from .result import TaskRelations
 from .rows import pool
-from .structure import StructureTest, shared_p_value
+from .structure import shared_p_value
 
 BY = ("functions", "kernels")
 
@@ -32,6 +33,7 @@ def task_relations(
     n_permutations: int = 199,
     alpha: float = 0.05,
     random_state: Any = None,
+    engine: Any = "threads",
 ) -> TaskRelations:
     """Test whether the tasks of a fitted model differ in their functions, and find the groups that do.
 
@@ -60,6 +62,9 @@ def task_relations(
         Level of the tests; intervals have level ``1 - alpha``.
     random_state : int, RandomState or None
         Seed of the draws.
+    engine : "threads", "joblib", a Dask client or an engine
+        Where draws are evaluated with ``by="functions"``: in this process, or on the workers of joblib's current
+        backend or of a cluster. The result does not depend on it.
 
     Returns
     -------
@@ -86,8 +91,9 @@ def task_relations(
         raise ValueError(f"n_permutations must be 39 or more, got {n_permutations!r}")
     data = _read(model, X, y, tasks)
     rng = check_random_state(random_state)
-    find = _function_relations if by == "functions" else kernel_relations
-    return find(model, data, n_permutations, alpha, rng)
+    if by == "kernels":
+        return kernel_relations(model, data, n_permutations, alpha, rng)
+    return _function_relations(model, data, n_permutations, alpha, rng, read_engine(engine))
 
 
 def _read(model: Any, X: Any, y: Any, tasks: Any) -> TaskData:
@@ -102,19 +108,19 @@ def _read(model: Any, X: Any, y: Any, tasks: Any) -> TaskData:
 
 
 def _function_relations(
-    model: Any, data: TaskData, n_permutations: int, alpha: float, rng: np.random.RandomState
+    model: Any, data: TaskData, n_permutations: int, alpha: float, rng: np.random.RandomState, engine: Engine
 ) -> TaskRelations:
     kernels, mixes = pooled_kernels(model, data.X)
     rows = pool(data, mix_features(kernels, mixes.mean(axis=0), data), classification=is_classifier(model))
     wide = data.form == "wide"
     null = choose_null(rows, wide=wide)
     test = CommonFunctionTest(rows, null, wide)
-    p_value = StructureTest.of(test.observed(), test.draws(n_permutations, rng)).p_value
+    p_value = test.test(n_permutations, rng, engine).p_value
     shared = shared_p_value(test.products.directions(test.fit.residuals), rows.sizes, n_permutations, rng)
 
     def node_p_value(tasks: np.ndarray) -> float:
         node = CommonFunctionTest(rows.select(tasks), null, wide)
-        return StructureTest.of(node.observed(), node.draws(n_permutations, rng)).tail_p_value
+        return node.test(n_permutations, rng, engine).tail_p_value
 
     linkage = evidence_linkage(task_evidence(rows))
     groups = tested_groups(linkage, node_p_value, p_value, alpha)

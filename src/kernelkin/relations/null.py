@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy import stats
 
+from ..engines import Engine
 from .common import CommonFit, ScoreProducts, even_features
 from .rows import PooledRows
+from .structure import StructureTest, statistics
 
 # Tasks are taken as exchangeable unless a test at this level says that they differ in inputs, levels or noise.
 ALIKE_LEVEL = 0.05
@@ -86,18 +87,29 @@ class CommonFunctionTest:
         """Products (T, T)."""
         return self.products.matrix(self.fit.residuals)
 
-    def draws(self, n: int, rng: np.random.RandomState) -> Iterator[np.ndarray]:
-        """The same without structure, n times."""
-        deal = self.null.kind == "permutation"
-        for _ in range(n):
-            yield self._permuted(rng) if deal else self._simulated(rng)
+    def test(self, n: int, rng: np.random.RandomState, engine: Engine) -> StructureTest:
+        """Compare with n draws without structure, which an engine with workers of its own evaluates there."""
+        draws = (self._draw(rng) for _ in range(n))
+        if not engine.splits:
+            return StructureTest.of(self.observed(), map(self.drawn, draws))
+        found = engine.map(drawn_statistics, list(draws), self)
+        return StructureTest(np.array([statistics(self.observed()), *found]))
 
-    def _permuted(self, rng: np.random.RandomState) -> np.ndarray:
-        order = rng.permutation(len(self.data.codes))
-        dealt = ScoreProducts(self.features[order], self.data, wide=False)
-        return dealt.matrix(self.fit.residuals[order])
-
-    def _simulated(self, rng: np.random.RandomState) -> np.ndarray:
+    def _draw(self, rng: np.random.RandomState) -> np.ndarray:
+        """An order of the rows, or a sign for each row of X."""
+        if self.null.kind == "permutation":
+            return rng.permutation(len(self.data.codes))
         # One sign a row of X: errors of tasks on the same rows stay as correlated as they are.
-        signs = rng.choice([-1.0, 1.0], size=self.data.rows.max() + 1)
-        return self.products.matrix(self.fit.simulate(signs[self.data.rows]))
+        return rng.choice([-1.0, 1.0], size=self.data.rows.max() + 1)
+
+    def drawn(self, draw: np.ndarray) -> np.ndarray:
+        """Products (T, T) of a draw without structure."""
+        if self.null.kind == "permutation":
+            dealt = ScoreProducts(self.features[draw], self.data, wide=False)
+            return dealt.matrix(self.fit.residuals[draw])
+        return self.products.matrix(self.fit.simulate(draw[self.data.rows]))
+
+
+def drawn_statistics(test: CommonFunctionTest, draw: np.ndarray) -> tuple[float, float]:
+    """The statistics of a draw without structure."""
+    return statistics(test.drawn(draw))

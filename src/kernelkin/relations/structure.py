@@ -27,7 +27,7 @@ class StructureTest:
 
     @classmethod
     def of(cls, observed: np.ndarray, draws: Iterable[np.ndarray]) -> StructureTest:
-        return cls(np.array([_statistics(products) for products in (observed, *draws)]))
+        return cls(np.array([statistics(products) for products in (observed, *draws)]))
 
     @property
     def p_value(self) -> float:
@@ -47,7 +47,8 @@ class StructureTest:
         return float(min(2.0 * np.nanmin(tails), self.p_value))
 
 
-def _statistics(products: np.ndarray) -> tuple[float, float]:
+def statistics(products: np.ndarray) -> tuple[float, float]:
+    """The trace and the largest eigenvalue of products (T, T)."""
     return float(np.trace(products)), float(eigvalsh(products)[-1])
 
 

@@ -1,7 +1,7 @@
 """Ways to minimise a problem: `solve` runs any of them and returns one `Solution`."""
 
 from .alternating import Alternating
-from .base import Iterate, Progress, Solution, Solver, State, Status
+from .base import UNFINISHED, Iterate, Progress, Solution, Solver, State, Status
 from .driver import solve
 from .joint import Joint
 from .one_evaluation import OneEvaluation
@@ -13,6 +13,7 @@ from .stochastic import StochasticApproximation
 
 __all__ = [
     "SOLVERS",
+    "UNFINISHED",
     "Alternating",
     "Iterate",
     "Joint",

@@ -24,6 +24,10 @@ class Status(Enum):
     MAX_ITER = "stopped at max_iter; raise max_iter or loosen tol"
 
 
+# After these the gap may be wider than requested.
+UNFINISHED = (Status.MAX_ITER, Status.STALLED)
+
+
 @dataclass(frozen=True)
 class Progress:
     """The best bounds so far, and how accurately the machines are to be solved next."""
@@ -187,6 +191,7 @@ class Solution:
     status : how it ended.
     history : a column for each field of `Iterate` but the weights.
     relation_of : the problem's relationship of components at given weights.
+    kernel_relation : relationship (K, K) of the kernels, of trace one; None where it is not learned.
     """
 
     evaluation: Evaluation
@@ -194,6 +199,7 @@ class Solution:
     status: Status
     history: dict[str, np.ndarray]
     relation_of: Callable[[np.ndarray], Relation] = field(repr=False)
+    kernel_relation: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def B(self) -> np.ndarray:

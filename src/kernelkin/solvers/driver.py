@@ -11,7 +11,7 @@ import numpy as np
 from ..engines import Each, serially
 from ..penalties import effective_rank
 from ..problems import AnyProblem, Evaluation, Units
-from .base import Iterate, Solution, Solver, State, Status, history_of
+from .base import UNFINISHED, Iterate, Solution, Solver, State, Status, history_of
 from .registry import choose_solver
 
 Callback = Callable[[Iterate], object]
@@ -31,6 +31,10 @@ def solve(
     units: Units | None = None,
 ) -> Solution:
     """Minimise a problem until its relative duality gap is `tol`.
+
+    A problem that learns how kernels are related is solved in rounds: its `revised` form has the relationship of the
+    kernels that is best at the last solution. This ends where it would lower the penalty by no more than a share `tol`.
+    Bound and gap are those of the last round, with its relationship of the kernels fixed.
 
     Parameters
     ----------
@@ -58,6 +62,25 @@ def solve(
     """
     solver = choose_solver(solver, problem)
     log = _Log(verbose=verbose, callback=callback, units=units)
+    solution = _solve_once(problem, solver, start, warm, tol, max_iter, each, log)
+    while (revised := problem.revised(solution.B, tol)) is not problem and solution.status not in UNFINISHED:
+        problem, warm = revised, solution.evaluation.dual_variables
+        left = max(max_iter - len(log.iterates), 1)
+        solution = _solve_once(problem, solver, solution.B, warm, tol, left, each, log)
+    return solution if units is None else units.restore(solution)
+
+
+def _solve_once(
+    problem: AnyProblem,
+    solver: Solver,
+    start: np.ndarray | None,
+    warm: Sequence[np.ndarray] | None,
+    tol: float,
+    max_iter: int,
+    each: Each,
+    log: _Log,
+) -> Solution:
+    """Minimise a problem as it is; the history is that of the log."""
     state: State = solver.init(problem, start, tol)
     best: Evaluation | None = None
     while True:
@@ -81,9 +104,14 @@ def solve(
     assert best is not None, "a solver evaluates something before it ends"
     if state.progress.relative_gap <= tol:
         status = Status.CONVERGED
-    best = replace(best, curvature=None)
-    solution = Solution(best, state.progress.bound, status, history_of(log.iterates), problem.relation)
-    return solution if units is None else units.restore(solution)
+    return Solution(
+        evaluation=replace(best, curvature=None),
+        bound=state.progress.bound,
+        status=status,
+        history=history_of(log.iterates),
+        relation_of=problem.relation,
+        kernel_relation=problem.kernel_relation(),
+    )
 
 
 def _evaluate(

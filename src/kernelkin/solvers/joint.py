@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ..learners import Machine
-from ..problems import Evaluation, MachinePanel, Problem
+from ..problems import Evaluation, MachinePanel, Problem, RemoteMachines, deviation
 from .base import Progress, Solver, State, Status
 from .lbfgs import minimise_bounded
 from .models import TINY, Model, model_at, remember
@@ -112,16 +112,14 @@ class Joint(Solver):
 
 def _spread(machines: Sequence[Machine]) -> float:
     """Half the squared deviations of the targets: about what machines without kernels would have to pay."""
+    if isinstance(machines, RemoteMachines):
+        return sum(machines.deviations.tolist())
     if isinstance(machines, MachinePanel):
         # In standard units the targets of each intercept are centred already.
         if len(machines.cost) == 1:
             return 0.5 * float(machines.cost[0] @ np.einsum("ij,ij->j", machines.y, machines.y))
         return 0.5 * float(np.sum(machines.cost * np.square(machines.y)))
-    total = 0.0
-    for machine in machines:
-        mean = np.average(machine.y, axis=0, weights=np.maximum(machine.C, TINY))
-        total += 0.5 * float(np.sum(machine.C * np.square(machine.y - mean)))
-    return total
+    return sum(deviation(machine) for machine in machines)
 
 
 def _find_scale(problem: Problem, state: JointState, evaluation: Evaluation) -> JointState:

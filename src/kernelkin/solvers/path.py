@@ -77,7 +77,7 @@ class Path:
         """The last functions, where they can be certified to solve this problem as well: then no machine is solved."""
         last = self._past[-1][1]
         scale = suitable_scale(problem.mu, last)
-        if not problem.learner.homogeneous or scale < 1:
+        if not problem.learner.homogeneous or scale < 1 or problem.revised(last.B, self.tol) is not problem:
             return None
         known = problem.rescale(last, scale)
         if known.relative_gap > self.tol:

@@ -32,7 +32,7 @@ import numpy as np
 
 from ...decompositions import svd
 from ...penalties import Relation, RelationPenalty
-from ...penalties.relation import water_fill
+from ...penalties.water_filling import water_fill
 from .base import Rounds
 from .state import OnlineState
 

@@ -1,18 +1,18 @@
-"""What a fit says where a solver has not closed the gap, or where its optimum tells nothing about the tasks."""
+"""What a user is told about how a fit ended."""
 
 from __future__ import annotations
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..exceptions import CollapseWarning
 from ..penalties import MixedNorm, Penalty, effective_rank
-from ..solvers import Solution, Status
+from ..solvers import UNFINISHED, Solution
 
-# Status after which the gap may be wider than requested.
-UNFINISHED = (Status.MAX_ITER, Status.STALLED)
+Warnings = list[tuple[str, type[Warning]]]
 
 
-def convergence_warnings(solution: Solution, tol: float) -> list[tuple[str, type[Warning]]]:
+def convergence_warnings(solution: Solution, tol: float) -> Warnings:
     """Return a warning where a solver ended before the gap was closed."""
     if solution.status not in UNFINISHED:
         return []
@@ -22,14 +22,12 @@ def convergence_warnings(solution: Solution, tol: float) -> list[tuple[str, type
     return [(message, ConvergenceWarning)]
 
 
-def collapse_warnings(
-    penalty: Penalty | MixedNorm, solution: Solution, n_tasks: int
-) -> list[tuple[str, type[Warning]]]:
-    """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must."""
+def collapse_warnings(penalty: Penalty | MixedNorm, B: np.ndarray, n_tasks: int) -> Warnings:
+    """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must; B (K, J)."""
     if isinstance(penalty, MixedNorm) or not penalty.collapses:
         return []
-    rank = effective_rank(solution.B)
-    if min(solution.B[:, :n_tasks].shape) == 1 or rank >= 1 + 1e-3:
+    rank = effective_rank(B)
+    if min(B[:, :n_tasks].shape) == 1 or rank >= 1 + 1e-3:
         return []
     message = (
         f"the relationship has collapsed: all {n_tasks} tasks use the same mix of kernels "

@@ -1,0 +1,241 @@
+"""Dask (`distributed`): blocks are futures on its workers, made anew from their rows where a worker dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, ClassVar, NoReturn
+from uuid import uuid4
+
+from ..exceptions import ClusterError
+from .base import Engine, Held
+from .local import BLOCK_BYTES, with_one_thread
+
+# How often objects that were lost with their workers are made anew before the cluster is given up.
+MOST_REBUILDS = 10
+
+# What the status of a future is whose object, or what it is made from, was lost.
+_LOST = ("cancelled", "lost")
+# Seconds that a cluster without workers may take to have some again: a worker that is restarted imports much.
+WAIT = 120
+
+
+@dataclass(frozen=True)
+class Dask(Engine):
+    """The workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    block_bytes : int
+        Gram matrices of a block of tasks, in bytes. A block is one Dask task of an evaluation.
+    keep_grams : bool, optional
+        Whether workers keep Gram matrices from one evaluation to the next or build them anew; None: they keep them
+        where half of their memory is enough.
+    """
+
+    name: ClassVar[str] = "dask"
+    splits: ClassVar[bool] = True
+    client: Any
+    block_bytes: int = BLOCK_BYTES
+    keep_grams: bool | None = None
+    # Known also after the scheduler is gone.
+    address: str = field(init=False, default="an unknown address", compare=False)
+
+    def __post_init__(self) -> None:
+        scheduler = getattr(self.client, "scheduler", None)
+        if scheduler is not None:
+            object.__setattr__(self, "address", scheduler.address)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Dask:
+        # A client is a connection: copies share it.
+        return self
+
+    @property
+    def n_workers(self) -> int:
+        try:
+            return max(1, sum(self.client.nthreads().values()))
+        except Exception as error:
+            self.refuse(error)
+
+    def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
+        held = _Scattered(self, [shared], broadcast=True)
+        return held.pick([0] * len(items)).call(function, [(item,) for item in items])
+
+    def hold(self, items: Sequence[Any]) -> Held:
+        return _Scattered(self, items)
+
+    def hold_futures(self, futures: Sequence[Any]) -> Held:
+        """Hold what futures stand for; the scheduler knows how to make it anew."""
+        return DaskHeld(self, list(futures))
+
+    def worker_memory(self) -> list[int]:
+        try:
+            return self._limits()
+        except Exception as error:
+            self.refuse(error)
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the future of a call on a worker of the same version of this library."""
+        from .. import __version__
+
+        name = f"kernelkin-{getattr(function, '__name__', 'call')}-{uuid4().hex}"
+        try:
+            return self.client.submit(_checked, __version__, function, *arguments, key=name, pure=False)
+        except Exception as error:
+            self.refuse(error)
+
+    def refuse(self, error: BaseException) -> NoReturn:
+        """Raise what went wrong with the cluster as one clear error; errors of the work itself as they are."""
+        from distributed import KilledWorker
+        from distributed.comm import CommClosedError
+
+        limits = ", ".join(sorted({f"{limit / 2**30:.3g} GiB" for limit in self._limits()})) or "none"
+        if isinstance(error, KilledWorker):
+            raise ClusterError(
+                f"workers died again and again at the same piece of work, {error.task!r}: most likely for want of "
+                f"memory (limit of a worker: {limits}). Give workers more memory or fewer threads, or pass "
+                "engine=Dask(client, block_bytes=...) with fewer bytes a block"
+            ) from None
+        if isinstance(error, MemoryError) and type(error) is MemoryError:
+            raise ClusterError(
+                f"a worker has not enough memory (limit of a worker: {limits}): {error}. Give workers more memory or "
+                "fewer threads, or pass engine=Dask(client, block_bytes=...) with fewer bytes a block"
+            ) from None
+        if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("kernelkin"):
+            raise ClusterError("the workers cannot import kernelkin: install the same version on all of them") from None
+        if isinstance(error, TimeoutError) and self.client.status == "running":
+            raise ClusterError(
+                f"the Dask cluster at {self.address} has no workers: start some, and fit again"
+            ) from None
+        if isinstance(error, CommClosedError | CommLost) or self.client.status != "running":
+            raise ClusterError(
+                f"the Dask scheduler at {self.address} is gone: start a cluster, connect a new client, and fit again"
+            ) from None
+        raise error
+
+    def _limits(self) -> list[int]:
+        """The memory limits of workers in bytes; none without a connection."""
+        if self.client.status != "running":
+            return []
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        return [int(worker["memory_limit"]) for worker in workers.values() if worker.get("memory_limit")]
+
+
+class DaskHeld(Held):
+    """Objects behind futures.
+
+    Attributes
+    ----------
+    recomputable : whether the scheduler knows how to make them anew. Otherwise `renew` does.
+    """
+
+    recomputable = True
+
+    def __init__(self, engine: Dask, futures: list[Any]) -> None:
+        self.engine, self.futures = engine, futures
+
+    def __len__(self) -> int:
+        return len(self.futures)
+
+    def renew(self, i: int) -> None:
+        """Make an object anew that was lost with its worker; here the scheduler has done it."""
+
+    def derive(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> DaskHeld:
+        if not self.recomputable:
+            return _Derived(self, function, arguments)
+        pairs = zip(self.futures, arguments, strict=True)
+        return DaskHeld(self.engine, [self.engine.submit(function, future, *given) for future, given in pairs])
+
+    def pick(self, objects: Sequence[int]) -> DaskHeld:
+        return _Picked(self, objects)
+
+    def call(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        pairs = zip(self.futures, arguments, strict=True)
+        futures = [self.engine.submit(function, future, *given) for future, given in pairs]
+        for attempt in count():
+            try:
+                return list(self.engine.client.gather(futures))
+            except CancelledError as error:
+                if self.engine.client.status != "running" or attempt == MOST_REBUILDS:
+                    self.engine.refuse(CommLost(str(error)))
+            except Exception as error:
+                self.engine.refuse(error)
+            # What is lost was made from objects that only this process can send again.
+            for i, future in enumerate(futures):
+                if future.status in _LOST:
+                    self.renew(i)
+                    futures[i] = self.engine.submit(function, self.futures[i], *arguments[i])
+        raise AssertionError("the loop ends by a result or an error")
+
+
+class _Scattered(DaskHeld):
+    """Items of this process, sent to workers. They are kept here: a worker that dies takes its copies with it."""
+
+    recomputable = False
+
+    def __init__(self, engine: Dask, items: Sequence[Any], broadcast: bool = False) -> None:
+        self._items, self._broadcast = items, broadcast
+        super().__init__(engine, self._send(engine, items))
+
+    def renew(self, i: int) -> None:
+        if self.futures[i].status in _LOST:
+            self.futures[i] = self._send(self.engine, self._items[i : i + 1])[0]
+
+    def _send(self, engine: Dask, items: Sequence[Any]) -> list[Any]:
+        client = engine.client
+        try:
+            return list(client.scatter(list(items), broadcast=self._broadcast, hash=False, timeout=WAIT))
+        except Exception as error:
+            engine.refuse(error)
+
+
+class _Derived(DaskHeld):
+    """Objects made on workers from items that were sent there."""
+
+    recomputable = False
+
+    def __init__(self, parent: DaskHeld, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> None:
+        self._parent, self._function, self._arguments = parent, function, arguments
+        super().__init__(parent.engine, [])
+        self.futures = [self._make(i) for i in range(len(parent))]
+
+    def renew(self, i: int) -> None:
+        if self.futures[i].status in _LOST:
+            self._parent.renew(i)
+            self.futures[i] = self._make(i)
+
+    def _make(self, i: int) -> Any:
+        return self.engine.submit(self._function, self._parent.futures[i], *self._arguments[i])
+
+
+class _Picked(DaskHeld):
+    """Some of the objects of others."""
+
+    def __init__(self, parent: DaskHeld, objects: Sequence[int]) -> None:
+        self._parent, self._objects, self.recomputable = parent, objects, parent.recomputable
+        super().__init__(parent.engine, [parent.futures[i] for i in objects])
+
+    def renew(self, i: int) -> None:
+        self._parent.renew(self._objects[i])
+        self.futures[i] = self._parent.futures[self._objects[i]]
+
+
+class CommLost(OSError):
+    """Futures were cancelled because the scheduler is gone."""
+
+
+def _checked(version: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function on a worker, if it has the same version of this library."""
+    from .. import __version__
+
+    if __version__ != version:
+        from distributed import get_worker
+
+        raise ClusterError(
+            f"the worker at {get_worker().address} has version {__version__} of kernelkin, and this process version "
+            f"{version}: install the same version on all machines"
+        )
+    return with_one_thread(function, *arguments)

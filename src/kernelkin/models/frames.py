@@ -1,0 +1,116 @@
+"""Fitting, predicting and scoring Dask collections: rows stay on the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from ..data import encode_tasks
+from ..data.frames import bare, check_engine, join_frame, read_frames, split_part
+from ..engines import DaskHeld, SingleThreadedBLAS, read_engine
+from ..fitting import Fit, Fitted, RunOptions, TwoStageFit
+from ..functions import BlockFunctions, RemoteFunctions, TaskFunctions
+
+# Columns of a frame: the block of each row, and what was its index.
+_BLOCK, _INDEX = "__block__", "__index__"
+
+
+def fit_frames(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any, options: RunOptions) -> Fitted:
+    """Fit an estimator on Dask collections."""
+    specification = model.specification()
+    if not isinstance(specification, Fit | TwoStageFit):
+        raise ValueError(f"{type(model).__name__} cannot be fitted on Dask collections: pass arrays (X.compute())")
+    classification = is_classifier(model)
+    # Blocks of these rows are copies: nothing here may keep the rows themselves on the workers.
+    plan = specification.plan_remote(
+        read_frames(model, X, y, tasks, sample_weight, options.engine, classification=classification)
+    )
+    return plan.run(options)
+
+
+def predict_frame(model: Any, X: Any, tasks: Any) -> Any:
+    """Return predictions as a Dask Series with the index of X.
+
+    A model that was fitted on Dask collections has its functions on the workers: rows are brought to them, and the
+    partitions are those of its blocks of tasks. Otherwise partitions are those of X.
+    """
+    import dask.dataframe as dd
+    import pandas as pd
+
+    frame, key = join_frame(model, X, None, tasks)
+    dtype = model.classes_.dtype if is_classifier(model) else np.dtype(np.float64)
+    empty = np.empty(0, dtype=object if dtype.kind in "US" else dtype)
+    meta = pd.Series(empty, index=pd.Index([], dtype=frame.index.dtype), name="prediction")
+    return dd.from_delayed(_with_models(model, frame, key, predict_part), meta=meta, verify_meta=False)
+
+
+def score_frame(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) -> dict[Any, float]:
+    """Return the score of each task; rows are scored on the workers."""
+    client = check_engine(read_engine(getattr(model, "engine", None))).client
+    frame, key = join_frame(model, X, y, tasks, sample_weight)
+    if not isinstance(model.functions_, RemoteFunctions):
+        frame = frame.shuffle(on=key)
+    found = client.gather(client.compute(_with_models(model, frame, key, score_part)))
+    return {label: score for scores in found for label, score in scores.items()}
+
+
+def _with_models(model: Any, frame: Any, key: Any, function: Callable[..., Any]) -> list[Any]:
+    """Delayed calls of a function with each partition, the estimator, and the functions of the tasks of its rows."""
+    from dask import delayed
+
+    shell, functions = delayed(bare(model)), model.functions_
+    if not isinstance(functions, RemoteFunctions):
+        whole = delayed(functions)
+        return [delayed(function)(part, shell, whole) for part in frame.to_delayed()]
+    held = functions.held
+    assert isinstance(held, DaskHeld)
+    blocks = held.futures
+    known = delayed((model.tasks_, functions.block_of))
+    columns = {**dict(frame.dtypes), _INDEX: frame.index.dtype, _BLOCK: np.dtype(np.intp)}
+    routed = frame.map_partitions(route_part, key, known, meta=list(columns.items()))
+    routed = routed.set_index(_BLOCK, divisions=list(range(len(blocks) + 1)))
+    pairs = zip(routed.to_delayed(), blocks, strict=True)
+    return [delayed(function)(part, shell, block) for part, block in pairs]
+
+
+def route_part(part: Any, key: Any, known: tuple[np.ndarray, np.ndarray]) -> Any:
+    """Add the block of each row's task to a partition, and its index as a column."""
+    labels, block_of = known
+    codes = encode_tasks(part[key].to_numpy(), labels)
+    return part.assign(**{_INDEX: part.index, _BLOCK: block_of[codes]})
+
+
+def predict_part(part: Any, shell: Any, functions: TaskFunctions | BlockFunctions) -> Any:
+    """Predict the rows of a partition -> a pandas Series."""
+    import pandas as pd
+
+    model, X, tasks, _, _ = _open(part, shell, functions)
+    index = pd.Index(part[_INDEX]) if _INDEX in part.columns else part.index
+    with SingleThreadedBLAS():
+        values = model.predict(X, tasks) if len(X) else np.empty(0)
+    return pd.Series(values, index=index.rename(None), name="prediction")
+
+
+def score_part(part: Any, shell: Any, functions: TaskFunctions | BlockFunctions) -> dict[Any, float]:
+    """Score the tasks of a partition."""
+    model, X, tasks, y, weight = _open(part, shell, functions)
+    with SingleThreadedBLAS():
+        return model.score_tasks(X, y, tasks, weight) if len(X) else {}
+
+
+def _open(part: Any, shell: Any, functions: TaskFunctions | BlockFunctions) -> tuple[Any, Any, Any, Any, Any]:
+    """The model of a partition's tasks, and its rows, tasks, targets and weights."""
+    model = copy(shell)
+    if isinstance(functions, BlockFunctions):
+        model.tasks_, model.functions_ = functions.labels, functions.functions
+        if functions.classes:
+            model.task_classes_ = list(functions.classes)
+    else:
+        model.functions_ = functions
+    rows = part.drop(columns=[name for name in (_INDEX, _BLOCK) if name in part.columns])
+    X, y, tasks, weight = split_part(rows)
+    return model, X, tasks, y, weight

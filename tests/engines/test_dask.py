@@ -1,0 +1,262 @@
+"""Fits on a Dask cluster of processes: results, Dask collections, and what happens when workers die."""
+
+import os
+import signal
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from engines.dask_cluster import PATIENCE, shops, two_processes
+from kernelkin import (
+    MKMTRLClassifier,
+    MKMTRLRegressor,
+    MKMTRLRegressorCV,
+    MultiTaskKernelEstimator,
+    STLRegressor,
+    TwoStageMKMTRLRegressor,
+    gaussian_kernels,
+)
+from kernelkin.engines import Dask
+from kernelkin.exceptions import ClusterError, GramMemoryError
+from kernelkin.penalties import FixedWeights
+
+pytest.importorskip("distributed")
+dd = pytest.importorskip("dask.dataframe")
+
+ROWS = ["a", "b", "c"]
+WITH_TASKS = [*ROWS, "shop"]
+# A few tasks a block.
+SMALL = 50_000
+
+
+@pytest.fixture(scope="module")
+def client():
+    with two_processes() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def engine(client):
+    return Dask(client, block_bytes=SMALL)
+
+
+def fit(model, target="sales", frame=None, **options):
+    frame = shops() if frame is None else frame
+    return model.fit(frame[ROWS], frame[target], tasks=frame["shop"], **options)
+
+
+def assert_same(found, expected, tol=1e-10):
+    np.testing.assert_allclose(found.kernel_weights_, expected.kernel_weights_, rtol=tol, atol=tol)
+    assert found.objective_ == pytest.approx(expected.objective_, rel=tol)
+    assert found.duality_gap_ == pytest.approx(expected.duality_gap_, abs=tol * expected.objective_)
+
+
+@pytest.mark.parametrize("keep_grams", [True, False])
+@pytest.mark.parametrize(("estimator", "target"), [(MKMTRLRegressor, "sales"), (MKMTRLClassifier, "rising")])
+def test_a_cluster_gives_the_fit_of_threads(client, estimator, target, keep_grams):
+    expected = fit(estimator(parsimony=0.5), target)
+    model = clone(estimator(parsimony=0.5, engine=Dask(client, SMALL, keep_grams)))
+    assert_same(fit(model, target), expected)
+    frame = shops(seed=1)
+    assert (model.predict(frame[ROWS], frame["shop"]) == expected.predict(frame[ROWS], frame["shop"])).all()
+
+
+def test_a_clone_has_the_same_client(client):
+    model = clone(STLRegressor(engine=client))
+    assert model.engine is client
+    assert_same(fit(model), fit(STLRegressor()))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "target", "parameters"),
+    [(MKMTRLRegressor, "sales", {"parsimony": 0.5}), (MKMTRLClassifier, "rising", {"class_weight": {"yes": 2.0}})],
+)
+def test_dask_collections_give_the_fit_of_their_rows(engine, estimator, target, parameters):
+    frame = shops()
+    parts = dd.from_pandas(frame, npartitions=3, sort=False)
+    expected = estimator(task_column="shop", **parameters)
+    expected.fit(frame[WITH_TASKS], frame[target], sample_weight=frame["weight"])
+    model = estimator(task_column="shop", engine=engine, **parameters)
+    model.fit(parts[WITH_TASKS], parts[target], sample_weight=parts["weight"])
+    assert_same(model, expected)
+    assert model.tasks_.tolist() == expected.tasks_.tolist()
+    assert model.feature_names_in_.tolist() == WITH_TASKS
+    np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-9)
+    predicted = model.predict(parts[WITH_TASKS])
+    known = pd.Series(expected.predict(frame[WITH_TASKS]), index=frame.index).sort_index()
+    assert isinstance(predicted, dd.Series)
+    found = predicted.compute().sort_index()
+    same = np.equal if target == "rising" else np.isclose
+    assert same(found, known).all()
+    score = expected.score(frame[WITH_TASKS], frame[target])
+    assert model.score(parts[WITH_TASKS], parts[target]) == pytest.approx(score)
+    assert model.score(frame[WITH_TASKS], frame[target]) == pytest.approx(score)
+    with pytest.raises(TypeError, match=r"the functions of this model are on the workers of a cluster: `model"):
+        model.functions_.__getstate__()
+    with pytest.raises(ValueError, match="probabilities need held-out values of all training rows in this process"):
+        getattr(model, "predict_proba" if target == "rising" else "predict_interval")(frame[WITH_TASKS])
+    model.functions_ = model.functions_.gather()
+    again = model.predict(parts[WITH_TASKS]).compute().sort_index()
+    assert same(again, known).all()
+
+
+def test_two_stages_on_dask_collections(engine):
+    frame = shops()
+    parts = dd.from_pandas(frame, npartitions=2, sort=False)
+    model = TwoStageMKMTRLRegressor(n_rounds=500, task_column="shop", random_state=0, engine=engine)
+    model.fit(parts[WITH_TASKS], parts["sales"])
+    assert model.n_iter_ == 500 and model.kernel_weights_.shape == (12, 6)
+    assert model.duality_gap_ <= 1e-3 * model.objective_
+    found = model.predict(parts[WITH_TASKS]).compute().sort_index()
+    # The machines are those of a fit at these kernel weights.
+    fixed = MultiTaskKernelEstimator(penalty=FixedWeights(model.kernel_weights_.T), task_column="shop")
+    known = fixed.fit(frame[WITH_TASKS], frame["sales"]).predict(frame[WITH_TASKS])
+    np.testing.assert_allclose(found, pd.Series(known, index=frame.index).sort_index(), atol=1e-8)
+    small = clone(model).set_params(max_exact=5)
+    with pytest.raises(ValueError, match="above max_exact=5 machines use Nystroem features"):
+        small.fit(parts[WITH_TASKS], parts["sales"])
+
+
+def test_searches_run_on_the_cluster(engine):
+    frame = shops(6)
+    given = frame[ROWS], frame["sales"], frame["shop"]
+    options = {"grid": {"C": [0.1, 1.0]}, "cv": 2, "random_state": 0}
+    expected = MKMTRLRegressorCV(gaussian_kernels(1.0), **options).fit(*given)
+    found = clone(MKMTRLRegressorCV(gaussian_kernels(1.0), engine=engine, **options)).fit(*given)
+    scores = [model.cv_results_["mean_test_score"] for model in (found, expected)]
+    np.testing.assert_allclose(*scores, rtol=1e-12)
+    with pytest.raises(ValueError, match="a search gives every worker all rows, and X is a Dask collection"):
+        found.fit(dd.from_pandas(given[0], npartitions=2), given[1], given[2])
+
+
+def test_files_that_are_partitioned_by_task_are_not_shuffled(engine, tmp_path, monkeypatch):
+    frame = shops()
+    frame.to_parquet(tmp_path, partition_cols=["shop"])
+    parts = dd.read_parquet(tmp_path)
+    assert parts.npartitions > 1
+    monkeypatch.setattr(dd.DataFrame, "shuffle", None)
+    model = MKMTRLRegressor(engine=engine).fit(parts[ROWS], parts["sales"], tasks=parts["shop"])
+    assert_same(model, fit(MKMTRLRegressor()))
+
+
+def test_what_dask_collections_cannot_have_is_refused_by_name(engine):
+    frame = shops(4)
+    parts = dd.from_pandas(frame, npartitions=2)
+    given = parts[WITH_TASKS], parts["sales"]
+    for parameters, message in (
+        ({"couplings": "common"}, "couplings: tasks that share parts of their functions are one machine over the rows"),
+        ({"kernels": "relevance"}, "kernels='relevance' are found by looking at all rows"),
+        ({"unknown_tasks": "nearest"}, "unknown_tasks='nearest' needs the rows of all tasks in one place"),
+        ({"engine": "threads"}, "X is a Dask collection: pass the Dask client as engine="),
+        ({"task_column": None}, "Dask collections need the task of each row, once: pass tasks="),
+        ({"task_column": "town"}, "task_column='town' is not a column of X"),
+    ):
+        model = MKMTRLRegressor(**{"task_column": "shop", "engine": engine, **parameters})
+        with pytest.raises(ValueError, match=message):
+            model.fit(*given)
+    with pytest.raises(TypeError, match="the target of its rows are not a Dask Series of the same rows"):
+        MKMTRLRegressor(task_column="shop", engine=engine).fit(given[0], frame["sales"])
+    with pytest.raises(ValueError, match="X, column 'b'"):
+        MKMTRLRegressor(task_column="shop", engine=engine).fit(given[0].assign(b=np.nan), given[1])
+
+
+def test_a_task_too_large_for_the_workers_is_refused_before_any_work(engine):
+    X = np.zeros((20_000, 1))
+    with pytest.raises(
+        GramMemoryError, match=r"the Gram matrices of the largest task take 2.98 GiB, and a worker has 2 GiB"
+    ):
+        MKMTRLRegressor(gaussian_kernels(1.0), engine=engine).fit(X, X[:, 0], tasks=np.repeat([0, 1], [19_998, 2]))
+
+
+def test_workers_of_another_version_are_named(engine):
+    try:
+        engine.client.run(_set_version, "0.0.1")
+        with pytest.raises(ClusterError, match=r"the worker at tcp://\S+ has version 0.0.1 of kernelkin, and this"):
+            fit(MKMTRLRegressor(engine=engine))
+    finally:
+        from kernelkin import __version__
+
+        engine.client.run(_set_version, __version__)
+
+
+def _set_version(version):
+    import kernelkin
+
+    kernelkin.__version__ = version
+
+
+class KillAWorker:
+    """Ends a worker process after the first iteration, as the system does when it runs out of memory."""
+
+    def __init__(self, client):
+        self.client, self.killed = client, None
+
+    def __call__(self, iterate):
+        if self.killed is None:
+            self.killed = min(self.client.run(os.getpid).values())
+            os.kill(self.killed, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "target", "tol"), [(MKMTRLRegressor, "sales", 1e-10), (MKMTRLClassifier, "rising", 1e-6)]
+)
+def test_a_fit_survives_the_death_of_a_worker(engine, estimator, target, tol):
+    expected = fit(estimator(tol=1e-6), target)
+    engine.client.wait_for_workers(2)
+    kill = KillAWorker(engine.client)
+    model = fit(estimator(tol=1e-6, engine=engine, callback=kill), target)
+    assert kill.killed is not None
+    # Machines that start from scratch on another worker are solved to tol, not to rounding.
+    assert_same(model, expected, tol)
+
+
+def test_a_fit_on_dask_collections_survives_the_death_of_a_worker(engine):
+    frame = shops()
+    parts = dd.from_pandas(frame, npartitions=3, sort=False)
+    engine.client.wait_for_workers(2)
+    kill = KillAWorker(engine.client)
+    model = MKMTRLRegressor(tol=1e-6, task_column="shop", engine=engine, callback=kill)
+    model.fit(parts[WITH_TASKS], parts["sales"])
+    assert kill.killed is not None
+    assert_same(model, fit(MKMTRLRegressor(tol=1e-6)))
+
+
+def test_work_that_kills_its_workers_ends_with_an_error(engine):
+    engine.client.wait_for_workers(2)
+    engine.client.run_on_scheduler(_allow_no_failures)
+    home = os.getpid()
+
+    def deadly(X, Y):
+        if os.getpid() != home:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return X @ Y.T
+
+    with pytest.raises(ClusterError, match=r"workers died again and again at the same piece of work, \S+: most likely"):
+        fit(MKMTRLRegressor([deadly], engine=engine))
+
+
+def _allow_no_failures(dask_scheduler):
+    dask_scheduler.allowed_failures = 0
+
+
+def test_a_scheduler_that_is_gone_ends_with_an_error():
+    import dask
+    from distributed import Client, LocalCluster
+
+    with (
+        dask.config.set(PATIENCE),
+        LocalCluster(1, processes=False, dashboard_address=":0", silence_logs=50) as cluster,
+    ):
+        client = Client(cluster)
+
+        def stop(iterate):
+            cluster.close()
+
+        message = r"the Dask scheduler at \S+ is gone: start a cluster, connect a new client, and fit again"
+        with pytest.raises(ClusterError, match=message):
+            fit(MKMTRLRegressor(tol=1e-8, engine=client, callback=stop))
+        with pytest.raises(ClusterError, match="the Dask scheduler at an unknown address is gone"):
+            fit(MKMTRLRegressor(engine=client))
+        client.close()

@@ -8,7 +8,8 @@ import pytest
 from kernelkin import MKMTRLRegressor
 from kernelkin.data import read_training
 from kernelkin.grams import build_grams, device_grams
-from kernelkin.grams.arrays import NumpyArrays, TorchArrays
+from kernelkin.grams.arrays import NumpyArrays
+from kernelkin.grams.devices import TorchArrays
 
 RNG = np.random.default_rng(0)
 N = 12

@@ -8,7 +8,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelkin import MKMTRLClassifier
 from kernelkin.grams import GramStack, SharedGrams
-from kernelkin.grams.arrays import NumpyArrays, TorchArrays
+from kernelkin.grams.arrays import NumpyArrays
+from kernelkin.grams.devices import TorchArrays
 from kernelkin.learners import SVM, Machine
 from kernelkin.learners.interior import best_intercepts, project
 from kernelkin.problems import solve_machines

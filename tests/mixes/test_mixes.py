@@ -8,7 +8,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import r2_score
 
 from kernelkin import MKMTRLRegressorCV
-from kernelkin.grams.arrays import NumpyArrays, TorchArrays
+from kernelkin.grams.arrays import NumpyArrays
+from kernelkin.grams.devices import TorchArrays
 from kernelkin.grams.operator import SharedOperator
 from kernelkin.mixes import choose_mixes
 from kernelkin.mixes.choice import expected_gains, mean_strengths

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..couplings import TaskTable, connected_tasks, read_couplings, read_task_features
 from ..data import Queries, TaskData, listing, read_queries
+from .array_api import where_rows_are
 
 
 def functions_with_tasks(model: Any, task_features: Any) -> Any:
@@ -40,7 +41,7 @@ def read_model_queries(model: Any, X: Any, tasks: Any) -> Queries:
     mode = getattr(model, "unknown_tasks", "error")
     encoder = getattr(model, "encoder_", None)
     queries = read_queries(model, X, tasks, mode != "error", new, None if encoder is None else encoder.encode)
-    return as_nearest(model, queries) if mode == "nearest" else queries
+    return where_rows_are(as_nearest(model, queries) if mode == "nearest" else queries, X)
 
 
 def as_nearest(model: Any, queries: Queries) -> Queries:

@@ -98,7 +98,7 @@ class KernelModel(AssayModel):
     parts : {"own", "learned", "equal"}
         Each assay by itself; or with parts that assays share, one of all assays and one as far as their labels are
         correlated, whose weights beside the assays' own parts are learned, or equal, which is one solution of a linear
-        system instead of about ten.
+        system instead of several.
     weights : {"even", "learned"} or name of a kernel
         Weights of the kernels: all the same, learned by MK-MTRL on some of the molecules, or one kernel alone.
     tol : relative duality gap of a fit.

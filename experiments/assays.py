@@ -75,7 +75,7 @@ def baseline_rows(name: str, setting: Setting, extent: Extent) -> list[Model]:
     return [*rows, Model("SVM, Morgan", FingerprintSVM(**options), runs=extent.long)]
 
 
-def protocol(name: str, title: str, extent: Extent, goals: tuple[Goal, ...]) -> Protocol:
+def protocol(name: str, title: str, extent: Extent, goals: tuple[Goal, ...] = ()) -> Protocol:
     """The experiment of one data set."""
     judged = tuple(some_assays(N_ASSAYS[name], extent.assays)) if extent.assays else ()
     whole = Protocol(

@@ -318,16 +318,17 @@ def _link_expansion(
 ) -> Expansion:
     """The functions f_r that a coupling's tasks mix: f_r(x) = sum over tasks t, rows i of L[t, r] a_ti k(x, x_ti)."""
     assert bank.link_scaling is not None
-    weighted = [
+    weighted = (
         (coupling.factor[t][np.newaxis, :, np.newaxis] * part[:, np.newaxis, :]).reshape(len(part), -1)
         for t, part in enumerate(a)
-    ]
-    rows = np.concatenate(data.rows)
-    stacked = np.vstack(weighted)
+    )
     if data.form == "wide":
-        at_rows = np.zeros((len(data.X), stacked.shape[1]))
-        np.add.at(at_rows, rows, stacked)
-        rows, stacked = np.arange(len(data.X)), at_rows
+        # Task by task: all labels with a column for each r may take gigabytes.
+        rows, stacked = np.arange(len(data.X)), np.zeros((len(data.X), coupling.factor.shape[1] * a[0].shape[1]))
+        for of_task, part in zip(data.rows, weighted, strict=True):
+            stacked[of_task] += part
+    else:
+        rows, stacked = np.concatenate(data.rows), np.vstack(list(weighted))
     width = stacked.shape[1]
     if bank.link_factors is not None:
         return _factor_expansion(data, bank, rows, stacked, b)

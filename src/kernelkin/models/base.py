@@ -331,7 +331,7 @@ class MultiTaskEstimator(BaseEstimator):
         return RunOptions(n_jobs, getattr(self, "verbose", 0), getattr(self, "callback", None), engine)
 
     def __getstate__(self) -> dict[str, Any]:
-        return in_main_memory(storable_state(super().__getstate__()))
+        return storable_state(in_main_memory(super().__getstate__()))
 
     def __sklearn_clone__(self) -> Self:
         return clone_sharing_engine(self, super().__sklearn_clone__)

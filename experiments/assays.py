@@ -34,6 +34,7 @@ class Extent:
     long : number of runs of models that take long: those that are fitted to each assay, and shared parts.
     extra : number of runs of the trees on bits and descriptors, which are beside the comparison; 0: none.
     assays : number of assays of models that are fitted to each; None: all.
+    equal : values of C that equal shared parts choose from.
     learned : whether weights of shared parts, and of kernels, are learned too.
     """
 
@@ -41,13 +42,14 @@ class Extent:
     long: int = 5
     extra: int = 3
     assays: int | None = None
+    equal: Sequence[float] = EQUAL_COSTS
     learned: bool = True
 
 
 def kernel_rows(name: str, setting: Setting, extent: Extent) -> list[Model]:
     """Models of this library."""
     make = partial(KernelModel, name, setting.name)
-    equal = Model(EQUAL, make(EQUAL_COSTS, parts="equal"), runs=extent.long)
+    equal = Model(EQUAL, make(extent.equal, parts="equal"), runs=extent.long)
     if not extent.learned:
         return [Model(AVERAGE, make(COSTS)), replace(equal, role="ours")]
     shared = partial(make, SHARED_COSTS, parts="learned")

@@ -3,6 +3,7 @@
 python -m benchmarks cluster --tasks 10000 --workers 2               tasks of 50 rows, 8 kernels, made on the workers
 python -m benchmarks cluster --tasks 10000 --workers 2 --kill        one worker is ended after the first evaluation
 python -m benchmarks cluster --tasks 10000 --workers 2 --grams keep  Gram matrices stay in memory, or "rebuild"
+python -m benchmarks cluster --table                                 what is stored, as Markdown
 
 Rows of every task are in all partitions at first, so that the fit has to shuffle all of them. Each run adds a line to
 `benchmarks/results/cluster.jsonl`.
@@ -112,6 +113,31 @@ def run_fit(client: Any, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def table() -> str:
+    """Return the stored runs as a Markdown table."""
+    names = (
+        "T",
+        "processes",
+        "Gram matrices",
+        "evaluations",
+        "gap",
+        "processor s",
+        "s",
+        "GiB of a worker",
+        "of the client",
+    )
+    lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
+    for text in RESULTS.read_text(encoding="utf-8").splitlines():
+        run = json.loads(text)
+        killed = ", one killed" if run["killed"] else ""
+        lines.append(
+            f"| {run['tasks']:,} | {run['workers']}{killed} | {run['grams']} | {run['evaluations']} "
+            f"| {run['relative_gap']:.0e} | {run['worker_cpu_seconds']:.0f} | {run['seconds']:.0f} "
+            f"| {max(run['worker_gib']):.1f} | {run['client_gib']:.1f} |"
+        )
+    return "\n".join(lines)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one fit and store what it took."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks cluster", description=__doc__.splitlines()[0])
@@ -121,7 +147,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--memory", default="4GB", help="memory limit of each process")
     parser.add_argument("--grams", choices=GRAMS, default="auto")
     parser.add_argument("--kill", action="store_true")
+    parser.add_argument("--table", action="store_true")
     options = parser.parse_args(arguments)
+    if options.table:
+        print(table())
+        return
 
     import dask
     from distributed import Client, LocalCluster

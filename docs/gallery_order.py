@@ -8,6 +8,7 @@ ORDER = (
     "command_line",
     "all_models",
     "digits",
+    "image_classes",
     "groups",
     "unseen_tasks",
     "cross_validation",

@@ -61,16 +61,3 @@ def test_the_gallery_orders_and_counts_all_examples():
     spec.loader.exec_module(module)
     examples = {path.stem.removeprefix("plot_") for path in ROOT.glob("examples/plot_*.py")}
     assert set(module.ORDER) == examples
-    words = {
-        8: "Eight",
-        9: "Nine",
-        10: "Ten",
-        11: "Eleven",
-        12: "Twelve",
-        13: "Thirteen",
-        14: "Fourteen",
-        15: "Fifteen",
-        16: "Sixteen",
-        17: "Seventeen",
-    }
-    assert f"{words[len(examples)]} examples" in (ROOT / "examples" / "README.rst").read_text()

@@ -112,6 +112,7 @@ _MODULES = (
     "couplings",
     "data",
     "datasets",
+    "engines",
     "exceptions",
     "fitting",
     "penalties",

@@ -1,6 +1,7 @@
 """Fits on a Dask cluster of processes: results, Dask collections, and what happens when workers die."""
 
 import os
+import pickle
 import signal
 
 import numpy as np
@@ -17,6 +18,8 @@ from kernelkin import (
     STLRegressor,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
+    load_model,
+    save_model,
 )
 from kernelkin.engines import Dask
 from kernelkin.exceptions import ClusterError, GramMemoryError
@@ -63,17 +66,20 @@ def test_a_cluster_gives_the_fit_of_threads(client, estimator, target, keep_gram
     assert (model.predict(frame[ROWS], frame["shop"]) == expected.predict(frame[ROWS], frame["shop"])).all()
 
 
-def test_a_clone_has_the_same_client(client):
+def test_a_clone_has_the_same_client_and_a_pickle_none(client):
     model = clone(STLRegressor(engine=client))
     assert model.engine is client
     assert_same(fit(model), fit(STLRegressor()))
+    again = pickle.loads(pickle.dumps(model))
+    assert again.engine == "threads"
+    assert_same(again, model)
 
 
 @pytest.mark.parametrize(
     ("estimator", "target", "parameters"),
     [(MKMTRLRegressor, "sales", {"parsimony": 0.5}), (MKMTRLClassifier, "rising", {"class_weight": {"yes": 2.0}})],
 )
-def test_dask_collections_give_the_fit_of_their_rows(engine, estimator, target, parameters):
+def test_dask_collections_give_the_fit_of_their_rows(engine, estimator, target, parameters, tmp_path):
     frame = shops()
     parts = dd.from_pandas(frame, npartitions=3, sort=False)
     expected = estimator(task_column="shop", **parameters)
@@ -98,6 +104,8 @@ def test_dask_collections_give_the_fit_of_their_rows(engine, estimator, target, 
     with pytest.raises(ValueError, match="probabilities need held-out values of all training rows in this process"):
         getattr(model, "predict_proba" if target == "rising" else "predict_interval")(frame[WITH_TASKS])
     model.functions_ = model.functions_.gather()
+    save_model(model, tmp_path / "model")
+    assert load_model(tmp_path / "model").model.score(frame[WITH_TASKS], frame[target]) == pytest.approx(score)
     again = model.predict(parts[WITH_TASKS]).compute().sort_index()
     assert same(again, known).all()
 

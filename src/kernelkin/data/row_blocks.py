@@ -84,21 +84,6 @@ class RowBlocks:
             sizes[at] = part.sizes
         return sizes
 
-    @property
-    def outline(self) -> TaskData:
-        """The tasks without their rows."""
-        nothing, T = np.empty(0, dtype=np.intp), len(self.labels)
-        first = self.facts[0]
-        return TaskData(
-            X=np.empty((0, first.n_columns), dtype=np.float32 if first.itemsize == 4 else np.float64),
-            rows=(nothing,) * T,
-            y=(np.empty(0),) * T,
-            sample_weight=np.empty(0),
-            labels=self.labels,
-            form="long",
-            feature_names=first.feature_names,
-        )
-
     def divided(self, divide: Callable[[np.ndarray], Sequence[np.ndarray]]) -> RowBlocks:
         """Divide parts further: `divide` takes the rows (t,) of the tasks of a part, and returns runs of them."""
         parts = [(i, run) for i, part in enumerate(self.facts) for run in divide(part.sizes)]

@@ -39,6 +39,12 @@ def clone_sharing_engine(estimator: Any, clone: Callable[[], Any]) -> Any:
     return plain.__sklearn_clone__().set_params(engine=engine)
 
 
+def storable_state(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of an estimator for a pickle: a client is a connection, and threads take its place."""
+    plain = isinstance(state.get("engine"), str | None)
+    return state if plain else {**state, "engine": Threads.name}
+
+
 __all__ = [
     "ENGINES",
     "Dask",
@@ -54,4 +60,5 @@ __all__ = [
     "count_workers",
     "read_engine",
     "serially",
+    "storable_state",
 ]

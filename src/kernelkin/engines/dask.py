@@ -34,6 +34,19 @@ class Dask(Engine):
     keep_grams : bool, optional
         Whether workers keep Gram matrices from one evaluation to the next or build them anew; None: they keep them
         where half of their memory is enough.
+
+    Examples
+    --------
+    On a cluster, in smaller blocks than by default::
+
+        from distributed import Client
+
+        engine = Dask(Client("tcp://scheduler:8786"), block_bytes=2**24)
+        model = MKMTRLRegressor(engine=engine).fit(X, y, tasks=tasks)
+
+    >>> from kernelkin.engines import ENGINES
+    >>> sorted(ENGINES)
+    ['dask', 'joblib', 'threads']
     """
 
     name: ClassVar[str] = "dask"

@@ -49,6 +49,28 @@ class Joblib(Engine):
 
     Its workers keep nothing from one call to the next: blocks are sent, and their Gram matrices built, for every
     evaluation.
+
+    Parameters
+    ----------
+    n_jobs : int, optional
+        Number of workers.
+    block_bytes : int
+        Gram matrices of a block of tasks, in bytes.
+    keep_grams : bool, optional
+        Has no effect: nothing is kept.
+
+    Examples
+    --------
+    >>> import joblib
+    >>> from kernelkin import MKMTRLRegressor
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> from kernelkin.engines import Joblib
+    >>> data = make_related_tasks(4, 2, 2, random_state=0)
+    >>> with joblib.parallel_config("threading"):
+    ...     model = MKMTRLRegressor(data.kernels, engine=Joblib(n_jobs=2))
+    ...     model = model.fit(data.data, data.target, tasks=data.tasks)
+    >>> model.kernel_weights_.shape
+    (4, 2)
     """
 
     name: ClassVar[str] = "joblib"

@@ -17,6 +17,8 @@ from .targets import Targets
 
 # Share of the memory of all workers that Gram matrices may take; the rest is for rows and for the work itself.
 GRAM_SHARE = 0.5
+# Blocks of very many tasks are larger, so that a scheduler has not more of them than this in an evaluation.
+MOST_BLOCKS = 2000
 # Gram matrices of one task at work: its stack, its combined matrix and a factor of this, and the images of its kernels.
 _WORKING_STACKS = 2
 
@@ -71,6 +73,11 @@ def block_dimensions(data: TaskData, recipe: Recipe) -> np.ndarray:
 def gram_bytes(sizes: Sequence[int] | np.ndarray, n_kernels: int, itemsize: int) -> np.ndarray:
     """Return the bytes (T,) of the Gram matrices of tasks of so many rows."""
     return n_kernels * itemsize * np.square(np.asarray(sizes, dtype=np.int64))
+
+
+def block_limit(engine: Engine, sizes: np.ndarray) -> int:
+    """Return the bytes of Gram matrices that a block may have, for tasks of these sizes (T,) in bytes."""
+    return max(engine.block_bytes, int(sizes.sum()) // MOST_BLOCKS)
 
 
 def divide(sizes: np.ndarray, block_bytes: int) -> list[np.ndarray]:

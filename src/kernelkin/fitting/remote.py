@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,9 +20,8 @@ from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import BlockDuals, MachineBlocks, RemoteMachines, TaskBlock, Units
 from ..problems.task_block import BlockValues, Request
 from ..solvers import Solution, solve
-from ..uncertainty import Uncertainty
 from .base import Fitted, RunOptions
-from .blocks import Recipe, block_dimensions, build_block, divide, gram_bytes, keeps_grams
+from .blocks import Recipe, block_dimensions, block_limit, build_block, divide, gram_bytes, keeps_grams
 from .outcome import collapse_warnings, convergence_warnings
 from .row_facts import gather_facts, sample_rows, spread_in_tasks, units_of
 from .shape import Shape, is_homogeneous, read_init, weights_problem
@@ -93,7 +92,6 @@ class RemotePlan:
 
     def _attributes(self, solution: Solution, functions: RemoteFunctions) -> dict[str, Any]:
         kernels = self.recipe.kernels
-        classification = isinstance(self.fit.targets, Classification)
         found = {
             "tasks_": self.rows.labels,
             "data_form_": "long",
@@ -109,21 +107,10 @@ class RemotePlan:
             "functions_": functions,
             "couplings_": (),
             "coupling_weights_": np.zeros((0, len(kernels))),
-            "uncertainty_": Uncertainty(NoHeldOut(), self.rows.outline, classification=classification),
         }
-        if classification:
+        if isinstance(self.fit.targets, Classification):
             found |= {"task_classes_": list(self.classes), "classes_": np.unique(np.concatenate(self.classes))}
         return found
-
-
-class NoHeldOut:
-    """Held-out values of rows that are elsewhere, which are not computed."""
-
-    def held_out(self) -> NoReturn:
-        raise ValueError(
-            "deviations, intervals and probabilities need held-out values of all training rows in this process; a fit "
-            "on Dask collections has them on the workers. Fit on arrays for them"
-        )
 
 
 class FinalMachines(RemoteMachines):
@@ -162,10 +149,10 @@ class FittedBlock(BlockFunctions):
 
 def fit_block(block: TaskBlock, B: np.ndarray, request: Request) -> FittedBlock:
     """Return the functions of the tasks of a block at B (K, t), in the user's units."""
-    duals, numbers = block.solutions(B, request)
+    duals, numbers, bank = block.solutions(B, request)
     restored, weights = block.units.restore_machines(duals, B)
     a, intercepts = split_by_task(restored, block.machines, block.data, ())
-    functions = task_functions(block.data, block.grams()[1], weights, a, intercepts)
+    functions = task_functions(block.data, bank, weights, a, intercepts)
     classes = () if block.data.y[0].dtype.kind == "f" else tuple(np.unique(y) for y in block.data.y)
     return FittedBlock(functions, block.data.labels, classes, numbers, tuple(intercepts))
 
@@ -190,6 +177,8 @@ def plan_remote(fit: Fit, rows: RowBlocks) -> RemotePlan:
     units = units_of(facts, learner, weights=is_homogeneous(penalty))
     mu = units.mu(spread_in_tasks(facts) if isinstance(fit.mu, str) else fit.mu)
     itemsize, engine = rows.facts[0].itemsize, rows.engine
+    sizes = gram_bytes(rows.sizes, len(kernels), itemsize)
+    limit = block_limit(engine, sizes)
     recipe = Recipe(
         targets=fit.targets.for_classes(classes),
         C=fit.C,
@@ -197,11 +186,11 @@ def plan_remote(fit: Fit, rows: RowBlocks) -> RemotePlan:
         kernels=tuple(kernels),
         units=units,
         charges=np.ones(len(kernels)),
-        keeps_grams=keeps_grams(engine, gram_bytes(rows.sizes, len(kernels), itemsize)),
+        keeps_grams=keeps_grams(engine, sizes),
     )
     return RemotePlan(
         fit=fit,
-        rows=rows.divided(lambda sizes: divide(gram_bytes(sizes, len(kernels), itemsize), engine.block_bytes)),
+        rows=rows.divided(lambda counts: divide(gram_bytes(counts, len(kernels), itemsize), limit)),
         penalty=penalty,
         learner=units.learner(learner),
         mu=mu,

@@ -14,7 +14,7 @@ from ..grams.charges import charges_of
 from ..problems import GatheredMachines, MachineBlocks
 from ..solvers import Solution
 from .base import RunOptions
-from .blocks import Recipe, block_dimensions, build_block, divide, gram_bytes, keeps_grams
+from .blocks import Recipe, block_dimensions, block_limit, build_block, divide, gram_bytes, keeps_grams
 from .shape import weights_problem
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def solve_in_blocks(plan: FitPlan, options: RunOptions) -> tuple[KernelBank, Sol
     assert plan.kernels is not None
     names = tuple(kernel.name for kernel in plan.kernels)
     sizes = gram_bytes([len(rows) for rows in data.rows], len(names), data.X.dtype.itemsize)
-    positions = divide(sizes, engine.block_bytes)
+    positions = divide(sizes, block_limit(engine, sizes))
     recipe = plan_recipe(plan, engine, sizes)
     rows = engine.hold([take_tasks(data, tasks) for tasks in positions])
     every = [(recipe,)] * len(rows)

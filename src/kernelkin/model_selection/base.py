@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import Fold, TaskData, make_folds, read_training
 from ..data.frames import is_dask
-from ..engines import SingleThreadedBLAS, clone_sharing_engine, count_workers, read_engine
+from ..engines import SingleThreadedBLAS, clone_sharing_engine, count_workers, read_engine, storable_state
 from ..exceptions import warn_user
 from ..memory import check_memory
 from ..models.facts import with_facts
@@ -280,6 +280,9 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         found = super()._repr_mimebundle_(**kwargs)
         return {**found, "text/html": with_facts(self, found["text/html"])} if "text/html" in found else found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return storable_state(super().__getstate__())
 
     def __sklearn_clone__(self) -> Self:
         return clone_sharing_engine(self, super().__sklearn_clone__)

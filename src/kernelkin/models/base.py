@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..couplings import connected_tasks, read_couplings
 from ..data import Queries, TaskData, read_queries, read_training
 from ..data.frames import is_dask
-from ..engines import SingleThreadedBLAS, clone_sharing_engine, count_workers, read_engine
+from ..engines import SingleThreadedBLAS, clone_sharing_engine, count_workers, read_engine, storable_state
 from ..exceptions import warn_user
 from ..fitting import Fitted, RunOptions, Specification
 from ..functions import function_values
@@ -325,6 +325,9 @@ class MultiTaskEstimator(BaseEstimator):
         n_jobs = getattr(self, "n_jobs", None)
         engine = read_engine(getattr(self, "engine", None), n_jobs)
         return RunOptions(n_jobs, getattr(self, "verbose", 0), getattr(self, "callback", None), engine)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return storable_state(super().__getstate__())
 
     def __sklearn_clone__(self) -> Self:
         return clone_sharing_engine(self, super().__sklearn_clone__)

@@ -111,15 +111,18 @@ class TaskBlock:
             self._solved[request.number] = solved.duals
         return _values(solved.duals, solved.Q, curvature)
 
-    def solutions(self, B: np.ndarray, request: Request) -> tuple[Sequence[DualSolution], BlockValues]:
-        """Return the solutions of an earlier evaluation at B (K, t); machines are solved again where they are lost."""
+    def solutions(self, B: np.ndarray, request: Request) -> tuple[Sequence[DualSolution], BlockValues, KernelBank]:
+        """Return the solutions of an earlier evaluation at B (K, t), and how kernels are scaled.
+
+        Machines are solved again where their solutions are lost.
+        """
         duals = self._solved.get(request.number)
-        grams = self.grams()[0]
+        grams, bank, _ = self.grams()
         if duals is None:
             solved = solve_machines(grams, self.machines, self.learner, B, tol=request.tol)
-            return solved.duals, _values(solved.duals, solved.Q)
+            return solved.duals, _values(solved.duals, solved.Q), bank
         Q = grams.quadratic_forms([dual.a for dual in duals], range(len(duals)))
-        return duals, _values(duals, Q)
+        return duals, _values(duals, Q), bank
 
     def __sizeof__(self) -> int:
         """Bytes, by which a scheduler judges where work is cheapest and a worker what it can hold."""
@@ -145,9 +148,8 @@ def evaluate_block(block: TaskBlock, B: np.ndarray, request: Request) -> BlockVa
 def block_solutions(
     block: TaskBlock, B: np.ndarray, request: Request
 ) -> tuple[Sequence[DualSolution], BlockValues, KernelBank]:
-    """See `TaskBlock.solutions`; and how kernels were scaled."""
-    duals, values = block.solutions(B, request)
-    return duals, values, block.grams()[1]
+    """See `TaskBlock.solutions`."""
+    return block.solutions(B, request)
 
 
 def _values(duals: Sequence[DualSolution], Q: np.ndarray, curvature: np.ndarray | None = None) -> BlockValues:

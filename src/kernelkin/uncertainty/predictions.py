@@ -9,13 +9,14 @@ import numpy as np
 
 from ..data import Queries
 from ..functions import function_values
+from .estimate import Uncertainty
 from .link import TaskLink
 from .rows import PredictedRows
 
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
     """Return probabilities (q, n_classes), or (q, T, n_classes) on wide data; zero for classes a task does not have."""
-    link: TaskLink = model.uncertainty_.link
+    link: TaskLink = _known_errors(model).link
     values = function_values(model, queries)
     out = np.zeros((*values.shape[:-1], len(model.classes_)))
     kinds = None if queries.codes is None else PredictedRows.of(model, queries).kinds(len(model.tasks_))
@@ -34,7 +35,7 @@ def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
 
 def prediction_deviations(model: Any, queries: Queries) -> np.ndarray:
     """Return standard deviations of targets around predictions (q,), or (q, T) on wide data."""
-    return model.uncertainty_.intervals.deviations(PredictedRows.of(model, queries))
+    return _known_errors(model).intervals.deviations(PredictedRows.of(model, queries))
 
 
 def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.ndarray:
@@ -42,8 +43,18 @@ def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.nd
     if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
     values = function_values(model, queries)[..., 0]
-    half = model.uncertainty_.intervals.half_widths(PredictedRows.of(model, queries), float(coverage))
+    half = _known_errors(model).intervals.half_widths(PredictedRows.of(model, queries), float(coverage))
     return np.stack([values - half, values + half], axis=-1)
+
+
+def _known_errors(model: Any) -> Uncertainty:
+    """What a model knows about its own errors; raises ValueError where it knows nothing."""
+    if not hasattr(model, "uncertainty_"):
+        raise ValueError(
+            "deviations, intervals and probabilities need held-out values of all training rows in this process; a fit "
+            "on Dask collections has them on the workers. Fit on arrays for them"
+        )
+    return model.uncertainty_
 
 
 def _of_task(model: Any, link: TaskLink, values: np.ndarray, task: int, classes: np.ndarray) -> np.ndarray:

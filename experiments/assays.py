@@ -17,9 +17,7 @@ from .tables import main_table
 AVERAGE, EQUAL = "average kernel", "average kernel, equal shared parts"
 SHARED, LEARNED = "average kernel, shared parts", "learned kernel, shared parts"
 N_ASSAYS = {"tox21": 12, "toxcast": 617}
-COSTS = (0.1, 0.3, 1.0)
 SHARED_COSTS = (0.01, 0.03, 0.1)
-EQUAL_COSTS = (0.03, 0.1)
 # Trees of a forest.
 TREES = 100
 
@@ -34,7 +32,8 @@ class Extent:
     long : number of runs of models that take long: those that are fitted to each assay, and shared parts.
     extra : number of runs of the trees on bits and descriptors, which are beside the comparison; 0: none.
     assays : number of assays of models that are fitted to each; None: all.
-    equal : values of C that equal shared parts choose from.
+    own, equal, svm : values of C that the average kernel, equal shared parts and support vector machines choose from.
+    boosting : numbers of trees that boosting chooses from.
     learned : whether weights of shared parts, and of kernels, are learned too.
     """
 
@@ -42,7 +41,10 @@ class Extent:
     long: int = 5
     extra: int = 3
     assays: int | None = None
-    equal: Sequence[float] = EQUAL_COSTS
+    own: Sequence[float] = (0.1, 0.3, 1.0)
+    equal: Sequence[float] = (0.03, 0.1)
+    svm: Sequence[float] = (0.3, 1.0, 3.0)
+    boosting: Sequence[int] = (50, 150)
     learned: bool = True
 
 
@@ -51,10 +53,10 @@ def kernel_rows(name: str, setting: Setting, extent: Extent) -> list[Model]:
     make = partial(KernelModel, name, setting.name)
     equal = Model(EQUAL, make(extent.equal, parts="equal"), runs=extent.long)
     if not extent.learned:
-        return [Model(AVERAGE, make(COSTS)), replace(equal, role="ours")]
+        return [Model(AVERAGE, make(extent.own)), replace(equal, role="ours")]
     shared = partial(make, SHARED_COSTS, parts="learned")
     return [
-        Model(AVERAGE, make(COSTS)),
+        Model(AVERAGE, make(extent.own)),
         equal,
         Model(SHARED, shared(), role="ours", runs=extent.long),
         Model(LEARNED, shared(weights="learned"), runs=extent.long),
@@ -65,7 +67,7 @@ def baseline_rows(name: str, setting: Setting, extent: Extent) -> list[Model]:
     """What would be run otherwise."""
     options = {"data": name, "kind": setting.name, "assays": extent.assays}
     forest = partial(Trees, grid=(TREES,), method="forest", **options)
-    boosting = partial(Trees, method="boosting", **options)
+    boosting = partial(Trees, grid=tuple(extent.boosting), method="boosting", **options)
     rows = [
         Model("share of actives", ActiveShare(name, extent.assays)),
         Model("random forest, Morgan", forest(), runs=extent.long),
@@ -74,7 +76,7 @@ def baseline_rows(name: str, setting: Setting, extent: Extent) -> list[Model]:
     if extent.extra:
         rows.append(Model("random forest, bits and descriptors", forest(features="all"), runs=extent.extra))
         rows.append(Model("gradient boosting, bits and descriptors", boosting(features="all"), runs=extent.extra))
-    return [*rows, Model("SVM, Morgan", FingerprintSVM(**options), runs=extent.long)]
+    return [*rows, Model("SVM, Morgan", FingerprintSVM(grid=extent.svm, **options), runs=extent.long)]
 
 
 def protocol(name: str, title: str, extent: Extent, goals: tuple[Goal, ...] = ()) -> Protocol:

@@ -32,8 +32,7 @@ class Extent:
     long : number of runs of models that take long: those that are fitted to each assay, and shared parts.
     extra : number of runs of the trees on bits and descriptors, which are beside the comparison; 0: none.
     assays : number of assays of models that are fitted to each; None: all.
-    own, equal, svm : values of C that the average kernel, equal shared parts and support vector machines choose from.
-    boosting : numbers of trees that boosting chooses from.
+    own, equal : values of C that the average kernel and equal shared parts choose from.
     learned : whether weights of shared parts, and of kernels, are learned too.
     """
 
@@ -43,8 +42,6 @@ class Extent:
     assays: int | None = None
     own: Sequence[float] = (0.1, 0.3, 1.0)
     equal: Sequence[float] = (0.03, 0.1)
-    svm: Sequence[float] = (0.3, 1.0, 3.0)
-    boosting: Sequence[int] = (50, 150)
     learned: bool = True
 
 
@@ -67,7 +64,7 @@ def baseline_rows(name: str, setting: Setting, extent: Extent) -> list[Model]:
     """What would be run otherwise."""
     options = {"data": name, "kind": setting.name, "assays": extent.assays}
     forest = partial(Trees, grid=(TREES,), method="forest", **options)
-    boosting = partial(Trees, grid=tuple(extent.boosting), method="boosting", **options)
+    boosting = partial(Trees, method="boosting", **options)
     rows = [
         Model("share of actives", ActiveShare(name, extent.assays)),
         Model("random forest, Morgan", forest(), runs=extent.long),
@@ -76,7 +73,7 @@ def baseline_rows(name: str, setting: Setting, extent: Extent) -> list[Model]:
     if extent.extra:
         rows.append(Model("random forest, bits and descriptors", forest(features="all"), runs=extent.extra))
         rows.append(Model("gradient boosting, bits and descriptors", boosting(features="all"), runs=extent.extra))
-    return [*rows, Model("SVM, Morgan", FingerprintSVM(grid=extent.svm, **options), runs=extent.long)]
+    return [*rows, Model("SVM, Morgan", FingerprintSVM(**options), runs=extent.long)]
 
 
 def protocol(name: str, title: str, extent: Extent, goals: tuple[Goal, ...] = ()) -> Protocol:

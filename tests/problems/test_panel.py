@@ -11,7 +11,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV
 from kernelkin.grams import GramStack, SharedGrams, operator
-from kernelkin.grams.arrays import NumpyArrays, TorchArrays
+from kernelkin.grams.arrays import NumpyArrays
+from kernelkin.grams.devices import TorchArrays
 from kernelkin.learners import Machine, Ridge
 from kernelkin.problems import MachinePanel, panel, solve_machines
 

@@ -108,12 +108,14 @@ class Queries:
         -1 for other tasks that were not in training. None where every task predicts every row.
     labels : (q,) the user's names of the rows' tasks, where they were given.
     is_nearest : (q,) whether the code is that of the task most like the row's, which was not in training.
+    device : the device of torch that the rows were on; None for main memory.
     """
 
     X: np.ndarray
     codes: np.ndarray | None
     labels: np.ndarray | None = None
     is_nearest: np.ndarray | None = None
+    device: str | None = None
 
 
 def read_training(

@@ -159,7 +159,7 @@ class Fit:
         if self.device is not None and not (together or (isinstance(learner, SVM) and wide and not couplings)):
             raise ValueError(
                 f"device={self.device!r} is for wide data (y with a column for each task) with the squared loss, or "
-                "the hinge loss without couplings; leave it out for others"
+                "the hinge loss without couplings; leave it out, or pass arrays of NumPy, for others"
             )
         faster = panel_pays(len(data.X), data.n_tasks, n_kernels, coupled=bool(couplings))
         if together and (faster or self.device is not None):

@@ -1,4 +1,4 @@
-"""The values of a fitted model's functions, computed where its `device` says."""
+"""The values of a fitted model's functions, computed where the rows are or the model's `device` says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tasks import TaskFunctions
 
 def function_values(model: Any, queries: Queries) -> np.ndarray:
     """(q, M) for rows with a task, (q, T, M) for wide data; see `TaskFunctions.values`."""
-    functions, device = model.functions_, getattr(model, "device", None)
+    functions, device = model.functions_, queries.device or getattr(model, "device", None)
     if device is None or not isinstance(functions, TaskFunctions):
         return functions.values(queries.X, queries.codes)
     return functions.values(queries.X, queries.codes, arrays=arrays_on(device))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -90,7 +89,7 @@ class TaskFunctions:
             return self.expansions[0].values(X, arrays).reshape(len(X), len(self.shares), -1)
         return self._gather(X, codes, (), lambda expansion, rows: expansion.values(rows, arrays), only)
 
-    @cached_property
+    @property
     def _are_columns(self) -> bool:
         """Whether the tasks' functions are the outputs of the first expansion, in order and of one number each."""
         width = self.shares[0][0].n_outputs

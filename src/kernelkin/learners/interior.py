@@ -25,6 +25,8 @@ _AIM = 0.3
 _NOTHING = 1e-9
 # The least share of their costs that dual variables start from.
 _LEAST = 1e-2
+# The share of its cost that a variable counts as away from its bounds, at least.
+_NEAREST = 1e-14
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,11 @@ class BoxMachines:
         lower = self.arrays.where(slope > 0, slope, 0.0 * slope) + 1.0
         return _Point(a, 0.0 * a.sum(0), lower, lower - slope)
 
+    def room(self, distance: Any) -> Any:
+        """Distances (n, t) from a bound, none of them zero."""
+        least = _NEAREST * self.cost
+        return self.arrays.where(distance > least, distance, least)
+
     def _at_least(self, share: Any) -> Any:
         return self.arrays.where(share > _LEAST, share, 0.0 * share + _LEAST)
 
@@ -104,14 +111,15 @@ def solve_together(machines: BoxMachines, tol: float) -> tuple[Any, Callable[[An
     floor = _NOTHING * machines.cost.sum(0)
     for iteration in range(_ITERATIONS):
         image = machines.apply(point.a)
-        below, above = sign * point.a, machines.cost - sign * point.a
+        below, above = machines.room(sign * point.a), machines.room(machines.cost - sign * point.a)
         wrong = machines.linear - image - point.level * machines.summed + sign * (point.lower - point.upper)
         solve = arrays.solver(machines.grams + arrays.diagonals((point.lower / below + point.upper / above).T))
         products = point.lower * below, point.upper * above
         gap = (products[0] + products[1]).sum(0)
         value = (point.a * (machines.linear - 0.5 * image)).sum(0)
         off = gap + (abs(wrong) * machines.cost).sum(0)
-        if iteration and not bool((off > _AIM * tol * arrays.where(value > floor, value, floor)).any()):
+        is_open = off > _AIM * tol * arrays.where(value > floor, value, floor)
+        if iteration and not bool(is_open.any()):
             break
         newton = _Newton(machines, solve, point, below, above, wrong)
         step = newton.step(0.0 * products[0], 0.0 * products[1])
@@ -121,7 +129,9 @@ def solve_together(machines: BoxMachines, tol: float) -> tuple[Any, Callable[[An
         target = gap / (2 * len(sign)) * (reached / gap) ** 3
         bend = sign * step.a
         step = newton.step(target - bend * step.lower, target + bend * step.upper)
-        point = point.moved(step, _SHARE * newton.length(step))
+        # Machines that are solved stay where they are: further steps would take them onto their bounds.
+        length = _SHARE * newton.length(step)
+        point = point.moved(step, arrays.where(is_open, length, 0.0 * length))
     return point.a, solve
 
 

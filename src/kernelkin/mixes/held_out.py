@@ -20,7 +20,7 @@ from .left_out import Targets
 # The share of the rows that is held out, and the fewest rows that are worth a split.
 _HELD, _FEWEST = 0.25, 12
 # The relative gap to which machines are solved: far below what their errors tell.
-_TOL = 1e-3
+_TOL = 1e-4
 
 
 @dataclass(frozen=True)

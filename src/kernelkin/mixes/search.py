@@ -22,6 +22,8 @@ from .left_out import Targets
 STRENGTHS = np.logspace(-3, 4, 15)
 # Groups of tasks with mixes of their own: at most so many, each of so many tasks in the mean.
 GROUPS, TASKS_PER_GROUP = 8, 12
+# What weights of a task's own must gain, as a share of the variance of its targets: less is the accuracy of machines.
+_LEAST_GAIN = 1e-4
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def _take(
     total = mean_strengths(strengths, gains[mix, :, np.arange(n_tasks)].T, loss, len(targets.Y))
     shared, sums = total * mixes[mix].T, own.sum(axis=0)
     gain, error = gains_of_own_weights(targets, groups, shared)
-    by_own = (expected_gains(gain[np.newaxis], error[np.newaxis])[0] > 0) & (mix > 0) & (sums > 0)
+    gain = expected_gains(gain[np.newaxis], error[np.newaxis])[0]
+    by_own = (gain > _LEAST_GAIN * targets.variance) & (mix > 0) & (sums > 0)
     B = np.where(by_own, total * own / np.where(sums > 0, sums, 1.0), shared)
     return TaskMixes(B, mixes, strengths, errors, targets.variance, np.column_stack([mix, strength]), by_own)
 

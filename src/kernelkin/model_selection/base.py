@@ -23,6 +23,7 @@ from ..data.frames import is_dask
 from ..engines import SingleThreadedBLAS, clone_sharing_engine, count_workers, read_engine, storable_state
 from ..exceptions import warn_user
 from ..memory import check_memory
+from ..models.array_api import array_home
 from ..models.facts import with_facts
 from ..models.parameters import Parameter
 from .default_grid import MAX_EXTENSIONS, beyond, default_grid
@@ -150,6 +151,11 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(
                 "a search gives every worker all rows, and X is a Dask collection: pass X.compute(), or fit candidates "
                 "with engine= and compare their scores on other rows"
+            )
+        if (home := array_home(X)) is not None and not getattr(self, "per_task", False):
+            raise ValueError(
+                f"a search over a grid does not compute on arrays of {home.namespace.__name__}: pass arrays of NumPy, "
+                "with device= for a device; or search with per_task=True"
             )
         with SingleThreadedBLAS():
             return self._fit(X, y, tasks, sample_weight)

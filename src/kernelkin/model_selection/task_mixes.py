@@ -11,6 +11,7 @@ from ..data import read_training
 from ..fitting import Regression, TaskMixFit
 from ..memory import check_memory
 from ..mixes import TaskMixes
+from ..models.array_api import array_home
 
 # Parameters that would be ignored.
 _UNUSED = ("grid", "couplings", "task_features", "cache")
@@ -21,7 +22,7 @@ def fit_task_mixes(search: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) 
     given = [name for name in _UNUSED if getattr(search, name) is not None]
     if given:
         raise ValueError(f"per_task=True chooses kernel weights for each task and cannot use {', '.join(given)}")
-    began, model = time.perf_counter(), search.make_model()
+    began, model, home = time.perf_counter(), search.make_model(), array_home(X)
     data = read_training(model, X, y, tasks, sample_weight, classification=False)
     specification = TaskMixFit(
         targets=Regression(search.loss, search.epsilon, search.fit_intercept),
@@ -31,7 +32,7 @@ def fit_task_mixes(search: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) 
         tol=search.tol,
         device=search.device,
     )
-    plan = specification.plan(data)
+    plan = (specification if home is None else home.place(specification, model)).plan(data)
     check_memory(plan.memory())
     fitted, found = plan.run_chosen(model.run_options())
     search.cv_results_ = tabulate_mixes(found)
@@ -40,7 +41,7 @@ def fit_task_mixes(search: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) 
     search.best_score_ = float(search.cv_results_["mean_test_score"][search.best_index_])
     search.n_splits_, search.n_cached_ = len(data.X), 0
     search.task_choices_ = found.choices
-    search.best_estimator_ = model.store(fitted)
+    search.best_estimator_ = model.store(fitted if home is None else home.move(fitted))
     search.refit_time_ = float(fitted.attributes["history_"]["seconds"][-1])
     search.search_time_ = time.perf_counter() - began - search.refit_time_
     return search

@@ -22,6 +22,7 @@ from ..kernels import is_precomputed
 from ..memory import check_memory, check_square
 from ..penalties import Relation
 from ..uncertainty import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
+from .array_api import array_home, as_rows_are, in_main_memory, supports_array_api, where_rows_are
 from .classes import decision_values, predicted_classes
 from .facts import with_facts
 from .frames import fit_frames, predict_frame, score_frame
@@ -79,13 +80,16 @@ class MultiTaskEstimator(BaseEstimator):
         options = self.run_options()
         if is_dask(X):
             return self.store(fit_frames(self, X, y, tasks, sample_weight, options))
+        home, specification = array_home(X), self.specification()
+        if home is not None:
+            specification = home.place(specification, self)
         data = self.training_data(X, y, tasks, sample_weight)
         with SingleThreadedBLAS():
-            plan = self.specification().plan(data)
+            plan = specification.plan(data)
             if not options.engine.splits:
                 check_memory(plan.memory(count_workers(options.n_jobs)))
             fitted = plan.run(options)
-        return self.store(fitted)
+        return self.store(fitted if home is None else home.move(fitted))
 
     def training_data(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> TaskData:
         """Return what `fit` is given, read and checked."""
@@ -162,10 +166,10 @@ class MultiTaskEstimator(BaseEstimator):
         queries = self._read_queries(X, tasks)
         if not return_std:
             found = self._predict(queries)
-            return split_prediction(self, queries, found) if split else found
+            return split_prediction(self, queries, found) if split else as_rows_are(X, found)
         if split or is_classifier(self):
             raise ValueError("return_std=True is for regressors, without split; classifiers have predict_proba")
-        return self._predict(queries), prediction_deviations(self, queries)
+        return as_rows_are(X, self._predict(queries)), as_rows_are(X, prediction_deviations(self, queries))
 
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
         """Return the score of each task: accuracy for a classifier, R^2 for a regressor.
@@ -305,7 +309,7 @@ class MultiTaskEstimator(BaseEstimator):
         mode = getattr(self, "unknown_tasks", "error")
         encoder = getattr(self, "encoder_", None)
         queries = read_queries(self, X, tasks, mode != "error", new, None if encoder is None else encoder.encode)
-        return as_nearest(self, queries) if mode == "nearest" else queries
+        return where_rows_are(as_nearest(self, queries) if mode == "nearest" else queries, X)
 
     def _predict(self, queries: Queries) -> np.ndarray:
         """Return predictions (q,) for rows with a task, (q, T) for wide data."""
@@ -327,7 +331,7 @@ class MultiTaskEstimator(BaseEstimator):
         return RunOptions(n_jobs, getattr(self, "verbose", 0), getattr(self, "callback", None), engine)
 
     def __getstate__(self) -> dict[str, Any]:
-        return storable_state(super().__getstate__())
+        return storable_state(in_main_memory(super().__getstate__()))
 
     def __sklearn_clone__(self) -> Self:
         return clone_sharing_engine(self, super().__sklearn_clone__)
@@ -345,6 +349,7 @@ class MultiTaskEstimator(BaseEstimator):
         precomputed = is_precomputed(getattr(self, "kernels", None))
         tags.input_tags.pairwise = precomputed
         tags.input_tags.three_d_array = precomputed
+        tags.array_api_support = supports_array_api(self)
         return tags
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from .exceptions import GramMemoryError
 from .grams import GramPlan, batch_bytes
 from .grams.arrays import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
+from .grams.operator import LEADING, MANY_ROWS
 
 # The environment variable that limits the memory of a fit, in GiB.
 LIMIT = "KERNELKIN_MEMORY_GIB"
@@ -111,8 +112,11 @@ def _panel_bytes(plan: GramPlan, n_jobs: int) -> int:
     panel = 8 * 12 * n * T
     if not plan.couplings_width:
         return basis + panel + n_jobs * PANEL_COLUMNS * column_bytes(n, K)
-    inverses = 4 * 4 * n * T * T if n * T * T <= LARGEST_INVERSES else 0
-    return basis + panel + T * column_bytes(n, K) + inverses + 8 * 4 * sum(plan.machines) * plan.couplings_width
+    directions = n if n < MANY_ROWS else LEADING + 1
+    inverses = 4 * 4 * directions * T * T if directions * T * T <= LARGEST_INVERSES else 0
+    # The functions that tasks mix, over all rows, and what one task adds to them.
+    functions = 8 * (3 * n + max(plan.machines)) * plan.couplings_width * plan.outputs
+    return basis + panel + T * column_bytes(n, K) + inverses + functions
 
 
 def _common_bytes(plan: GramPlan) -> int:

@@ -1,7 +1,10 @@
 """Activity of molecules in assays: labels, splits, models, and scores of some assays."""
 
 import gzip
+import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -130,3 +133,15 @@ def test_models_that_take_long_have_fewer_runs():
     runs = {model: {unit.run for unit in units if unit.model.name == model} for model in (AVERAGE, EQUAL)}
     assert runs == {AVERAGE: {0, 1, 2}, EQUAL: {0, 1}}
     assert some_assays(617, 60)[0] == 0 and some_assays(617, 60)[-1] == 616
+
+
+def test_the_gallery_page_has_the_stored_figures():
+    root = Path(__file__).parents[2]
+    stored = json.loads((root / "docs" / "results" / "tox21" / "results.json").read_text())
+    page = (root / "examples" / "plot_molecules.py").read_text()
+    rows = re.findall(r"^# (.+?) +(0\.\d{3}) +(0\.\d{3})$", page, re.MULTILINE)
+    assert len(rows) == 7
+    for name, *figures in rows:
+        for figure, setting in zip(figures, SETTINGS, strict=True):
+            units = [each for each in stored if (each["setting"], each["model"]) == (setting.name, name)]
+            assert figure == f"{np.mean([Result(**unit).score for unit in units]):.3f}", (name, setting.name)

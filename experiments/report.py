@@ -106,7 +106,7 @@ def origin(protocol: Protocol, results: Sequence[Result], command: str) -> str:
     """Command, version, date, number of runs, processor time and machine."""
     runs = Counter((result.setting, result.model) for result in results)
     fewest, most = min(runs.values()), max(runs.values())
-    counted = f"{most} runs" if fewest == most else f"{fewest} to {most} runs"
+    counted = f"{most} run{'s' if most > 1 else ''}" if fewest == most else f"{fewest} to {most} runs"
     if is_unfinished(protocol, runs):
         counted += f" (the protocol has {protocol.runs}; the same command goes on from here)"
     seconds = sum(result.seconds for result in results)

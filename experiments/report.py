@@ -92,7 +92,8 @@ def goal_lines(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> lis
             if _ahead(cells[setting.name, name], own, protocol.metric.larger_is_better)
         ]
         if beaten_by:
-            lines.append(f"- {setting.name}: more than a standard error better than {ours}: {', '.join(beaten_by)}.")
+            lead = "more than a standard error better" if own.runs > 1 else "better, in one run,"
+            lines.append(f"- {setting.name}: {lead} than {ours}: {', '.join(beaten_by)}.")
     return ["\n".join(lines)] if lines else []
 
 

@@ -45,6 +45,7 @@ REPORTS = (
     "smo_against_libsvm",
     "online",
     "online_quality",
+    "cluster_online",
     "defaults",
     "parsimony",
     "matrix_normal",

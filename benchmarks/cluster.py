@@ -157,7 +157,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from distributed import Client, LocalCluster
 
     settings = {"threads_per_worker": 1, "memory_limit": options.memory, "dashboard_address": ":0"}
-    with dask.config.set(PATIENCE), LocalCluster(options.workers, **settings) as cluster, Client(cluster) as client:
+    with (
+        dask.config.set(PATIENCE),
+        LocalCluster(n_workers=options.workers, **settings) as cluster,
+        Client(cluster) as client,
+    ):
         found = run_fit(client, options)
     setting = {name: getattr(options, name) for name in ("tasks", "rows", "workers", "memory")}
     line = json.dumps({**setting, "kernels": len(KERNELS), **found})

@@ -380,3 +380,14 @@ def test_targets_keep_their_level_whatever_their_spread(spread):
     np.testing.assert_allclose(
         model.predict(X, tasks=tasks), np.where(tasks == 1, 50.0, 70.0), atol=1e-6 + 1.5 * spread
     )
+
+
+def test_a_device_finds_the_same():
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    Y = np.sin(X @ rng.normal(size=(2, 3))) + 0.1 * rng.normal(size=(40, 3))
+    plain, tensors = (KinRegressor(["rbf"], cv=2, device=d, random_state=0).fit(X, Y) for d in (None, "cpu"))
+    np.testing.assert_allclose(tensors.predict(X), plain.predict(X), atol=1e-2)
+    with pytest.raises(ValueError, match=r"^device='cpu' is for wide data"):
+        KinRegressor(["rbf"], device="cpu").fit(X, Y[:, 0])

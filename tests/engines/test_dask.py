@@ -255,7 +255,7 @@ def test_a_scheduler_that_is_gone_ends_with_an_error():
 
     with (
         dask.config.set(PATIENCE),
-        LocalCluster(1, processes=False, dashboard_address=":0", silence_logs=50) as cluster,
+        LocalCluster(n_workers=1, processes=False, dashboard_address=":0", silence_logs=50) as cluster,
     ):
         client = Client(cluster)
 

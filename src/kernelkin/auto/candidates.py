@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -71,12 +71,18 @@ class Candidate:
 
 
 def make_candidates(
-    data: TaskData, targets: Targets, kernels: Any = None, task_features: Any = None, unknown_tasks: str = "error"
+    data: TaskData,
+    targets: Targets,
+    kernels: Any = None,
+    task_features: Any = None,
+    unknown_tasks: str = "error",
+    device: str | None = None,
 ) -> list[Candidate]:
     """Return the candidates for these data, the most promising first.
 
     `kernels` None stands for all dictionaries; others are the only ones. Where tasks without rows have features, or
-    `unknown_tasks` is "common", those candidates are kept that can predict tasks never seen.
+    `unknown_tasks` is "common", those candidates are kept that can predict tasks never seen. Those that can be solved
+    on a device of torch are solved on `device`.
     """
     coupled_only = unknown_tasks == "common" or has_new_tasks(task_features, data.labels)
     dictionaries = _dictionaries(data, kernels)
@@ -92,7 +98,15 @@ def make_candidates(
             "unknown_tasks='common' and task_features of tasks without rows need several tasks with the same classes "
             f"and rows of their own, and no more than {MAX_COUPLED_ROWS} rows in all where kernels have no low rank"
         )
-    return found
+    return found if device is None else [replace(each, make=partial(_on_device, each.make, device)) for each in found]
+
+
+def _on_device(make: Callable[[float, float], Specification], device: str, C: float, tol: float) -> Specification:
+    """Return a specification on a device; machines of coupled tasks are solved there with the squared loss alone."""
+    found = make(C, tol)
+    if not isinstance(found, Fit) or (found.couplings is not None and isinstance(found.targets, Classification)):
+        return found
+    return replace(found, device=device)
 
 
 def _dictionaries(data: TaskData, kernels: Any) -> dict[str, Any]:

@@ -150,6 +150,7 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
         tol=1e-3,
         n_jobs=None,
         engine="threads",
+        device=None,
         random_state=None,
         verbose=0,
         callback=None,
@@ -166,6 +167,7 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
         self.tol = tol
         self.n_jobs = n_jobs
         self.engine = engine
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
@@ -222,6 +224,7 @@ class KinClassifier(TableEstimator, MultiTaskClassifier):
         tol=1e-3,
         n_jobs=None,
         engine="threads",
+        device=None,
         random_state=None,
         verbose=0,
         callback=None,
@@ -239,6 +242,7 @@ class KinClassifier(TableEstimator, MultiTaskClassifier):
         self.tol = tol
         self.n_jobs = n_jobs
         self.engine = engine
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
@@ -271,4 +275,5 @@ def _specification(model: Any, targets: Classification | Regression) -> KinFit:
         tol=model.tol,
         random_state=model.random_state,
         cache=model.cache,
+        device=model.device,
     )

@@ -83,6 +83,7 @@ class KinFit:
     tol : the relative duality gap of the members of the average
     random_state : seed of the folds
     cache : a folder that keeps finished parts of the search
+    device : a device of torch on which tasks of wide data are solved
     """
 
     targets: Targets
@@ -94,6 +95,7 @@ class KinFit:
     tol: float = 1e-3
     random_state: Any = None
     cache: Any = None
+    device: str | None = None
 
     def plan(self, data: TaskData) -> KinPlan:
         """Apply to data: standardise, and list the candidates."""
@@ -102,7 +104,8 @@ class KinFit:
         classification = isinstance(self.targets, Classification)
         standard = Standard.fit(data, classification=classification)
         scaled = standard.apply(data)
-        candidates = make_candidates(scaled, self.targets, self.kernels, self.task_features, self.unknown_tasks)
+        given = self.kernels, self.task_features, self.unknown_tasks, self.device
+        candidates = make_candidates(scaled, self.targets, *given)
         folds = make_folds(scaled, self.cv, classification=classification, random_state=self.random_state)
         return KinPlan(self, scaled, standard, tuple(candidates), tuple(folds))
 

@@ -1,6 +1,5 @@
 """Where work runs: threads of this process, joblib's current backend, or a Dask cluster."""
 
-from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -26,23 +25,24 @@ def read_engine(engine: Any, n_jobs: int | None = None) -> Engine:
     raise ValueError(f'engine must be "threads", "joblib", a Dask client or an engine, got {engine!r}')
 
 
-def clone_sharing_engine(estimator: Any, clone: Callable[[], Any]) -> Any:
-    """Return a clone of an estimator, by `clone` or as scikit-learn makes it.
+def clone_with_engine(estimator: Any) -> Any:
+    """Return a clone, as `__sklearn_clone__`: a client is a connection and cannot be copied, clones share it."""
+    from sklearn.base import BaseEstimator
 
-    A Dask client is a connection and cannot be copied: a clone has the same one.
-    """
     engine = getattr(estimator, "engine", None)
-    if engine is None or isinstance(engine, str):
-        return clone()
+    if isinstance(engine, str | None):
+        return BaseEstimator.__sklearn_clone__(estimator)
     plain = copy(estimator)
     plain.engine = Threads.name
     return plain.__sklearn_clone__().set_params(engine=engine)
 
 
-def storable_state(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of an estimator for a pickle: a client is a connection, and threads take its place."""
-    plain = isinstance(state.get("engine"), str | None)
-    return state if plain else {**state, "engine": Threads.name}
+def state_without_engine(estimator: Any) -> dict[str, Any]:
+    """Return the state of an estimator for a pickle, as `__getstate__`: threads take the place of a client."""
+    from sklearn.base import BaseEstimator
+
+    state = BaseEstimator.__getstate__(estimator)
+    return state if isinstance(state.get("engine"), str | None) else {**state, "engine": Threads.name}
 
 
 __all__ = [
@@ -56,9 +56,9 @@ __all__ = [
     "SingleThreadedBLAS",
     "Threads",
     "Workers",
-    "clone_sharing_engine",
+    "clone_with_engine",
     "count_workers",
     "read_engine",
     "serially",
-    "storable_state",
+    "state_without_engine",
 ]

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import Fold, TaskData, make_folds, read_training
 from ..data.frames import is_dask
-from ..engines import SingleThreadedBLAS, clone_sharing_engine, count_workers, read_engine, storable_state
+from ..engines import SingleThreadedBLAS, clone_with_engine, count_workers, read_engine, state_without_engine
 from ..exceptions import warn_user
 from ..memory import check_memory
 from ..models.array_api import array_home
@@ -287,11 +287,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         found = super()._repr_mimebundle_(**kwargs)
         return {**found, "text/html": with_facts(self, found["text/html"])} if "text/html" in found else found
 
-    def __getstate__(self) -> dict[str, Any]:
-        return storable_state(super().__getstate__())
-
-    def __sklearn_clone__(self) -> Self:
-        return clone_sharing_engine(self, super().__sklearn_clone__)
+    __getstate__, __sklearn_clone__ = state_without_engine, clone_with_engine
 
     def __sklearn_is_fitted__(self) -> bool:
         return "best_estimator_" in vars(self)

@@ -27,6 +27,14 @@ _PER_TASK = Parameter(
     ["boolean"],
 )
 _SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}
+_REGRESSOR_ATTRIBUTES = {
+    **SEARCH_ATTRIBUTES,
+    "task_choices_": (
+        "array of shape (T, 2)",
+        "With ``per_task=True``, the mix of kernels and the strength that each task chose, by position among those "
+        "that `cv_results_` lists.",
+    ),
+}
 
 
 @describe((), SEARCH_ATTRIBUTES, **_SEARCH)
@@ -125,7 +133,7 @@ class MKMTRLClassifierCV(BaseSearch):
         return MKMTRLClassifier(**_model_parameters(self, MKMTRLClassifier))
 
 
-@describe((), SEARCH_ATTRIBUTES, loss=REGRESSION_LOSS, per_task=_PER_TASK, **_SEARCH)
+@describe((), _REGRESSOR_ATTRIBUTES, loss=REGRESSION_LOSS, per_task=_PER_TASK, **_SEARCH)
 class MKMTRLRegressorCV(BaseSearch):
     """`MKMTRLRegressor` with parameters chosen by cross-validation inside the tasks.
 

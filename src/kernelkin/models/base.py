@@ -11,10 +11,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_co
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from ..couplings import connected_tasks, read_couplings
-from ..data import Queries, TaskData, read_queries, read_training
+from ..data import Queries, TaskData, read_training
 from ..data.frames import is_dask
-from ..engines import SingleThreadedBLAS, clone_sharing_engine, count_workers, read_engine, storable_state
+from ..engines import SingleThreadedBLAS, clone_with_engine, count_workers, read_engine, state_without_engine
 from ..exceptions import warn_user
 from ..fitting import Fitted, RunOptions, Specification
 from ..functions import function_values
@@ -22,11 +21,11 @@ from ..kernels import is_precomputed
 from ..memory import check_memory, check_square
 from ..penalties import Relation
 from ..uncertainty import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
-from .array_api import array_home, as_rows_are, in_main_memory, supports_array_api, where_rows_are
+from .array_api import array_home, as_rows_are, in_main_memory, supports_array_api
 from .classes import decision_values, predicted_classes
 from .facts import with_facts
 from .frames import fit_frames, predict_frame, score_frame
-from .new_tasks import as_nearest, functions_with_tasks
+from .new_tasks import coupled_tasks, functions_with_tasks, read_model_queries
 from .scoring import score_each_task
 from .split import split_prediction
 
@@ -97,10 +96,9 @@ class MultiTaskEstimator(BaseEstimator):
 
     def store(self, fitted: Fitted) -> Self:
         """Take over what a fit has left behind, and show its warnings."""
-        stale = [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]
-        for name in stale:
-            if name not in _INPUT_ATTRIBUTES:
-                delattr(self, name)
+        fitted_before = [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]
+        for name in set(fitted_before) - set(_INPUT_ATTRIBUTES):
+            delattr(self, name)
         for name, value in fitted.attributes.items():
             setattr(self, name, value)
         for message, category in fitted.warnings:
@@ -159,10 +157,7 @@ class MultiTaskEstimator(BaseEstimator):
             of a task. Its scale is that of the task's held-out residuals; see `predict_interval`.
         """
         if is_dask(X):
-            check_is_fitted(self)
-            if split or return_std:
-                raise ValueError("split and return_std are for arrays; Dask collections are predicted without them")
-            return predict_frame(self, X, tasks)
+            return predict_frame(self, X, tasks, split=split, return_std=return_std)
         queries = self._read_queries(X, tasks)
         if not return_std:
             found = self._predict(queries)
@@ -186,7 +181,6 @@ class MultiTaskEstimator(BaseEstimator):
         scores : dict from task to float
         """
         if is_dask(X):
-            check_is_fitted(self)
             return score_frame(self, X, y, tasks, sample_weight)
         queries = self._read_queries(X, tasks)
         return score_each_task(self, queries, y, self._predict(queries), sample_weight)
@@ -304,12 +298,7 @@ class MultiTaskEstimator(BaseEstimator):
         return vars(self)["relation_"]
 
     def _read_queries(self, X: Any, tasks: Any) -> Queries:
-        check_is_fitted(self)
-        new = getattr(self.functions_, "new_tasks", None)
-        mode = getattr(self, "unknown_tasks", "error")
-        encoder = getattr(self, "encoder_", None)
-        queries = read_queries(self, X, tasks, mode != "error", new, None if encoder is None else encoder.encode)
-        return where_rows_are(as_nearest(self, queries) if mode == "nearest" else queries, X)
+        return read_model_queries(self, X, tasks)
 
     def _predict(self, queries: Queries) -> np.ndarray:
         """Return predictions (q,) for rows with a task, (q, T) for wide data."""
@@ -319,22 +308,18 @@ class MultiTaskEstimator(BaseEstimator):
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
         """Return the tasks, by position, that share parts of their functions with other tasks."""
-        given = (getattr(self, name, None) for name in ("couplings", "task_features"))
-        couplings = read_couplings(next(given), data, task_features=next(given))
-        linked = connected_tasks(couplings, data.n_tasks)
-        return {t for members in linked if len(members) > 1 for t in members.tolist()}
+        return coupled_tasks(self, data)
 
     def run_options(self) -> RunOptions:
         """Return how this estimator runs a fit."""
-        n_jobs = getattr(self, "n_jobs", None)
-        engine = read_engine(getattr(self, "engine", None), n_jobs)
-        return RunOptions(n_jobs, getattr(self, "verbose", 0), getattr(self, "callback", None), engine)
+        n_jobs, engine = getattr(self, "n_jobs", None), getattr(self, "engine", None)
+        given = getattr(self, "verbose", 0), getattr(self, "callback", None)
+        return RunOptions(n_jobs, *given, read_engine(engine, n_jobs))
 
     def __getstate__(self) -> dict[str, Any]:
-        return storable_state(in_main_memory(super().__getstate__()))
+        return in_main_memory(state_without_engine(self))
 
-    def __sklearn_clone__(self) -> Self:
-        return clone_sharing_engine(self, super().__sklearn_clone__)
+    __sklearn_clone__ = clone_with_engine
 
     def _repr_html_inner(self) -> str:
         return with_facts(self, super()._repr_html_inner())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 
 from ..data import encode_tasks
 from ..data.frames import bare, check_engine, join_frame, read_frames, split_part
@@ -32,7 +33,7 @@ def fit_frames(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any, optio
     return plan.run(options)
 
 
-def predict_frame(model: Any, X: Any, tasks: Any) -> Any:
+def predict_frame(model: Any, X: Any, tasks: Any, *, split: bool = False, return_std: bool = False) -> Any:
     """Return predictions as a Dask Series with the index of X.
 
     A model that was fitted on Dask collections has its functions on the workers: rows are brought to them, and the
@@ -41,6 +42,9 @@ def predict_frame(model: Any, X: Any, tasks: Any) -> Any:
     import dask.dataframe as dd
     import pandas as pd
 
+    check_is_fitted(model)
+    if split or return_std:
+        raise ValueError("split and return_std are for arrays; Dask collections are predicted without them")
     frame, key = join_frame(model, X, None, tasks)
     dtype = model.classes_.dtype if is_classifier(model) else np.dtype(np.float64)
     empty = np.empty(0, dtype=object if dtype.kind in "US" else dtype)
@@ -50,6 +54,7 @@ def predict_frame(model: Any, X: Any, tasks: Any) -> Any:
 
 def score_frame(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) -> dict[Any, float]:
     """Return the score of each task; rows are scored on the workers."""
+    check_is_fitted(model)
     client = check_engine(read_engine(getattr(model, "engine", None))).client
     frame, key = join_frame(model, X, y, tasks, sample_weight)
     if not isinstance(model.functions_, RemoteFunctions):

@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from ..couplings import TaskTable, read_task_features
-from ..data import Queries, listing
+from ..couplings import TaskTable, connected_tasks, read_couplings, read_task_features
+from ..data import Queries, TaskData, listing, read_queries
+from .array_api import where_rows_are
 
 
 def functions_with_tasks(model: Any, task_features: Any) -> Any:
@@ -23,6 +25,23 @@ def functions_with_tasks(model: Any, task_features: Any) -> Any:
                 "to the estimator before the fit"
             )
     return model.functions_.with_tasks(given, model.tasks_)
+
+
+def coupled_tasks(model: Any, data: TaskData) -> set[int]:
+    """Return the tasks, by position, that share parts of their functions with others by an estimator's parameters."""
+    given = (getattr(model, name, None) for name in ("couplings", "task_features"))
+    linked = connected_tasks(read_couplings(next(given), data, task_features=next(given)), data.n_tasks)
+    return {t for members in linked if len(members) > 1 for t in members.tolist()}
+
+
+def read_model_queries(model: Any, X: Any, tasks: Any) -> Queries:
+    """Return what `predict` of a fitted model is given, read and checked; new tasks as its `unknown_tasks` says."""
+    check_is_fitted(model)
+    new = getattr(model.functions_, "new_tasks", None)
+    mode = getattr(model, "unknown_tasks", "error")
+    encoder = getattr(model, "encoder_", None)
+    queries = read_queries(model, X, tasks, mode != "error", new, None if encoder is None else encoder.encode)
+    return where_rows_are(as_nearest(model, queries) if mode == "nearest" else queries, X)
 
 
 def as_nearest(model: Any, queries: Queries) -> Queries:

@@ -187,8 +187,8 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "device": Parameter(
         "str, optional",
-        'A device of torch on which tasks are solved, such as "cuda": for the squared loss on wide data. The result '
-        "is the same within `tol`. Needs the extra `torch`.",
+        'A device of torch on which tasks are solved, such as "cuda": for wide data, with the squared loss or, '
+        "without couplings, the hinge loss. The result is the same within `tol`. Needs the extra `torch`.",
         [str, None],
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of all random draws.", ["random_state"]),

@@ -48,7 +48,7 @@ lint: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
-# All experiments of the paper, two hours of processor time; `make reproduce EXPERIMENT=stock` runs one.
+# All experiments of the paper, four hours of processor time; `make reproduce EXPERIMENT=stock` runs one.
 reproduce: $(STAMP)
 	$(BIN)/python -m experiments $(EXPERIMENT)
 

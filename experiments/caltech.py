@@ -33,6 +33,7 @@ PROTOCOL = Protocol(
     goals=(Goal("30 a class", 0.55, "set before the descriptors were made; 0.70 to 0.77 is published"),),
     further=(OF_IMAGES,),
     prepare=lambda: distances("caltech"),
+    least=SIZES[0],
     draw=draw_accuracy_and_time,
     introduction=INTRODUCTION,
     remarks=read_remarks("caltech", "images"),

@@ -29,6 +29,7 @@ PROTOCOL = Protocol(
     goals=(Goal("60 a class", 0.80, "set before the descriptors were made; about 0.85 is published"),),
     further=(OF_IMAGES,),
     prepare=lambda: distances("flowers"),
+    least=SIZES[0],
     draw=draw_accuracy_and_time,
     introduction=INTRODUCTION,
     remarks=read_remarks("flowers", "images"),

@@ -109,6 +109,7 @@ class Protocol:
     further : metrics that have a table of their own.
     sections : from the results to further sections of the page.
     prepare : what has to be computed once, before runs in several processes need it.
+    least : the smallest size that the short version may have.
     draw : a figure (PNG) from the protocol and its results, in place of the one of errors against sizes.
     """
 
@@ -128,6 +129,7 @@ class Protocol:
     further: tuple[Metric, ...] = ()
     sections: Callable[[Sequence[Any]], Sequence[str]] = lambda results: ()
     prepare: Callable[[], Any] = lambda: None
+    least: int = 30
     draw: Callable[[Protocol, Sequence[Any]], bytes] | None = None
 
     def model_names(self, parts: bool = True) -> list[str]:

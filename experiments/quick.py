@@ -17,7 +17,7 @@ def shorten(protocol: Protocol) -> Protocol:
     """Two runs of the smallest setting of each variant, fewer tasks and test rows, one or two values a parameter."""
     smallest: dict[str, Setting] = {}
     for setting in protocol.settings:
-        if setting.size >= 30 or setting.size == 0:
+        if setting.size >= protocol.least or setting.size == 0:
             smallest.setdefault(setting.variant, setting)
     return replace(
         protocol,

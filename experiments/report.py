@@ -92,7 +92,8 @@ def goal_lines(protocol: Protocol, cells: Mapping[tuple[str, str], Cell]) -> lis
             if _ahead(cells[setting.name, name], own, protocol.metric.larger_is_better)
         ]
         if beaten_by:
-            lines.append(f"- {setting.name}: more than a standard error better than {ours}: {', '.join(beaten_by)}.")
+            lead = "more than a standard error better" if own.runs > 1 else "better, in one run,"
+            lines.append(f"- {setting.name}: {lead} than {ours}: {', '.join(beaten_by)}.")
     return ["\n".join(lines)] if lines else []
 
 
@@ -106,7 +107,7 @@ def origin(protocol: Protocol, results: Sequence[Result], command: str) -> str:
     """Command, version, date, number of runs, processor time and machine."""
     runs = Counter((result.setting, result.model) for result in results)
     fewest, most = min(runs.values()), max(runs.values())
-    counted = f"{most} runs" if fewest == most else f"{fewest} to {most} runs"
+    counted = f"{most} run{'s' if most > 1 else ''}" if fewest == most else f"{fewest} to {most} runs"
     if is_unfinished(protocol, runs):
         counted += f" (the protocol has {protocol.runs}; the same command goes on from here)"
     seconds = sum(result.seconds for result in results)

@@ -5,6 +5,7 @@ import re
 import pytest
 
 import toy_experiment as toy
+from experiments import EXPERIMENTS
 from experiments.__main__ import main
 
 
@@ -61,7 +62,7 @@ def test_sizes_and_models_select_columns_and_rows(requested, tmp_path, capsys):
 def test_all_experiments_run_when_none_is_named_and_options_choose_their_version(requested, tmp_path):
     few = ["--runs", "1", "--models", "Mean", "--output", str(tmp_path)]
     main(few)
-    assert requested == ["stock", "stock-as-published", "landmine", "sarcos", "school", "drugs"]
+    assert requested == list(EXPERIMENTS)
     main(["stock", "--quick", "--as-published", *few])
     assert requested[-1] == "stock-as-published-quick"
 
@@ -88,5 +89,5 @@ def test_an_output_folder_that_cannot_be_written_is_an_error_before_any_work(req
 
 def test_an_unknown_experiment_is_an_error_that_lists_the_known_ones(tmp_path, capsys):
     assert main(["landmine", "--as-published", "--output", str(tmp_path)]) == 1
-    known = "stock, stock-as-published, landmine, sarcos, school, drugs"
+    known = ", ".join(EXPERIMENTS)
     assert f"no experiment is named 'landmine-as-published'; choose from {known}\n" in capsys.readouterr().err

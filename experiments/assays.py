@@ -17,6 +17,7 @@ from .tables import main_table
 AVERAGE, EQUAL = "average kernel", "average kernel, equal shared parts"
 SHARED, LEARNED = "average kernel, shared parts", "learned kernel, shared parts"
 N_ASSAYS = {"tox21": 12, "toxcast": 617}
+COSTS = (0.1, 0.3, 1.0)
 SHARED_COSTS = (0.01, 0.03, 0.1)
 # Trees of a forest.
 TREES = 100
@@ -32,7 +33,7 @@ class Extent:
     long : number of runs of models that take long: those that are fitted to each assay, and shared parts.
     extra : number of runs of the trees on bits and descriptors, which are beside the comparison; 0: none.
     assays : number of assays of models that are fitted to each; None: all.
-    own, equal : values of C that the average kernel and equal shared parts choose from.
+    equal : values of C that equal shared parts choose from.
     learned : whether weights of shared parts, and of kernels, are learned too.
     """
 
@@ -40,7 +41,6 @@ class Extent:
     long: int = 5
     extra: int = 3
     assays: int | None = None
-    own: Sequence[float] = (0.1, 0.3, 1.0)
     equal: Sequence[float] = (0.03, 0.1)
     learned: bool = True
 
@@ -50,10 +50,10 @@ def kernel_rows(name: str, setting: Setting, extent: Extent) -> list[Model]:
     make = partial(KernelModel, name, setting.name)
     equal = Model(EQUAL, make(extent.equal, parts="equal"), runs=extent.long)
     if not extent.learned:
-        return [Model(AVERAGE, make(extent.own)), replace(equal, role="ours")]
+        return [Model(AVERAGE, make(COSTS)), replace(equal, role="ours")]
     shared = partial(make, SHARED_COSTS, parts="learned")
     return [
-        Model(AVERAGE, make(extent.own)),
+        Model(AVERAGE, make(COSTS)),
         equal,
         Model(SHARED, shared(), role="ours", runs=extent.long),
         Model(LEARNED, shared(weights="learned"), runs=extent.long),

@@ -13,7 +13,8 @@ from experiments.summary import summarise
 from experiments.tables import to_csv
 
 FOLDER = Path(__file__).parents[2] / "docs" / "results"
-STORED = [name for name in EXPERIMENTS if (FOLDER / name / "results.json").exists()]
+# ToxCast has not been run in full yet.
+STORED = [name for name in EXPERIMENTS if name != "toxcast"]
 
 
 def stored(name):

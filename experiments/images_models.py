@@ -25,7 +25,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
     random_state : seed of the parts.
     """
 
-    def __init__(self, model, grid=None, cv=3, tries=3, most=None, random_state=0):
+    def __init__(self, model, grid=None, cv=5, tries=3, most=None, random_state=0):
         self.model = model
         self.grid = grid
         self.cv = cv

@@ -113,10 +113,10 @@ def least_squares(A: Array, Y: Array) -> Array:
         return pseudo_inverse(A) @ Y
 
 
-def pseudo_inverse(A: Array) -> Array:
-    """Moore-Penrose inverse (n, m) of A (m, n)."""
+def pseudo_inverse(A: Array, cutoff: float = 1e-15) -> Array:
+    """Moore-Penrose inverse (n, m) of A (m, n); singular values below a share `cutoff` of the largest count as zero."""
     U, s, Vt = svd(A)
-    kept = s > 1e-15 * s[:1]
+    kept = s > cutoff * s[:1]
     return (Vt[kept].T / s[kept]) @ U[:, kept].T
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..decompositions import least_squares, pseudo_inverse
 from ..grams.operator import SharedOperator
 from .spectrum import MixSpectrum
 
@@ -75,19 +76,19 @@ def drawn_together(S: np.ndarray, moments: np.ndarray) -> np.ndarray:
     A task's own estimate has the covariance 2 inv(S). What estimates spread beyond that is the spread of the tasks.
     """
     # Components that rows cannot distinguish have a singular S.
-    covariance = np.linalg.pinv(S, hermitian=True, rcond=1e-10)
+    covariance = pseudo_inverse(S, cutoff=1e-10)
     estimates = covariance @ moments
-    mean = _least_squares(S, moments.mean(axis=1, keepdims=True))
+    mean = _bounded_least_squares(S, moments.mean(axis=1, keepdims=True))
     spread = estimates.var(axis=1, ddof=1) if estimates.shape[1] > 1 else np.full(len(S), np.inf)
     between = np.maximum(spread - 2.0 * np.diag(covariance), np.square(_LEAST_SPREAD * mean[:, 0] + 1e-12))
     prior = np.diag(1.0 / between)
-    return _least_squares(0.5 * S + prior, 0.5 * moments + prior @ mean)
+    return _bounded_least_squares(0.5 * S + prior, 0.5 * moments + prior @ mean)
 
 
-def _least_squares(H: np.ndarray, g: np.ndarray) -> np.ndarray:
+def _bounded_least_squares(H: np.ndarray, g: np.ndarray) -> np.ndarray:
     """The minimum of x' H x / 2 - g' x over x >= 0, for each column of g (K, T), by coordinate descent."""
     diagonal = np.maximum(np.diag(H), np.finfo(float).tiny)
-    x = np.maximum(np.linalg.lstsq(H, g, rcond=None)[0], 0.0)
+    x = np.maximum(least_squares(H, g), 0.0)
     for _ in range(_SWEEPS):
         largest = 0.0
         for k in range(len(H)):

@@ -79,7 +79,9 @@ def test_a_matrix_of_low_rank_has_a_cholesky_factor():
 
 def test_matrices_are_decomposed_nowhere_else():
     """Factors are computed elsewhere only to see whether there is one, and QR, triangles and norms cannot fail."""
-    robust = r"LinAlgError|cholesky as|cho_solve|cho_factor, (cho_solve|lapack)|solve_triangular|qr\b|blas|slogdet|norm\b"
+    robust = (
+        r"LinAlgError|cholesky as|cho_solve|cho_factor, (cho_solve|lapack)|solve_triangular|qr\b|blas|slogdet|norm\b"
+    )
     package = Path(decompositions.__file__).parent
     found = [
         f"{path.relative_to(package)}: {line.strip()}"

@@ -44,7 +44,7 @@ class Results:
     def of(cls, records: Iterable[dict[str, Any]], sets: Mapping[str, DataSet], models: Iterable[str]) -> Results:
         """Keep the records of these sets and contenders; of several for one job the last.
 
-        Where Kin takes part, only sets with results of Kin count.
+        Where Kin takes part, only sets and splits with results of Kin count: all are compared on the same rows.
         """
         wanted = list(models)
         found: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
@@ -55,6 +55,12 @@ class Results:
         judges = [KIN] if any(model == KIN for _, model in scored) else wanted
         used = {name: each for name, each in sets.items() if any((name, model) in scored for model in judges)}
         scored = {key for key in scored if key[0] in used}
+        if judges == [KIN]:
+            known = {name: set(found[name, KIN]) for name in used}
+            found = {
+                (name, model): {split: each for split, each in by_split.items() if split in known.get(name, set())}
+                for (name, model), by_split in found.items()
+            }
         return cls(used, [name for name in wanted if any(key[1] == name for key in scored)], found)
 
     def values(self, data_set: str, model: str, what: str) -> dict[int, float]:

@@ -37,7 +37,12 @@ def run(folder, code, command, **environment):
     (folder / "sitecustomize.py").write_text(code)
     paths = os.pathsep.join([str(folder), str(Path(kernelkin.__file__).parents[1])])
     environment = {**os.environ, "PYTHONPATH": paths, **environment}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    # A suite that runs in the background may ignore interrupts, and its children with it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    finally:
+        signal.signal(signal.SIGINT, before)
     return done.returncode, done.stderr
 
 

@@ -175,7 +175,10 @@ def test_what_has_no_closed_form_is_refused(change, reason):
     model = MKMTRLRegressorCV(per_task=True, loss=change.get("loss", "squared"))
     weight = np.linspace(1, 2, N) if "weights" in change else None
     targets = Y[:, 0] if "long" in change else np.where(("missing" in change) & (Y[3, 1] < Y), np.nan, Y)
-    with pytest.raises(ValueError, match=f"^kernel weights are chosen for each task .* which need {reason}$"):
+    with pytest.raises(
+        ValueError,
+        match=f"^per_task=True: weights are chosen by leave-one-out errors of each task, which need {reason}$",
+    ):
         model.fit(FEATURES[0], targets, sample_weight=weight)
 
 

@@ -43,7 +43,9 @@ class TaskMixFit:
         """Apply to data; refuse what has no closed form."""
         reason = unsuited(data, self.targets)
         if reason:
-            raise ValueError(f"per_task=True: weights are chosen by leave-one-out errors of each task, which need {reason}")
+            raise ValueError(
+                f"per_task=True: weights are chosen by leave-one-out errors of each task, which need {reason}"
+            )
         fit = Fit(
             targets=self.targets,
             penalty=_even,

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..couplings import has_new_tasks, read_couplings
 from ..data import TaskData
-from ..fitting import Classification, Fit, PooledFit, Shape, Specification, Targets
+from ..fitting import Classification, Fit, PooledFit, Regression, Shape, Specification, Targets, TaskMixFit
+from ..fitting.task_mixes import unsuited
 from ..kernels import (
     AutoKernels,
     JoinedKernels,
@@ -43,6 +44,11 @@ LINEAR = "a linear kernel"
 
 # Rows of all tasks above which one function for all tasks is tried on learned length scales alone.
 MAX_ONE_FUNCTION_ROWS = 1000
+
+# A choice of kernel weights and strength for each task: what such candidates are called, and rows of wide data and
+# tasks from which on they are tried.
+OWN_CHOICE = "a choice for each task"
+OWN_CHOICE_ROWS, OWN_CHOICE_TASKS = 100, 4
 
 # Dictionaries on which fewer degrees of parsimony are tried.
 FEWER = {SMOOTH: PARSIMONY[:1], GROUPS: PARSIMONY[:2], RELEVANCE: PARSIMONY[:2]}
@@ -90,6 +96,8 @@ def make_candidates(
     found = [] if coupled_only else [each for item in dictionaries.items() for each in _uncoupled(*item, targets)]
     if data.n_tasks > 1 and (data.form != "wide" or task_features is not None) and _have_same_classes(data, targets):
         found += _coupled(data, dictionaries, targets, n_rows, task_features)
+    if not coupled_only:
+        found += _own_choices(data, dictionaries, targets)
     if data.n_tasks > 1 and n_rows <= MAX_POOLED_ROWS and not coupled_only:
         name, source = next(iter(dictionaries.items()))
         found.append(_candidate(f"MTFL on {name}", f"{name}, MTFL", COUPLED_COSTS, _mtfl, targets, source, 0.0))
@@ -104,6 +112,8 @@ def make_candidates(
 def _on_device(make: Callable[[float, float], Specification], device: str, C: float, tol: float) -> Specification:
     """Return a specification on a device; machines of coupled tasks are solved there with the squared loss alone."""
     found = make(C, tol)
+    if isinstance(found, TaskMixFit):
+        return replace(found, device=device)
     if not isinstance(found, Fit) or (found.couplings is not None and isinstance(found.targets, Classification)):
         return found
     return replace(found, device=device)
@@ -137,6 +147,18 @@ def _uncoupled(name: str, source: Any, targets: Targets) -> list[Candidate]:
     if name not in (ALL, SMOOTH):
         found.append(_candidate(f"MK-MTFL on {name}", name, COARSE_GRID, _mkmtfl, targets, source, 0.5))
     return found
+
+
+def _own_choices(data: TaskData, dictionaries: dict[str, Any], targets: Targets) -> list[Candidate]:
+    """Return candidates that choose for each task by its own held-out errors; see `kernelkin.mixes`."""
+    few = len(data.X) < OWN_CHOICE_ROWS or data.n_tasks < OWN_CHOICE_TASKS
+    if few or unsuited(data, targets):
+        return []
+    names = [name for name in (ALL, GROUPS, "the given kernels") if name in dictionaries]
+    return [
+        _candidate(f"{OWN_CHOICE} on {name}", f"{name}, {OWN_CHOICE}", (1.0,), _mixes, targets, dictionaries[name], 0.0)
+        for name in names
+    ]
 
 
 def _have_same_classes(data: TaskData, targets: Targets) -> bool:
@@ -260,6 +282,12 @@ def _mkmtfl(targets: Targets, source: Any, parsimony: float, C: float, tol: floa
 
 def _average(targets: Targets, source: Any, parsimony: float, C: float, tol: float) -> Fit:
     return Fit(targets=targets, penalty=even_weights, kernels=source, C=C, tol=tol)
+
+
+def _mixes(targets: Targets, source: Any, parsimony: float, C: float, tol: float) -> TaskMixFit:
+    """Return a specification whose weights are at C = 1: there is no other."""
+    assert isinstance(targets, Regression)
+    return TaskMixFit(targets=targets, kernels=source, parsimony=parsimony, tol=tol)
 
 
 def _mtfl(targets: Targets, source: Any, parsimony: float, C: float, tol: float) -> PooledFit:

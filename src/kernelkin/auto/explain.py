@@ -12,6 +12,7 @@ from ..kernels import FittedKernel, Kernel
 from ..kernels.encoded import on_encoded_columns
 from ..kernels.functions import Linear, ScaledGaussian
 from ..kernels.groups import group_name
+from .candidates import OWN_CHOICE
 
 ALL_COLUMNS = "all columns together"
 
@@ -75,11 +76,14 @@ def explain(model: Any) -> str:
     errors = np.where(complete, table["error"], np.inf)
     best = {name: float(errors[table["candidate"] == name].min()) for name in names}
     leader = min(best, key=lambda name: best[name])
-    first = errors.argmin()
+    first = int(errors.argmin())
     lines = [
         f"{len(names)} candidates were compared by their out-of-fold errors, pooled over {len(model.tasks_)} tasks.",
-        f"The best is {leader}: {best[leader]:.4g} ± {table['standard_error'][first]:.2g} (C={table['C'][first]:.3g}).",
+        f"The best is {leader}: {best[leader]:.4g} ± {table['standard_error'][first]:.2g} ({_cost(table, first)}).",
     ]
+    own = {name: value for name, value in best.items() if name.startswith(OWN_CHOICE) and np.isfinite(value)}
+    if own and not leader.startswith(OWN_CHOICE):
+        lines.append(f"Kernel weights and strength chosen for each task have {min(own.values()):.4g}.")
     plain = {name: value for name, value in best.items() if name.startswith("average kernel")}
     if plain and np.inf > min(plain.values()) > best[leader]:
         lines.append(f"The best average kernel has {min(plain.values()):.4g}.")
@@ -95,3 +99,10 @@ def explain(model: Any) -> str:
     top = [f"{name} {share:.0%}" for name, share in list(model.column_shares_.items())[:5] if share >= 0.01]
     lines.append(f"Kernel weights by column: {', '.join(top)}.")
     return " ".join(lines)
+
+
+def _cost(table: Mapping[str, np.ndarray], row: int) -> str:
+    """The C of a row of the search's results, in words."""
+    if str(table["candidate"][row]).startswith(OWN_CHOICE):
+        return "strengths of their own"
+    return f"C={table['C'][row]:.3g}"

@@ -1,4 +1,4 @@
-"""Kernel ridge regression of wide data: kernel weights and strength chosen for each task by leave-one-out errors."""
+"""Kernel ridge regression of wide data: kernel weights and strength chosen for each task by held-out errors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from ..data import TaskData
 from ..grams import Grams, SharedGrams, on_device
+from ..grams.arrays import PANEL_COLUMNS
 from ..kernels import FittedKernel
 from ..learners import Machine, Ridge
 from ..memory import Need
-from ..mixes import TaskMixes, choose_mixes
+from ..mixes import STRENGTHS, TaskMixes, choose_mixes
 from ..penalties import FixedWeights
 from ..problems import MachinePanel
 from .base import Fitted, RunOptions
@@ -40,12 +41,10 @@ class TaskMixFit:
     device: str | None = None
 
     def plan(self, data: TaskData, kernels: Sequence[FittedKernel] | None = None) -> TaskMixPlan:
-        """Apply to data; refuse what has no closed form."""
+        """Apply to data; refuse what errors of each task are not computed for."""
         reason = unsuited(data, self.targets)
         if reason:
-            raise ValueError(
-                f"per_task=True: weights are chosen by leave-one-out errors of each task, which need {reason}"
-            )
+            raise ValueError(f"per_task=True: weights are chosen by held-out errors of each task, which need {reason}")
         fit = Fit(
             targets=self.targets,
             penalty=_even,
@@ -67,8 +66,12 @@ class TaskMixPlan:
     def memory(self, n_jobs: int = 1) -> Need:
         need = self.fit.memory(n_jobs)
         # Beside the Gram matrices: their products with an inverse, that inverse and eigenvectors.
-        n_rows, n_kernels = len(self.fit.data.X), self.fit.gram_plan().n_kernels
-        return replace(need, peak=need.peak + 8 * n_rows**2 * (n_kernels + 6))
+        data, n_kernels = self.fit.data, self.fit.gram_plan().n_kernels
+        extra = 8 * len(data.X) ** 2 * (n_kernels + 6)
+        if any(len(rows) < len(data.X) for rows in data.rows):
+            # Masks, folds and errors of all labels, and a block of columns at all strengths.
+            extra += len(data.X) * (20 * data.n_tasks + 24 * PANEL_COLUMNS * len(STRENGTHS))
+        return replace(need, peak=need.peak + extra)
 
     def run(self, options: RunOptions) -> Fitted:
         """Choose the weights, then fit with them."""
@@ -78,29 +81,25 @@ class TaskMixPlan:
         """The fit, and how its weights were chosen."""
         plan = self.fit
         grams, bank = plan.grams()
-        found = task_mixes(grams, plan.machines, plan.fit.device)
+        found = task_mixes(grams, plan.machines, plan.data, plan.fit.device)
         return replace(plan, penalty=FixedWeights(found.B)).run_scaled(grams, bank, options), found
 
 
-def task_mixes(grams: Grams, machines: Sequence[Machine], device: str | None) -> TaskMixes:
+def task_mixes(grams: Grams, machines: Sequence[Machine], data: TaskData, device: str | None) -> TaskMixes:
     """Choose the kernel weights of the machines of wide data."""
     grams = grams if device is None else on_device(grams, device)
     assert isinstance(grams, SharedGrams)
-    if isinstance(machines, MachinePanel):
-        Y, has_intercept = machines.y, machines.has_intercept
-    else:
-        Y, has_intercept = np.hstack([machine.y for machine in machines]), machines[0].n_groups > 0
-    return choose_mixes(grams.operator, Y, has_intercept=has_intercept)
+    panel = machines if isinstance(machines, MachinePanel) else MachinePanel.of(machines, data.rows, len(data.X))
+    Y = panel.y if len(panel.cost) == 1 else np.where(panel.cost > 0, panel.y, np.nan)
+    return choose_mixes(grams.operator, Y, has_intercept=panel.has_intercept)
 
 
 def unsuited(data: TaskData, targets: Any) -> str:
-    """What data or targets lack for leave-one-out errors in closed form for all tasks at once; empty if nothing."""
+    """What data or targets lack for errors of all tasks at once; empty if nothing."""
     if not isinstance(targets, Regression) or not isinstance(targets.learner(), Ridge):
         return "the squared loss of regression"
     if data.form != "wide":
         return "wide data (y with a column for each task)"
-    if any(len(rows) < len(data.X) for rows in data.rows):
-        return "a label for every task on every row"
     if len(np.unique(data.sample_weight)) > 1:
         return "rows of equal weight"
     return ""

@@ -1,5 +1,5 @@
 """Kernel weights and strength chosen for each task of wide data, all tasks at once."""
 
-from .search import TaskMixes, choose_mixes
+from .search import STRENGTHS, TaskMixes, choose_mixes
 
-__all__ = ["TaskMixes", "choose_mixes"]
+__all__ = ["STRENGTHS", "TaskMixes", "choose_mixes"]

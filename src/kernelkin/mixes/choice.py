@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 
@@ -19,10 +21,10 @@ def expected_gains(gains: np.ndarray, errors: np.ndarray) -> np.ndarray:
     return np.where(total > 0, drawn, gains)
 
 
-def mean_strengths(strengths: np.ndarray, gains: np.ndarray, loss: np.ndarray, n_rows: int) -> np.ndarray:
+def mean_strengths(strengths: np.ndarray, gains: np.ndarray, loss: np.ndarray, n_rows: Any) -> np.ndarray:
     """The strength of each task (T,): the geometric mean of strengths (c,), weighted by their gains (c, T).
 
-    The weights are those of Gaussian errors of which `loss` (T,) is the mean square.
+    The weights are those of Gaussian errors of which `loss` (T,) is the mean square, over `n_rows` or as many (T,).
     """
     weights = 0.5 * n_rows * gains / np.maximum(loss, np.finfo(float).tiny)
     weights = np.exp(weights - weights.max(axis=0))

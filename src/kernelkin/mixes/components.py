@@ -62,27 +62,41 @@ class Scoring:
         forms.append((turned * turned / (self.strength * self.spectrum.values + 1.0)[:, None]).sum(0))
         return arrays.numpy(arrays.stack(forms))
 
-    def weights(self, moments: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """r (K + 1, T) and y' R y (T,) of all tasks -> kernel weights (K, T) at cost 1."""
-        free = self.spectrum.n_rows - (1 if self.spectrum.has_intercept else 0)
-        scaled = moments / np.maximum(scale / max(free, 1), np.finfo(float).tiny)
-        theta = drawn_together(self.information, scaled)
-        return theta[1:] / np.maximum(theta[0], _LEAST_NOISE * theta.sum(axis=0))
+
+def component_weights(
+    information: np.ndarray, moments: np.ndarray, n_free: Any, classes: np.ndarray | None = None
+) -> np.ndarray:
+    """Kernel weights (K, T) at cost 1, from S, and r and y' R y of all tasks (K + 2, T).
+
+    `n_free` are the rows of each task, less one for an intercept; S and `classes` are those of `drawn_together`.
+    """
+    scale = moments[-1] / np.maximum(n_free, 1)
+    theta = drawn_together(information, moments[:-1] / np.maximum(scale, np.finfo(float).tiny), classes)
+    return theta[1:] / np.maximum(theta[0], _LEAST_NOISE * theta.sum(axis=0))
 
 
-def drawn_together(S: np.ndarray, moments: np.ndarray) -> np.ndarray:
+def drawn_together(S: np.ndarray, moments: np.ndarray, classes: np.ndarray | None = None) -> np.ndarray:
     """Components theta >= 0 (K + 1, T) from S and r (K + 1, T), drawn towards those of all tasks.
 
-    A task's own estimate has the covariance 2 inv(S). What estimates spread beyond that is the spread of the tasks.
+    S is (K + 1, K + 1), or (q, K + 1, K + 1) where `classes` (T,) say which of them is that of a task. A task's own
+    estimate has the covariance 2 inv(S). What estimates spread beyond that is the spread of the tasks.
     """
+    if classes is None:
+        S, classes = S[np.newaxis], np.zeros(moments.shape[1], dtype=np.intp)
     # Components that rows cannot distinguish have a singular S.
-    covariance = pseudo_inverse(S, cutoff=1e-10)
-    estimates = covariance @ moments
-    mean = _bounded_least_squares(S, moments.mean(axis=1, keepdims=True))
-    spread = estimates.var(axis=1, ddof=1) if estimates.shape[1] > 1 else np.full(len(S), np.inf)
-    between = np.maximum(spread - 2.0 * np.diag(covariance), np.square(_LEAST_SPREAD * mean[:, 0] + 1e-12))
-    prior = np.diag(1.0 / between)
-    return _bounded_least_squares(0.5 * S + prior, 0.5 * moments + prior @ mean)
+    covariances = [pseudo_inverse(each, cutoff=1e-10) for each in S]
+    estimates, shares = np.empty_like(moments), np.bincount(classes, minlength=len(S)) / len(classes)
+    for number, covariance in enumerate(covariances):
+        estimates[:, classes == number] = covariance @ moments[:, classes == number]
+    mean = _bounded_least_squares(np.tensordot(shares, S, 1), moments.mean(axis=1, keepdims=True))
+    spread = estimates.var(axis=1, ddof=1) if estimates.shape[1] > 1 else np.full(len(mean), np.inf)
+    chance = 2.0 * np.tensordot(shares, [np.diag(each) for each in covariances], 1)
+    between = np.maximum(spread - chance, np.square(_LEAST_SPREAD * mean[:, 0] + 1e-12))
+    prior, theta = np.diag(1.0 / between), np.empty_like(moments)
+    for number, own in enumerate(S):
+        right = 0.5 * moments[:, classes == number] + prior @ mean
+        theta[:, classes == number] = _bounded_least_squares(0.5 * own + prior, right)
+    return theta
 
 
 def _bounded_least_squares(H: np.ndarray, g: np.ndarray) -> np.ndarray:

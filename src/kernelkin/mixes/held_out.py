@@ -7,18 +7,19 @@ again without a quarter of the rows, and both they and the mix that the task cho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..grams.arrays import in_blocks
-from ..grams.operator import SharedOperator
 from ..problems.columns import Block, solve_block
-from .left_out import Targets
+from .targets import TaskTargets
 
 # The share of the rows that is held out, and the fewest rows that are worth a split.
 _HELD, _FEWEST = 0.25, 12
+# The fewest labels of a task among these that are counted.
+_FEWEST_HELD = 3
 # The relative gap to which machines are solved: far below what their errors tell.
 _TOL = 1e-4
 
@@ -40,7 +41,7 @@ class Group:
 
 
 def gains_of_own_weights(
-    targets: Targets, groups: Sequence[Group], shared: np.ndarray
+    targets: TaskTargets, groups: Sequence[Group], shared: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(T,) by how much the error of each task falls with weights of its own, and the standard error of that.
 
@@ -55,7 +56,9 @@ def gains_of_own_weights(
     split = _Split.of(targets, kept, held)
     for group in groups:
         gains[group.members], errors[group.members] = split.gains(group, shared[:, group.members])
-    return gains, errors
+    # Few labels held out say nothing of their own.
+    few = split.n_held < _FEWEST_HELD
+    return np.where(few, 0.0, gains), np.where(few, errors.max(initial=0.0), errors)
 
 
 @dataclass(frozen=True)
@@ -67,22 +70,25 @@ class _Split:
     kept : the targets of rows to learn from.
     cross : (K, h, n) kernel values between rows to predict and these.
     held : (h, T) targets of rows to predict.
+    mask : (h, T) one where there is a label, else zero; None where there are all.
     """
 
-    kept: Targets
+    kept: TaskTargets
     cross: Any
     held: np.ndarray
+    mask: np.ndarray | None
 
     @classmethod
-    def of(cls, targets: Targets, kept: np.ndarray, held: np.ndarray) -> _Split:
+    def of(cls, targets: TaskTargets, kept: np.ndarray, held: np.ndarray) -> _Split:
         arrays, values = targets.arrays, targets.operator.values
-        rows, others = arrays.array(kept), arrays.array(held)
-        operator = SharedOperator(arrays, values[:, rows][:, :, rows])
-        Y, away = targets.Y[kept], targets.Y[held]
-        if targets.has_intercept:
-            means = Y.mean(axis=0)
-            Y, away = Y - means, away - means
-        return cls(replace(targets, operator=operator, Y=Y), values[:, others][:, :, rows], away)
+        learned, means = targets.take(kept)
+        cross = values[:, arrays.array(held)][:, :, arrays.array(kept)]
+        return cls(learned, cross, targets.Y[held] - means, None if targets.mask is None else targets.mask[held])
+
+    @property
+    def n_held(self) -> Any:
+        """Labels to predict, of all tasks or of each (T,)."""
+        return len(self.held) if self.mask is None else self.mask.sum(axis=0, dtype=np.float64)
 
     def gains(self, group: Group, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """By how much the errors of the members fall with weights of their own, and the standard errors of that."""
@@ -94,18 +100,30 @@ class _Split:
 
         def some(where: slice) -> np.ndarray:
             fall = self._squares(shared[:, where], members[where]) - self._squares(own[:, where], members[where])
-            gain = fall.mean(0)
-            return arrays.numpy(arrays.stack([gain, ((fall - gain) ** 2).mean(0)]))
+            known = self._known(members[where])
+            count = known.sum(0) + 1e-300
+            gain = (known * fall).sum(0) / count
+            variance = (known * (fall - gain) ** 2).sum(0) / count
+            return arrays.numpy(arrays.stack([gain, variance, count]))
 
-        gain, variance = np.concatenate(in_blocks(arrays, len(members), size, some), axis=1)
-        return gain, np.sqrt(variance / len(self.held))
+        gain, variance, count = np.concatenate(in_blocks(arrays, len(members), size, some), axis=1)
+        return gain, np.sqrt(variance / np.maximum(count, 1.0))
+
+    def _known(self, members: np.ndarray) -> Any:
+        """(h, o) one where some tasks have a label to predict, else zero."""
+        mask = np.ones((len(self.held), len(members))) if self.mask is None else self.mask[:, members]
+        return self.kept.arrays.array(np.ascontiguousarray(mask, dtype=np.float64))
 
     def _squares(self, b: np.ndarray, members: np.ndarray) -> Any:
         """(h, o) squared errors of some tasks at kernel weights b (K, o) and cost 1."""
-        arrays, operator = self.kept.arrays, self.kept.operator
+        arrays, operator, labels = self.kept.arrays, self.kept.operator, self.kept.mask
         weights, Y = arrays.array(b), arrays.array(self.kept.Y[:, members])
-        block = Block(operator, weights, Y, arrays.array(np.ones((1, len(members)))), None, self.kept.has_intercept)
-        solution, values = solve_block(block, None, _TOL), None
+        mask = None if labels is None else arrays.array(labels[:, members].astype(np.float64))
+        cost = arrays.array(np.ones((1, len(members)))) if mask is None else mask
+        solution, values = (
+            solve_block(Block(operator, weights, Y, cost, mask, self.kept.has_intercept), None, _TOL),
+            None,
+        )
         for cross, weight in zip(self.cross, weights, strict=True):
             values = arrays.add_product(values, arrays.cast(cross, single=False), solution.a * weight)
         return (arrays.array(self.held[:, members]) - values - solution.intercept) ** 2

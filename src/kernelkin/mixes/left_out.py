@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,23 +11,17 @@ import numpy as np
 
 from ..grams.arrays import Arrays, in_blocks
 from ..grams.operator import SharedOperator
-from .components import Scoring
+from .components import Scoring, component_weights
 from .spectrum import MixSpectrum
+from .targets import Errors
 
 
 @dataclass(frozen=True)
-class Errors:
-    """The leave-one-out errors of all tasks at one mix.
+class Reference:
+    """A mix and a strength that others are compared with."""
 
-    Attributes
-    ----------
-    loss : (c, T) mean squares at each strength.
-    gain, error : (c, T) by how much the loss is below that of the reference, and the standard error of that.
-    """
-
-    loss: np.ndarray
-    gain: np.ndarray
-    error: np.ndarray
+    spectrum: MixSpectrum
+    strength: float
 
 
 @dataclass(frozen=True)
@@ -51,17 +45,31 @@ class Targets:
     def arrays(self) -> Arrays:
         return self.operator.arrays
 
+    @property
+    def n_labels(self) -> int:
+        """Labels of each task."""
+        return len(self.Y)
+
+    @property
+    def mask(self) -> None:
+        """No labels are missing; see `MaskedTargets`."""
+        return None
+
     @cached_property
     def variance(self) -> np.ndarray:
         """(T,) mean squares of the targets."""
         return np.maximum(np.square(self.Y).mean(axis=0), np.finfo(float).tiny)
 
+    def take(self, rows: np.ndarray) -> tuple[Targets, np.ndarray]:
+        """The targets at some rows, and the means (T,) that were taken off."""
+        index = self.arrays.array(rows)
+        operator = SharedOperator(self.arrays, self.operator.values[:, index][:, :, index])
+        Y = self.Y[rows]
+        means = Y.mean(axis=0) if self.has_intercept else np.zeros(Y.shape[1])
+        return replace(self, operator=operator, Y=Y - means), means
+
     def decompose(self, mix: np.ndarray) -> MixSpectrum:
         return MixSpectrum.of(self.operator, mix, self.has_intercept)
-
-    def best_strength(self, loss: np.ndarray, members: np.ndarray) -> float:
-        """The strength that is best for some tasks together, by the losses (c, T) of all."""
-        return float(self.strengths[(loss[:, members] / self.variance[members]).mean(axis=1).argmin()])
 
     def losses(self, spectrum: MixSpectrum) -> np.ndarray:
         """(c, T) mean squares of the leave-one-out errors."""
@@ -72,11 +80,16 @@ class Targets:
 
         return self._in_blocks(work)
 
-    def errors(self, spectrum: MixSpectrum, reference: MixSpectrum, strength: float) -> Errors:
-        """The errors at a mix, beside those at another mix and strength."""
+    def reference(self, spectrum: MixSpectrum, strength: float) -> Reference:
+        """A mix and strength for others to be compared with."""
+        return Reference(spectrum, strength)
+
+    def errors(self, spectrum: MixSpectrum, reference: Reference) -> Errors:
+        """The errors at a mix, beside those of the reference."""
 
         def work(Y: Any) -> np.ndarray:
-            base, turned = reference.left_out(reference.turn(Y), strength) ** 2, spectrum.turn(Y)
+            known, turned = reference.spectrum, spectrum.turn(Y)
+            base = known.left_out(known.turn(Y), reference.strength) ** 2
             rows = []
             for c in self.strengths.tolist():
                 loss = spectrum.left_out(turned, c) ** 2
@@ -91,7 +104,7 @@ class Targets:
         """(K, members) kernel weights of some tasks, by a step from a mix and strength."""
         scoring = Scoring.at(self.operator, spectrum, strength)
         moments = self._in_blocks(lambda Y: scoring.moments(spectrum.turn(Y)), members)
-        return scoring.weights(moments[:-1], moments[-1])
+        return component_weights(scoring.information, moments, self.n_labels - (1 if self.has_intercept else 0))
 
     def _table(self, rows: list[Any]) -> np.ndarray:
         return self.arrays.numpy(self.arrays.stack(rows))

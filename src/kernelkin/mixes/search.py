@@ -2,8 +2,9 @@
 
 The first mix is even, the second that of all tasks, the others are those of groups of tasks with like weights. For each
 mix there is one eigendecomposition; leave-one-out errors at all strengths, and a step towards each task's own weights,
-are matrix products then. Tasks choose among mixes and strengths by their errors. A task that chooses a learned mix
-takes its own weights in its place where these predict rows that took no part in finding them better.
+are matrix products then. Where labels are missing, out-of-fold errors by conjugate gradients take their place; see
+`masked`. Tasks choose among mixes and strengths by their errors. A task that chooses a learned mix takes its own
+weights in its place where these predict rows that took no part in finding them better.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from ..grams.operator import SharedOperator
 from .choice import expected_gains, mean_strengths
 from .held_out import Group, gains_of_own_weights
 from .left_out import Targets
+from .masked import MaskedTargets
+from .targets import TaskTargets, best_strength
 
 # Strengths that are tried: C times the sum of the weights, for kernels of mean diagonal one.
 STRENGTHS = np.logspace(-3, 4, 15)
@@ -35,7 +38,7 @@ class TaskMixes:
     B : (K, T) the kernel weights of each task, at cost 1.
     mixes : (m, K) the mixes that were tried, of sum one.
     strengths : (c,) those that were tried.
-    errors : (m, c, T) mean squares of the leave-one-out errors.
+    errors : (m, c, T) mean squares of the leave-one-out errors; of out-of-fold errors where labels are missing.
     variance : (T,) mean squares of the targets, less their means where there is an intercept.
     choices : (T, 2) the mix and the strength that each task chose, by position.
     by_own : (T,) whether its weights are its own in the place of that mix.
@@ -58,13 +61,13 @@ def choose_mixes(
     strengths: np.ndarray = STRENGTHS,
     n_groups: int = GROUPS,
 ) -> TaskMixes:
-    """Choose the kernel weights of each column of Y (n, T), all of whose entries are known."""
-    targets = Targets(operator, Y - Y.mean(axis=0) if has_intercept else Y, has_intercept, strengths)
+    """Choose the kernel weights of each column of Y (n, T), with NaN for missing labels."""
+    targets = _read_targets(operator, Y, has_intercept, strengths)
     every, even = np.arange(Y.shape[1]), np.full(operator.n_kernels, 1.0 / operator.n_kernels)
-    reference = targets.decompose(even)
-    strength = targets.best_strength(targets.losses(reference), every)
-    own = targets.own_weights(reference, strength, every)
-    mixes, found = [even], [targets.errors(reference, reference, strength)]
+    plain = targets.decompose(even)
+    strength = best_strength(targets, targets.losses(plain), every)
+    reference, own = targets.reference(plain, strength), targets.own_weights(plain, strength, every)
+    mixes, found = [even], [targets.errors(plain, reference)]
     groups: list[Group] = []
     for labels in (np.zeros(len(every), dtype=int), None):
         labels = _groups(own, n_groups) if labels is None else labels
@@ -74,23 +77,30 @@ def choose_mixes(
             members = np.flatnonzero(labels == label)
             spectrum = targets.decompose(mean_mix(start[:, members]))
             mixes.append(spectrum.mix)
-            found.append(targets.errors(spectrum, reference, strength))
-            groups.append(Group(members, spectrum.mix, targets.best_strength(found[-1].loss, members)))
+            found.append(targets.errors(spectrum, reference))
+            groups.append(Group(members, spectrum.mix, best_strength(targets, found[-1].loss, members)))
             own[:, members] = targets.own_weights(spectrum, groups[-1].strength, members)
     errors = np.array([each.loss for each in found])
     gains = np.array([expected_gains(each.gain, each.error) for each in found])
     return _take(own, groups, np.array(mixes), targets, errors, gains)
 
 
+def _read_targets(operator: SharedOperator, Y: np.ndarray, has_intercept: bool, strengths: np.ndarray) -> TaskTargets:
+    """The targets (n, T) with NaN for missing labels; where there are any, with strengths that suit them."""
+    if np.isnan(Y).any():
+        return MaskedTargets.of(operator, Y, has_intercept, strengths).with_useful_strengths()
+    return Targets(operator, Y - Y.mean(axis=0) if has_intercept else Y, has_intercept, strengths)
+
+
 def _take(
-    own: np.ndarray, groups: list[Group], mixes: np.ndarray, targets: Targets, errors: np.ndarray, gains: np.ndarray
+    own: np.ndarray, groups: list[Group], mixes: np.ndarray, targets: TaskTargets, errors: np.ndarray, gains: np.ndarray
 ) -> TaskMixes:
     """The weights of each task from own weights (K, T), mixes (m, K), and errors and gains (m, c, T)."""
     n_tasks, strengths = own.shape[1], targets.strengths
     best = gains.reshape(-1, n_tasks).argmax(axis=0)
     mix, strength = np.divmod(best, len(strengths))
     loss = errors[mix, strength, np.arange(n_tasks)]
-    total = mean_strengths(strengths, gains[mix, :, np.arange(n_tasks)].T, loss, len(targets.Y))
+    total = mean_strengths(strengths, gains[mix, :, np.arange(n_tasks)].T, loss, targets.n_labels)
     shared, sums = total * mixes[mix].T, own.sum(axis=0)
     gain, error = gains_of_own_weights(targets, groups, shared)
     gain = expected_gains(gain[np.newaxis], error[np.newaxis])[0]

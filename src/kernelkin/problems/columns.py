@@ -243,17 +243,17 @@ def _conjugate_gradients(block: Block, residual: Any, a: Any, tol: float) -> Any
             block, left, rho = block.take(kept), left[kept], rho[kept]
             residual, a, x, p, y = (V[:, kept] for V in (residual, a, x, p, y))
         image = block.system(p)
-        step = _ratio(arrays, rho, block.sums(p * image))
+        step = ratio(arrays, rho, block.sums(p * image))
         x = x + step * p
         residual = residual - step * image
         z = block.precondition(residual)
         rho, old = block.sums(residual * z), rho
-        p = z + _ratio(arrays, rho, old) * p
+        p = z + ratio(arrays, rho, old) * p
     total[:, left] = x
     return total
 
 
-def _ratio(arrays: Arrays, above: Any, below: Any) -> Any:
+def ratio(arrays: Arrays, above: Any, below: Any) -> Any:
     """above/below; zero where there is nothing to divide by: a column that is solved to rounding."""
     positive = below > 0
     return arrays.where(positive, above / arrays.where(positive, below, below * 0.0 + 1.0), 0.0 * above)

@@ -1,0 +1,238 @@
+"""Errors of all tasks at mixes and strengths where labels are missing: out-of-fold, by conjugate gradients.
+
+Every task may miss other labels, so that no decomposition serves all of them. Each task's labels are dealt into folds,
+and the machines without a fold predict it: all tasks at once, and all strengths in the time of the largest. Memory is
+`O(K n^2 + n T)`, as for complete labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..grams.arrays import Arrays, in_blocks
+from ..grams.operator import SharedOperator
+from ..problems.columns import Block
+from .components import Scoring, component_weights
+from .krylov import solutions_at_strengths
+from .spectrum import MixSpectrum
+from .targets import Errors
+
+# Folds that the labels of a task are dealt into.
+FOLDS = 5
+# The largest strength that is tried at first, how many more at one time and beside those that suit tasks, and the share
+# of the tasks at either end that does not count.
+_FIRST_LIMIT, _MARGIN, _EXTREME = 10.0, 2, 0.02
+# Sets of rows for which the information about components is computed, at most.
+_PATTERNS = 4
+
+
+@dataclass(frozen=True)
+class MixMatrix:
+    """One mix of kernels: weights (K,) of sum one, and their sum as an operator, in single precision."""
+
+    mix: np.ndarray
+    operator: SharedOperator
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Squared out-of-fold errors (n, T) in single precision, zero where there is no label."""
+
+    squares: np.ndarray
+
+
+@dataclass(frozen=True)
+class MaskedTargets:
+    """The targets of all tasks on shared rows, of which labels are missing, and the strengths to try.
+
+    Attributes
+    ----------
+    operator : the kernels.
+    Y : (n, T), zero where there is no label, and less the mean of a task's labels where there is an intercept.
+    mask : (n, T), one where there is a label, else zero.
+    has_intercept : whether there is an intercept.
+    strengths : (c,) in ascending order.
+    """
+
+    operator: SharedOperator
+    Y: np.ndarray
+    mask: np.ndarray
+    has_intercept: bool
+    strengths: np.ndarray
+
+    @classmethod
+    def of(cls, operator: SharedOperator, Y: np.ndarray, has_intercept: bool, strengths: np.ndarray) -> MaskedTargets:
+        """From targets (n, T) with NaN for missing labels."""
+        mask = (~np.isnan(Y)).astype(np.float32)
+        known = np.nan_to_num(Y, nan=0.0)
+        if has_intercept:
+            known = mask * (known - label_means(known, mask))
+        return cls(operator, known, mask, has_intercept, strengths)
+
+    def with_useful_strengths(self) -> MaskedTargets:
+        """The same with the strengths that suit tasks at an even mix, and some more on either side.
+
+        Large strengths take many iterations, and are tried only where smaller ones are not enough.
+        """
+        plain = self.decompose(np.full(self.operator.n_kernels, 1.0 / self.operator.n_kernels))
+        count = int((self.strengths <= _FIRST_LIMIT).sum())
+        while True:
+            tried = replace(self, strengths=self.strengths[: max(count, 1)])
+            best = tried.losses(plain).argmin(axis=0)
+            least, most = np.quantile(best, [_EXTREME, 1.0 - _EXTREME])
+            if most < count - 1 or count >= len(self.strengths):
+                break
+            count += _MARGIN
+        first, last = max(int(least) - _MARGIN, 0), min(int(np.ceil(most)) + _MARGIN, len(self.strengths) - 1)
+        return replace(self, strengths=self.strengths[first : last + 1])
+
+    @property
+    def arrays(self) -> Arrays:
+        return self.operator.arrays
+
+    @cached_property
+    def n_labels(self) -> np.ndarray:
+        """(T,) labels of each task; at least one."""
+        return np.maximum(self.mask.sum(axis=0, dtype=np.float64), 1.0)
+
+    @cached_property
+    def variance(self) -> np.ndarray:
+        """(T,) mean squares of the targets."""
+        return np.maximum(np.square(self.Y).sum(axis=0) / self.n_labels, np.finfo(float).tiny)
+
+    def take(self, rows: np.ndarray) -> tuple[MaskedTargets, np.ndarray]:
+        """The targets at some rows, and the means (T,) that were taken off."""
+        index = self.arrays.array(rows)
+        operator = SharedOperator(self.arrays, self.operator.values[:, index][:, :, index])
+        Y, mask = self.Y[rows], self.mask[rows]
+        means = label_means(Y, mask) if self.has_intercept else np.zeros(Y.shape[1])
+        return replace(self, operator=operator, Y=mask * (Y - means), mask=mask), means
+
+    def decompose(self, mix: np.ndarray) -> MixMatrix:
+        arrays = self.arrays
+        gram = sum(float(mix[k]) * self.operator.matrix(k) for k in np.flatnonzero(mix).tolist())
+        return MixMatrix(mix, SharedOperator(arrays, arrays.cast(gram, single=True)[None]))
+
+    def losses(self, matrix: MixMatrix) -> np.ndarray:
+        """(c, T) mean squares of the out-of-fold errors."""
+
+        def work(where: slice) -> np.ndarray:
+            return self.arrays.numpy(self._squares(matrix, where, self.strengths).sum(1))
+
+        return self._side_by_side(work) / self.n_labels
+
+    def reference(self, matrix: MixMatrix, strength: float) -> Reference:
+        """The errors at a mix and strength, for others to be compared with."""
+
+        def work(where: slice) -> np.ndarray:
+            return self.arrays.numpy(self._squares(matrix, where, np.array([strength]))[0]).astype(np.float32)
+
+        return Reference(self._side_by_side(work))
+
+    def errors(self, matrix: MixMatrix, reference: Reference) -> Errors:
+        """The errors at a mix, beside those of the reference."""
+
+        def work(where: slice) -> np.ndarray:
+            arrays, counts = self.arrays, self._on_device(self.n_labels[where])
+            squares, mask = self._squares(matrix, where, self.strengths), self._on_device(self.mask[:, where])
+            fall = self._on_device(reference.squares[:, where]) - squares
+            gain = fall.sum(1) / counts
+            spread = (mask * (fall - gain[:, None, :]) ** 2).sum(1) / counts
+            return arrays.numpy(arrays.stack([squares.sum(1) / counts, gain, spread]))
+
+        loss, gain, variance = self._side_by_side(work)
+        return Errors(loss, gain, np.sqrt(variance / self.n_labels))
+
+    def own_weights(self, matrix: MixMatrix, strength: float, members: np.ndarray) -> np.ndarray:
+        """(K, members) kernel weights of some tasks, by a step from a mix and strength."""
+        arrays = self.arrays
+
+        def work(where: slice) -> np.ndarray:
+            block = self._block(matrix, members[where], None)
+            a = solutions_at_strengths(block, np.array([strength]))[0] / strength
+            images = self.operator.images(a)
+            forms = [(a * a).sum(0), *((a * images).sum(1)), (block.y * a).sum(0)]
+            return arrays.numpy(arrays.stack(forms))
+
+        size = arrays.columns(self.operator.n_rows, self.operator.n_kernels)
+        moments = np.concatenate(in_blocks(arrays, len(members), size, work), axis=1)
+        information, classes = self._information(matrix.mix, strength, members)
+        free = self.n_labels[members] - (1 if self.has_intercept else 0)
+        return component_weights(information, moments, free, classes)
+
+    def _information(self, mix: np.ndarray, strength: float, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Matrices S of a few sets of rows (q, K + 1, K + 1), and which of them each member has.
+
+        Members that have one of a few patterns have that of their own; otherwise that of a member with about as many
+        labels: what follows from it is compared on rows that took no part.
+        """
+        patterns, first, classes = np.unique(self.mask[:, members], axis=1, return_index=True, return_inverse=True)
+        classes = classes.reshape(-1)
+        if patterns.shape[1] > _PATTERNS:
+            order = np.argsort(self.n_labels[members], kind="stable")
+            runs = np.array_split(order, _PATTERNS)
+            first, classes = np.array([run[len(run) // 2] for run in runs]), np.empty(len(members), dtype=np.intp)
+            for number, run in enumerate(runs):
+                classes[run] = number
+        found = []
+        for member in members[first].tolist():
+            part, _ = self.take(np.flatnonzero(self.mask[:, member]))
+            spectrum = MixSpectrum.of(part.operator, mix, self.has_intercept)
+            found.append(Scoring.at(part.operator, spectrum, strength).information)
+        return np.array(found), classes
+
+    def _squares(self, matrix: MixMatrix, where: slice, strengths: np.ndarray) -> Any:
+        """(c, n, o) squared out-of-fold errors of columns at ascending strengths; zero where there is no label."""
+        arrays, columns = self.arrays, np.arange(self.Y.shape[1])[where]
+        Y, fold = self._on_device(self.Y[:, columns]), self._folds[:, columns]
+        total = None
+        for number in range(FOLDS):
+            block = self._block(matrix, columns, fold != number)
+            x = solutions_at_strengths(block, strengths[::-1])
+            held = self._on_device((fold == number) * self.mask[:, columns])
+            parts = [self._fold_squares(block, x[i], Y, held) for i in reversed(range(len(strengths)))]
+            total = arrays.stack(parts) if total is None else total + arrays.stack(parts)
+        return total
+
+    def _fold_squares(self, block: Block, x: Any, Y: Any, held: Any) -> Any:
+        """(n, o) squared errors at the rows of a fold."""
+        values = Y - block.apply(x)
+        if self.has_intercept:
+            kept = block.mask
+            count = kept.sum(0)
+            values = values - (kept * values).sum(0) / self.arrays.where(count > 0, count, count + 1.0)
+        return held * values**2
+
+    def _block(self, matrix: MixMatrix, columns: np.ndarray, kept: np.ndarray | None) -> Block:
+        """Columns of Y at one mix, in single precision; without labels that are not `kept` (n, o)."""
+        mask = self.mask[:, columns] if kept is None else self.mask[:, columns] * kept
+        y, shown = self._on_device(self.Y[:, columns] * mask), self._on_device(mask)
+        weights = self._on_device(np.ones((1, len(columns))))
+        return Block(matrix.operator, weights, y, shown, shown, self.has_intercept)
+
+    def _on_device(self, values: np.ndarray) -> Any:
+        return self.arrays.cast(self.arrays.array(np.ascontiguousarray(values)), single=True)
+
+    @cached_property
+    def _folds(self) -> np.ndarray:
+        """(n, T) the fold of each label: those of a task are dealt out in a random order of the rows."""
+        order = np.random.default_rng(0).permutation(len(self.Y))
+        dealt = np.empty(self.mask.shape, dtype=np.int8)
+        dealt[order] = (np.cumsum(self.mask[order], axis=0, dtype=np.int64) % FOLDS).astype(np.int8)
+        return dealt
+
+    def _side_by_side(self, work: Callable[[slice], np.ndarray]) -> np.ndarray:
+        """What `work` makes of runs of columns; fewer columns at one time where memory does not suffice."""
+        # Solutions, directions and errors at every strength are there at one time, in single precision.
+        size = self.arrays.columns(self.operator.n_rows, len(self.strengths))
+        return np.concatenate(in_blocks(self.arrays, self.Y.shape[1], size, work), axis=-1)
+
+
+def label_means(Y: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """(T,) the means of the labels of each task, zero where it has none."""
+    return (mask * Y).sum(axis=0) / np.maximum(mask.sum(axis=0), 1.0)

@@ -8,22 +8,12 @@ import pytest
 from kernelkin import MKMTRLRegressor
 from kernelkin.data import read_training
 from kernelkin.grams import build_grams, device_grams
-from kernelkin.grams.arrays import NumpyArrays
-from kernelkin.grams.devices import TorchArrays
 
 RNG = np.random.default_rng(0)
 N = 12
 ROOTS = RNG.normal(size=(3, N, N))
 X = np.moveaxis(np.array([root @ root.T for root in ROOTS]), 0, 2)
 Y = RNG.normal(size=(N, 4))
-
-
-@pytest.fixture(params=["numpy", "torch"])
-def arrays(request):
-    if request.param == "numpy":
-        return NumpyArrays()
-    pytest.importorskip("torch")
-    return TorchArrays("cpu")
 
 
 def read(X, weight=None):
@@ -64,9 +54,8 @@ def test_what_is_no_kernel_is_refused(arrays, change, message):
         device_grams(read(given), "trace", arrays)
 
 
-def test_a_fit_and_its_predictions_are_those_of_main_memory():
-    pytest.importorskip("torch")
-    plain, tensors = (MKMTRLRegressor("precomputed", device=d, tol=1e-6).fit(X, Y) for d in (None, "cpu"))
+def test_a_fit_and_its_predictions_are_those_of_main_memory(device):
+    plain, tensors = (MKMTRLRegressor("precomputed", device=d, tol=1e-6).fit(X, Y) for d in (None, device))
     np.testing.assert_allclose(tensors.objective_, plain.objective_, rtol=2e-6)
     queries = X[::-1][:5]
     np.testing.assert_allclose(tensors.predict(queries), plain.predict(queries), atol=1e-3)

@@ -8,8 +8,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelkin import MKMTRLClassifier
 from kernelkin.grams import GramStack, SharedGrams
-from kernelkin.grams.arrays import NumpyArrays
-from kernelkin.grams.devices import TorchArrays
 from kernelkin.learners import SVM, Machine
 from kernelkin.learners.interior import best_intercepts, project
 from kernelkin.problems import solve_machines
@@ -20,14 +18,6 @@ N, T = 40, 5
 X = RNG.normal(size=(N, 3))
 STACK = np.array([rbf_kernel(X, gamma=gamma) for gamma in (0.1, 1.0)])
 B = np.exp(RNG.normal(size=(2, T)))
-
-
-@pytest.fixture(params=["numpy", "torch"])
-def arrays(request):
-    if request.param == "numpy":
-        return NumpyArrays()
-    pytest.importorskip("torch")
-    return TorchArrays("cpu")
 
 
 def make_machines(missing, intercept):
@@ -99,9 +89,8 @@ def test_intercepts_minimise_the_hinge_loss():
         assert (best <= loss(c) + 1e-12).all()
 
 
-def test_a_device_gives_the_same_classifier():
-    pytest.importorskip("torch")
+def test_a_device_gives_the_same_classifier(device):
     y = np.sign(X @ RNG.normal(size=(3, 4)) + 0.3 * RNG.normal(size=(N, 4)))
-    plain, tensors = (MKMTRLClassifier(device=device, tol=1e-5).fit(X, y) for device in (None, "cpu"))
+    plain, tensors = (MKMTRLClassifier(device=d, tol=1e-5).fit(X, y) for d in (None, device))
     np.testing.assert_allclose(tensors.objective_, plain.objective_, rtol=2e-5)
     np.testing.assert_allclose(tensors.decision_function(X), plain.decision_function(X), atol=2e-2)

@@ -8,8 +8,6 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import r2_score
 
 from kernelkin import MKMTRLRegressorCV
-from kernelkin.grams.arrays import NumpyArrays
-from kernelkin.grams.devices import TorchArrays
 from kernelkin.grams.operator import SharedOperator
 from kernelkin.mixes import choose_mixes
 from kernelkin.mixes.choice import expected_gains, mean_strengths
@@ -24,14 +22,6 @@ FEATURES = RNG.normal(size=(3, N, 4))
 STACK = np.array([Z @ Z.T / 4 for Z in FEATURES])
 Y = np.column_stack([FEATURES[t % 3] @ RNG.normal(size=4) for t in range(T)]) + 0.5 * RNG.normal(size=(N, T)) + 2.0
 MIX, STRENGTH = np.array([0.5, 0.3, 0.2]), 0.7
-
-
-@pytest.fixture(params=["numpy", "torch"])
-def arrays(request):
-    if request.param == "numpy":
-        return NumpyArrays()
-    pytest.importorskip("torch")
-    return TorchArrays("cpu")
 
 
 def operator_on(arrays, stack=STACK):
@@ -150,15 +140,17 @@ def _left_out(gram, C):
     return values
 
 
-def test_a_device_finds_the_same():
-    pytest.importorskip("torch")
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_device_finds_the_same(device, missing):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(60, 4))
     targets = np.sin(X @ rng.normal(size=(4, 14))) + 0.3 * rng.normal(size=(60, 14))
+    given = np.where(missing & (rng.uniform(size=targets.shape) < 0.2), np.nan, targets)
     settings = {"per_task": True, "tol": 1e-7, "kernels": ["linear", "rbf"]}
-    plain, tensors = (MKMTRLRegressorCV(device=device, **settings).fit(X, targets) for device in (None, "cpu"))
-    np.testing.assert_allclose(tensors.kernel_weights_, plain.kernel_weights_, rtol=1e-6)
-    np.testing.assert_allclose(tensors.predict(X), plain.predict(X), atol=1e-3)
+    plain, tensors = (MKMTRLRegressorCV(device=d, **settings).fit(X, given) for d in (None, device))
+    # Where labels are missing, errors are those of conjugate gradients that may end an iteration earlier or later.
+    np.testing.assert_allclose(tensors.kernel_weights_, plain.kernel_weights_, rtol=0.05 if missing else 1e-6)
+    np.testing.assert_allclose(tensors.predict(X), plain.predict(X), atol=0.02 if missing else 1e-3)
     assert r2_score(targets, plain.predict(X)) > 0.3
 
 
@@ -167,17 +159,16 @@ def test_a_device_finds_the_same():
     [
         ({"loss": "epsilon_insensitive"}, "the squared loss of regression"),
         ({"weights": True}, "rows of equal weight"),
-        ({"missing": True}, "a label for every task on every row"),
         ({"long": True}, r"wide data \(y with a column for each task\)"),
     ],
 )
-def test_what_has_no_closed_form_is_refused(change, reason):
+def test_what_has_no_errors_of_each_task_is_refused(change, reason):
     model = MKMTRLRegressorCV(per_task=True, loss=change.get("loss", "squared"))
     weight = np.linspace(1, 2, N) if "weights" in change else None
-    targets = Y[:, 0] if "long" in change else np.where(("missing" in change) & (Y[3, 1] < Y), np.nan, Y)
+    targets = Y[:, 0] if "long" in change else Y
     with pytest.raises(
         ValueError,
-        match=f"^per_task=True: weights are chosen by leave-one-out errors of each task, which need {reason}$",
+        match=f"^per_task=True: weights are chosen by held-out errors of each task, which need {reason}$",
     ):
         model.fit(FEATURES[0], targets, sample_weight=weight)
 

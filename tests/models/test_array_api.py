@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
-from sklearn import config_context
+from sklearn.utils.estimator_checks import check_array_api_input
 
+import kernelkin
 from kernelkin import (
+    AverageClassifier,
     AverageRegressor,
+    KinClassifier,
     KinRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
     MKMTRLRegressorCV,
+    STLClassifier,
     load_model,
     save_model,
 )
@@ -21,23 +26,19 @@ from kernelkin import (
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
 Y = np.sin(X @ RNG.normal(size=(3, 4))) + 0.1 * RNG.normal(size=(30, 4))
-
-
-@pytest.fixture
-def dispatch(monkeypatch):
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
-    with config_context(array_api_dispatch=True):
-        yield
-
-
-@pytest.fixture(params=["numpy", "array_api_strict", "torch", "torch-cuda"])
-def convert(request, dispatch):
-    """From NumPy to arrays of a library."""
-    name, _, device = request.param.partition("-")
-    xp = pytest.importorskip(name)
-    if device and not xp.cuda.is_available():
-        pytest.skip("no CUDA device")
-    return lambda values: xp.asarray(values, device=device or None)
+LABELS = np.column_stack([np.sign(Y[:, :2]).astype(int), np.digitize(Y[:, 2], [-0.4, 0.4])])
+CLASSIFIERS = [
+    MKMTRLClassifier(tol=1e-5),
+    MKMTRLClassifier(loss="squared", tol=1e-6),
+    AverageClassifier(tol=1e-6),
+    STLClassifier(tol=1e-6),
+]
+# Models that say that they compute on arrays of other libraries.
+SUPPORTED = [
+    name
+    for name in kernelkin.__all__
+    if name.endswith(("Classifier", "Regressor")) and getattr(kernelkin, name)().__sklearn_tags__().array_api_support
+]
 
 
 def plain(values):
@@ -68,6 +69,61 @@ def test_numbers_are_those_of_numpy_and_stay_where_x_is(convert, model):
     assert isinstance(tensors.predict(X[:7]), np.ndarray)
 
 
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: f"{type(model).__name__}-{model.loss}")
+def test_classifiers_decide_where_x_is(convert, model):
+    expected = model.fit(X, LABELS)
+    wanted = [getattr(expected, name)(X[:9]) for name in ("decision_function", "predict_proba", "predict")]
+    weights = expected.kernel_weights_
+    tensors = model.fit(convert(X), convert(LABELS))
+    found = [getattr(tensors, name)(convert(X[:9])) for name in ("decision_function", "predict_proba", "predict")]
+    assert all(type(each) is type(convert(X)) and each.device == convert(X).device for each in found)
+    assert tensors.kernel_weights_.device == tensors.dual_coef_[2].device == convert(X).device
+    np.testing.assert_allclose(plain(tensors.kernel_weights_), weights, atol=2e-2 * weights.max())
+    np.testing.assert_allclose(plain(found[0]), wanted[0], atol=3e-2)
+    np.testing.assert_allclose(plain(found[1]), wanted[1], atol=2e-2)
+    decided = np.abs(np.sort(wanted[0], axis=-1)[..., -1]) > 0.1
+    np.testing.assert_array_equal(plain(found[2])[decided], wanted[2][decided])
+
+
+def test_one_task_of_several_classes(convert):
+    y = np.array([3, 5, 8])[LABELS[:, 2]]
+    expected = MKMTRLClassifier(tol=1e-5).fit(X, y)
+    values = expected.decision_function(X)
+    tensors = MKMTRLClassifier(tol=1e-5).fit(convert(X), convert(y))
+    assert values.shape == (30, 3)
+    np.testing.assert_allclose(plain(tensors.decision_function(convert(X))), values, atol=3e-2)
+    assert set(plain(tensors.predict(convert(X))).tolist()) == {3, 5, 8}
+
+
+def test_names_of_classes_stay_in_numpy(convert):
+    names = np.array(["no", "yes"])[(LABELS[:, :2] > 0).astype(int)]
+    model = MKMTRLClassifier().fit(convert(X), names)
+    assert isinstance(model.predict(convert(X)), np.ndarray)
+    assert type(model.decision_function(convert(X))) is type(convert(X))
+
+
+@pytest.mark.parametrize("name", SUPPORTED)
+@pytest.mark.parametrize(("library", "where"), [("array_api_strict", None), ("torch", "cpu"), ("torch", "cuda")])
+def test_scikit_learn_checks(monkeypatch, name, library, where):
+    if where == "cuda" and not pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("no CUDA device")
+    pytest.importorskip(library)
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    # Labels of tasks and names of kernels are arrays of NumPy, which the check does not expect.
+    names = {attribute: _kept_apart(attribute) for attribute in ("tasks_", "kernel_names_")}
+    checked = type(name, (getattr(kernelkin, name),), names)
+    check_array_api_input(name, checked(), library, device_name=where)
+
+
+def _kept_apart(attribute):
+    """A property whose value is in a dict, and not an attribute of its own."""
+
+    def store(model, value):
+        vars(model).setdefault("kept_apart", {})[attribute] = value
+
+    return property(lambda model: vars(model)["kept_apart"][attribute], store)
+
+
 def test_precomputed_gram_matrices(convert):
     grams = (X @ X.T)[:, :, np.newaxis]
     model = MKMTRLRegressor("precomputed", tol=1e-6)
@@ -81,14 +137,41 @@ def test_deviations_are_there_too(convert):
     assert type(values) is type(deviations) is type(convert(X))
 
 
-def test_saved_models_are_in_main_memory(convert, tmp_path):
-    model = MKMTRLRegressor(tol=1e-6).fit(convert(X), convert(Y))
-    values = plain(model.predict(convert(X)))
-    save_model(model, tmp_path / "model.kk")
-    for loaded in (load_model(tmp_path / "model.kk").model, pickle.loads(pickle.dumps(model))):
+@pytest.mark.parametrize(
+    ("model", "targets"),
+    [
+        (MKMTRLRegressor(tol=1e-6), Y),
+        (MKMTRLRegressorCV(["linear", "rbf"], per_task=True), np.where(Y > 0.9, np.nan, Y)),
+        (MKMTRLClassifier(), LABELS),
+    ],
+    ids=["regressor", "choice-for-each-task", "classifier"],
+)
+def test_saved_models_are_in_main_memory(convert, tmp_path, model, targets):
+    fitted = model.fit(convert(X), convert(targets))
+    values = plain(fitted.predict(convert(X)))
+    save_model(fitted, tmp_path / "model.kk")
+    for loaded in (load_model(tmp_path / "model.kk").model, pickle.loads(pickle.dumps(fitted))):
         assert isinstance(loaded.kernel_weights_, np.ndarray)
         np.testing.assert_allclose(loaded.predict(X), values, rtol=1e-9)
         assert type(loaded.predict(convert(X))) is type(convert(X))
+
+
+@pytest.mark.parametrize(
+    ("model", "targets"),
+    [(MKMTRLRegressorCV(["linear", "rbf"], per_task=True), Y), (MKMTRLClassifier(), LABELS[:, :2])],
+    ids=["choice-for-each-task", "classifier"],
+)
+def test_saved_models_predict_without_their_device(device, tmp_path, monkeypatch, model, targets):
+    model.set_params(device=device).fit(X, targets)
+    values = model.predict(X)
+    save_model(model, tmp_path / "model.kk")
+    loaded = load_model(tmp_path / "model.kk").model
+    np.testing.assert_allclose(loaded.predict(X), values, rtol=1e-9)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=rf'^device=\'{device}\' needs torch: pip install "kernelkin\[torch\]"$'):
+        loaded.predict(X)
+    loaded.set_params(device=None)
+    np.testing.assert_allclose(loaded.predict(X), values, rtol=1e-9)
 
 
 def test_without_dispatch_tensors_are_read_as_numpy():
@@ -96,7 +179,7 @@ def test_without_dispatch_tensors_are_read_as_numpy():
     assert isinstance(MKMTRLRegressor().fit(torch.asarray(X), torch.asarray(Y)).predict(torch.asarray(X)), np.ndarray)
 
 
-@pytest.mark.parametrize("model", [KinRegressor(), MKMTRLClassifier(), MKMTRLRegressor(loss="epsilon_insensitive")])
+@pytest.mark.parametrize("model", [KinRegressor(), KinClassifier(), MKMTRLRegressor(loss="epsilon_insensitive")])
 def test_others_are_refused_by_name(dispatch, model):
     xp = pytest.importorskip("array_api_strict")
     message = rf"^{type(model).__name__} with these parameters does not compute on arrays of array_api_strict: pass"
@@ -117,5 +200,14 @@ def test_two_devices_are_refused(dispatch):
         MKMTRLRegressor(device="cuda").fit(torch.asarray(X), torch.asarray(Y))
 
 
+def test_tasks_with_rows_of_their_own_are_refused_on_a_device(dispatch):
+    torch = pytest.importorskip("torch")
+    message = (
+        r"^device='cpu' is for wide data \(y with a column for each task\) with the squared loss, or the hinge loss"
+    )
+    with pytest.raises(ValueError, match=message):
+        MKMTRLClassifier().fit(torch.asarray(X), torch.asarray(LABELS[:, 0]), tasks=np.repeat([0, 1], 15))
+
+
 def test_the_tag_is_set():
-    assert MKMTRLRegressor().__sklearn_tags__().array_api_support
+    assert {"MKMTRLRegressor", "MKMTRLClassifier", "IMKLClassifier", "STLRegressor"} < set(SUPPORTED)

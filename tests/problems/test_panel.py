@@ -137,12 +137,11 @@ def test_a_fit_has_the_same_optimum_either_way(monkeypatch, missing):
     np.testing.assert_allclose(fitted.kernel_weights_, weights, atol=1e-2 * weights.max())
 
 
-def test_torch_gives_the_same_numbers():
-    pytest.importorskip("torch")
+def test_torch_gives_the_same_numbers(device):
     machines, rows = make_machines(missing=True, weights=True, intercept=True)
     whole, _ = solve_both(machines, rows, curved=True)
     grams = SharedGrams(GramStack(STACK), rows)
-    grams.arrays = TorchArrays("cpu")
+    grams.arrays = TorchArrays(device)
     tensors = solve_machines(grams, MachinePanel.of(machines, rows, N), Ridge(), B, tol=1e-10, curved=True)
     np.testing.assert_allclose(tensors.Q, whole.Q, rtol=1e-5)
     np.testing.assert_allclose(tensors.curvature(), whole.curvature(), rtol=1e-3)
@@ -238,11 +237,10 @@ def test_tasks_linked_in_two_sets_are_two_machines():
     np.testing.assert_array_equal(columns.side_by_side(arrays), columns.y)
 
 
-def test_a_device_gives_the_same_fit():
-    pytest.importorskip("torch")
+def test_a_device_gives_the_same_fit(device):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 3)), rng.normal(size=(30, 4))
-    plain, tensors = (MKMTRLRegressor(device=device, tol=1e-6).fit(X, y) for device in (None, "cpu"))
+    plain, tensors = (MKMTRLRegressor(device=d, tol=1e-6).fit(X, y) for d in (None, device))
     np.testing.assert_allclose(tensors.objective_, plain.objective_, rtol=2e-6)
     np.testing.assert_allclose(tensors.predict(X), plain.predict(X), atol=1e-3)
 
@@ -262,14 +260,13 @@ def test_a_device_without_torch_names_the_extra(monkeypatch):
         MKMTRLRegressor(device="cuda").fit(STACK[0], STACK[1][:, :3])
 
 
-def test_a_search_on_a_device_finds_the_same():
-    pytest.importorskip("torch")
+def test_a_search_on_a_device_finds_the_same(device):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(60, 3))
     y = X @ rng.normal(size=(3, 4)) + 0.1 * rng.normal(size=(60, 4))
     y[3, 1] = np.nan
     settings = {"grid": {"C": [0.01, 1.0]}, "cv": 3, "search_tol": 1e-6, "tol": 1e-6, "random_state": 0}
-    searches = [MKMTRLRegressorCV(device=device, **settings).fit(X, y) for device in (None, "cpu")]
+    searches = [MKMTRLRegressorCV(device=d, **settings).fit(X, y) for d in (None, device)]
     np.testing.assert_allclose(*(search.cv_results_["mean_test_score"] for search in searches), atol=1e-3)
     assert searches[0].best_params_ == searches[1].best_params_
     np.testing.assert_allclose(*(search.predict(X) for search in searches), atol=1e-2)

@@ -27,6 +27,8 @@ FOLDS = 5
 # The largest strength that is tried at first, how many more at one time and beside those that suit tasks, and the share
 # of the tasks at either end that does not count.
 _FIRST_LIMIT, _MARGIN, _EXTREME = 10.0, 2, 0.02
+# So many labels count as spread like those of all tasks: the spread of few is uncertain.
+_PRIOR_LABELS = 10
 # Sets of rows for which the information about components is computed, at most.
 _PATTERNS = 4
 
@@ -146,14 +148,20 @@ class MaskedTargets:
             return arrays.numpy(arrays.stack([squares.sum(1) / counts, gain, spread]))
 
         loss, gain, variance = self._side_by_side(work)
-        return Errors(loss, gain, np.sqrt(variance / self.n_labels))
+        return Errors(loss, gain, np.sqrt(self._steady(variance) / self.n_labels))
+
+    def _steady(self, variance: np.ndarray) -> np.ndarray:
+        """Variances (c, T) of differences of squares; those of few labels are drawn towards those of all tasks."""
+        relative = variance / self.variance**2
+        pooled = (relative @ self.n_labels / self.n_labels.sum())[:, np.newaxis]
+        return (self.n_labels * relative + _PRIOR_LABELS * pooled) / (self.n_labels + _PRIOR_LABELS) * self.variance**2
 
     def own_weights(self, matrix: MixMatrix, strength: float, members: np.ndarray) -> np.ndarray:
         """(K, members) kernel weights of some tasks, by a step from a mix and strength."""
         arrays = self.arrays
 
         def work(where: slice) -> np.ndarray:
-            block = self._block(matrix, members[where], None)
+            block = self.block(matrix, members[where], None)
             a = solutions_at_strengths(block, np.array([strength]))[0] / strength
             images = self.operator.images(a)
             forms = [(a * a).sum(0), *((a * images).sum(1)), (block.y * a).sum(0)]
@@ -189,10 +197,10 @@ class MaskedTargets:
     def _squares(self, matrix: MixMatrix, where: slice, strengths: np.ndarray) -> Any:
         """(c, n, o) squared out-of-fold errors of columns at ascending strengths; zero where there is no label."""
         arrays, columns = self.arrays, np.arange(self.Y.shape[1])[where]
-        Y, fold = self._on_device(self.Y[:, columns]), self._folds[:, columns]
+        Y, fold = self._on_device(self.Y[:, columns]), self.folds[:, columns]
         total = None
         for number in range(FOLDS):
-            block = self._block(matrix, columns, fold != number)
+            block = self.block(matrix, columns, fold != number)
             x = solutions_at_strengths(block, strengths[::-1])
             held = self._on_device((fold == number) * self.mask[:, columns])
             parts = [self._fold_squares(block, x[i], Y, held) for i in reversed(range(len(strengths)))]
@@ -208,7 +216,7 @@ class MaskedTargets:
             values = values - (kept * values).sum(0) / self.arrays.where(count > 0, count, count + 1.0)
         return held * values**2
 
-    def _block(self, matrix: MixMatrix, columns: np.ndarray, kept: np.ndarray | None) -> Block:
+    def block(self, matrix: MixMatrix, columns: np.ndarray, kept: np.ndarray | None) -> Block:
         """Columns of Y at one mix, in single precision; without labels that are not `kept` (n, o)."""
         mask = self.mask[:, columns] if kept is None else self.mask[:, columns] * kept
         y, shown = self._on_device(self.Y[:, columns] * mask), self._on_device(mask)
@@ -219,7 +227,7 @@ class MaskedTargets:
         return self.arrays.cast(self.arrays.array(np.ascontiguousarray(values)), single=True)
 
     @cached_property
-    def _folds(self) -> np.ndarray:
+    def folds(self) -> np.ndarray:
         """(n, T) the fold of each label: those of a task are dealt out in a random order of the rows."""
         order = np.random.default_rng(0).permutation(len(self.Y))
         dealt = np.empty(self.mask.shape, dtype=np.int8)

@@ -81,7 +81,9 @@ def choose_mixes(
             groups.append(Group(members, spectrum.mix, best_strength(targets, found[-1].loss, members)))
             own[:, members] = targets.own_weights(spectrum, groups[-1].strength, members)
     errors = np.array([each.loss for each in found])
-    gains = np.array([expected_gains(each.gain, each.error) for each in found])
+    # Targets may have any units: tasks are compared by shares of their variance.
+    unit = targets.variance
+    gains = np.array([unit * expected_gains(each.gain / unit, each.error / unit) for each in found])
     return _take(own, groups, np.array(mixes), targets, errors, gains)
 
 
@@ -103,8 +105,8 @@ def _take(
     total = mean_strengths(strengths, gains[mix, :, np.arange(n_tasks)].T, loss, targets.n_labels)
     shared, sums = total * mixes[mix].T, own.sum(axis=0)
     gain, error = gains_of_own_weights(targets, groups, shared)
-    gain = expected_gains(gain[np.newaxis], error[np.newaxis])[0]
-    by_own = (gain > _LEAST_GAIN * targets.variance) & (mix > 0) & (sums > 0)
+    share = expected_gains((gain / targets.variance)[np.newaxis], (error / targets.variance)[np.newaxis])[0]
+    by_own = (share > _LEAST_GAIN) & (mix > 0) & (sums > 0)
     B = np.where(by_own, total * own / np.where(sums > 0, sums, 1.0), shared)
     return TaskMixes(B, mixes, strengths, errors, targets.variance, np.column_stack([mix, strength]), by_own)
 

@@ -400,4 +400,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
 
     def _best(self) -> Any:
         check_is_fitted(self)
+        # Where predictions are made may change after the fit.
+        if hasattr(self, "device") and self.best_estimator_.device != self.device:
+            self.best_estimator_.set_params(device=self.device)
         return self.best_estimator_

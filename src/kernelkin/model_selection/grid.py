@@ -25,7 +25,7 @@ from ..solvers import Joint
 
 Params = Mapping[str, Any]
 # What says how data are read or how a fit is run is not a matter of choice by score.
-_NOT_FOR_GRIDS = ("task_column", "n_jobs", "engine", "verbose", "callback", "unknown_tasks")
+_NOT_FOR_GRIDS = ("task_column", "n_jobs", "engine", "device", "verbose", "callback", "unknown_tasks")
 # Difference below which two values of log(mu/C^3) are the same number.
 _SAME = 1e-9
 

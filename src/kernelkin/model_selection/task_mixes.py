@@ -41,7 +41,7 @@ def fit_task_mixes(search: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) 
     search.best_score_ = float(search.cv_results_["mean_test_score"][search.best_index_])
     search.n_splits_, search.n_cached_ = len(data.X), 0
     search.task_choices_ = found.choices
-    search.best_estimator_ = model.store(fitted if home is None else home.move(fitted))
+    search.best_estimator_ = model.store(fitted if home is None else home.move(fitted, data))
     search.refit_time_ = float(fitted.attributes["history_"]["seconds"][-1])
     search.search_time_ = time.perf_counter() - began - search.refit_time_
     return search

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn import get_config
 
-from ..data import Queries
+from ..data import Queries, TaskData
 from ..fitting import Fitted
 
 Placed = TypeVar("Placed")
@@ -53,16 +53,21 @@ class ArrayHome:
         if not supports_array_api(model) or not hasattr(known, "device"):
             raise ValueError(
                 f"{name} with these parameters does not compute on arrays of {self.namespace.__name__}: pass arrays of "
-                "NumPy, or turn off array_api_dispatch; regressors with the squared loss and a parameter `device` do"
+                "NumPy, or turn off array_api_dispatch; models with a parameter `device` do, with the squared loss or, "
+                "for classes, the hinge loss"
             )
         if given is not None and given != self.torch_device:
             raise ValueError(f"device={given!r}, but X is on {self.device}: leave out one of them")
         return replace(known, device=self.torch_device)
 
-    def move(self, fitted: Fitted) -> Fitted:
-        """Return what a fit has left behind with its numbers as arrays of the library."""
+    def arrange(self, data: TaskData) -> TaskData:
+        """Return data as they are solved there: on a device of torch, one task is wide data with one column."""
+        return replace(data, form="wide") if self.torch_device is not None and data.form == "single" else data
+
+    def move(self, fitted: Fitted, data: TaskData) -> Fitted:
+        """Return what a fit to data has left behind with its numbers as arrays of the library."""
         moved = {name: self.array(fitted.attributes[name]) for name in ATTRIBUTES if name in fitted.attributes}
-        return Fitted(fitted.attributes | moved, fitted.warnings)
+        return Fitted({**fitted.attributes, **moved, "data_form_": data.form}, fitted.warnings)
 
 
 def array_home(X: Any) -> ArrayHome | None:
@@ -79,8 +84,11 @@ def array_home(X: Any) -> ArrayHome | None:
 
 
 def supports_array_api(model: Any) -> bool:
-    """Whether the model computes on arrays of other libraries: regression with the squared loss, on wide data."""
-    return hasattr(model, "device") and not hasattr(model, "class_weight") and getattr(model, "loss", "") == "squared"
+    """Whether the model computes on arrays of other libraries: with the squared loss, and classes with the hinge loss.
+
+    Tensors of torch must be wide data, or of one task.
+    """
+    return hasattr(model, "device") and getattr(model, "loss", "") in ("squared", "hinge")
 
 
 def where_rows_are(queries: Queries, X: Any) -> Queries:
@@ -90,9 +98,9 @@ def where_rows_are(queries: Queries, X: Any) -> Queries:
 
 
 def as_rows_are(X: Any, prediction: Any) -> Any:
-    """Return predictions as arrays of the library of X, where `array_api_dispatch` is on."""
+    """Return predictions as arrays of the library of X, where `array_api_dispatch` is on; text stays in NumPy."""
     home = array_home(X)
-    return prediction if home is None else home.array(prediction)
+    return prediction if home is None or prediction.dtype.kind not in "biuf" else home.array(prediction)
 
 
 def in_main_memory(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,11 +84,11 @@ class MultiTaskEstimator(BaseEstimator):
             specification = home.place(specification, self)
         data = self.training_data(X, y, tasks, sample_weight)
         with SingleThreadedBLAS():
-            plan = specification.plan(data)
+            plan = specification.plan(data if home is None else home.arrange(data))
             if not options.engine.splits:
                 check_memory(plan.memory(count_workers(options.n_jobs)))
             fitted = plan.run(options)
-        return self.store(fitted if home is None else home.move(fitted))
+        return self.store(fitted if home is None else home.move(fitted, data))
 
     def training_data(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> TaskData:
         """Return what `fit` is given, read and checked."""
@@ -358,7 +358,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
             order of `classes_`, -inf for classes that a row's task does not have. On wide data (q, T) where every task
             has two classes, else (q, T, n_classes).
         """
-        return decision_values(self, self._read_queries(X, tasks))
+        return as_rows_are(X, decision_values(self, self._read_queries(X, tasks)))
 
     def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
         """Return the probability of each class.
@@ -377,7 +377,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
             In the order of `classes_`; zero for classes that a row's task does not have. `predict` follows
             `decision_function`: with `class_weight`, or near the boundary, its class may not be the most probable one.
         """
-        return class_probabilities(self, self._read_queries(X, tasks))
+        return as_rows_are(X, class_probabilities(self, self._read_queries(X, tasks)))
 
 
 class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
@@ -405,4 +405,4 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
         intervals : array of shape (q, 2), or (q, T, 2) on wide data
             Lower and upper ends.
         """
-        return prediction_intervals(self, self._read_queries(X, tasks), coverage)
+        return as_rows_are(X, prediction_intervals(self, self._read_queries(X, tasks), coverage))

@@ -1,0 +1,55 @@
+"""Where tests that are the same for all array libraries and devices run; what is not installed is skipped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn import config_context
+
+from kernelkin.grams.arrays import NumpyArrays
+from kernelkin.grams.devices import TorchArrays
+
+
+def _torch(device):
+    """torch, where it is installed and has the device."""
+    torch = pytest.importorskip("torch")
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return torch
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request):
+    """A device of torch, for the parameter `device` of estimators."""
+    _torch(request.param)
+    return request.param
+
+
+@pytest.fixture(params=["numpy", "torch", "torch-cuda"])
+def arrays(request):
+    """Where the arrays of solvers are."""
+    if request.param == "numpy":
+        return NumpyArrays()
+    device = "cuda" if request.param.endswith("cuda") else "cpu"
+    _torch(device)
+    return TorchArrays(device)
+
+
+@pytest.fixture
+def dispatch(monkeypatch):
+    """scikit-learn's `array_api_dispatch`."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    with config_context(array_api_dispatch=True):
+        yield
+
+
+@pytest.fixture(params=["numpy", "array_api_strict", "torch", "torch-cuda"])
+def convert(request, dispatch):
+    """From NumPy to arrays of a library."""
+    if request.param == "numpy":
+        return np.asarray
+    if request.param == "array_api_strict":
+        return pytest.importorskip("array_api_strict").asarray
+    device = "cuda" if request.param.endswith("cuda") else "cpu"
+    torch = _torch(device)
+    return lambda values: torch.asarray(values, device=device)

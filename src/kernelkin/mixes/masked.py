@@ -26,7 +26,7 @@ from .targets import Errors
 FOLDS = 5
 # The largest strength that is tried at first, how many more at one time and beside those that suit tasks, and the share
 # of the tasks at either end that does not count.
-_FIRST_LIMIT, _MARGIN, _EXTREME = 10.0, 2, 0.02
+_FIRST_LIMIT, _MARGIN, _EXTREME = 10.0, 2, 0.05
 # So many labels count as spread like those of all tasks: the spread of few is uncertain.
 _PRIOR_LABELS = 10
 # Sets of rows for which the information about components is computed, at most.

@@ -152,15 +152,15 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
                 "a search gives every worker all rows, and X is a Dask collection: pass X.compute(), or fit candidates "
                 "with engine= and compare their scores on other rows"
             )
-        if (home := array_home(X)) is not None and not getattr(self, "per_task", False):
-            raise ValueError(
-                f"a search over a grid does not compute on arrays of {home.namespace.__name__}: pass arrays of NumPy, "
-                "with device= for a device; or search with per_task=True"
-            )
         with SingleThreadedBLAS():
             return self._fit(X, y, tasks, sample_weight)
 
     def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
+        if (home := array_home(X)) is not None:
+            raise ValueError(
+                f"a search over a grid does not compute on arrays of {home.namespace.__name__}: pass arrays of NumPy, "
+                "with device= for a device; or search with per_task=True on wide data"
+            )
         began, model = time.perf_counter(), self.make_model()
         classification = is_classifier(model)
         metric = None if self.scoring is None else read_scoring(self.scoring, classification=classification)

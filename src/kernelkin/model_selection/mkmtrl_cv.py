@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from ..data import read_training
 from ..models import MKMTRLClassifier, MKMTRLRegressor
+from ..models.array_api import array_home
 from ..models.parameters import REGRESSION_LOSS, Parameter, describe
 from .base import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS, BaseSearch
-from .task_mixes import fit_task_mixes
+from .task_mixes import check_task_costs, choose_task_costs, fit_task_mixes
 
 _GRID = Parameter(
     "dict of lists, list of such dicts, or None",
@@ -20,10 +22,11 @@ _GRID = Parameter(
 )
 _PER_TASK = Parameter(
     "bool",
-    "Whether kernel weights and strength are chosen for each task, by its own leave-one-out errors and drawn towards "
-    "those of all tasks by how much its rows can tell, in place of the search over `grid` (see the guide on large "
-    "data). For the squared loss on wide data with all labels; `kernel_weights_` are then those at C = 1, and what "
-    "describes the penalty (`mu`, `shrinkage` and so on), `cv` and `scoring` are not used.",
+    "Whether to choose for each task by its own held-out errors, drawn towards all tasks by how much its rows can "
+    "tell; for the squared loss (see the guide on large data). On wide data, labels of which may be missing, kernel "
+    "weights and strength are chosen in place of the search over `grid`; `kernel_weights_` are then those at C = 1, "
+    "and what describes the penalty (`mu`, `shrinkage` and so on), `cv` and `scoring` are not used. Tasks with rows of "
+    "their own get a C each after the search, unless the best candidate has parts that tasks share.",
     ["boolean"],
 )
 _SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}
@@ -31,8 +34,13 @@ _REGRESSOR_ATTRIBUTES = {
     **SEARCH_ATTRIBUTES,
     "task_choices_": (
         "array of shape (T, 2)",
-        "With ``per_task=True``, the mix of kernels and the strength that each task chose, by position among those "
-        "that `cv_results_` lists.",
+        "With ``per_task=True`` on wide data, the mix of kernels and the strength that each task chose, by position "
+        "among those that `cv_results_` lists.",
+    ),
+    "task_costs_": (
+        "array of shape (T,)",
+        "With ``per_task=True`` on tasks with rows of their own, the C of each task; `kernel_weights_` are those at "
+        'the C of all, `best_params_["C"]`, so that they have the factor between the two.',
     ),
 }
 
@@ -230,7 +238,12 @@ class MKMTRLRegressorCV(BaseSearch):
     def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
         if not self.per_task:
             return super()._fit(X, y, tasks, sample_weight)
-        return fit_task_mixes(self, X, y, tasks, sample_weight)
+        model = self.make_model()
+        data = read_training(model, X, y, tasks, sample_weight, classification=False)
+        if data.form == "wide":
+            return fit_task_mixes(self, model, data, array_home(X))
+        check_task_costs(self)
+        return choose_task_costs(super()._fit(X, y, tasks, sample_weight), data)
 
     def make_model(self) -> MKMTRLRegressor:
         return MKMTRLRegressor(**_model_parameters(self, MKMTRLRegressor))

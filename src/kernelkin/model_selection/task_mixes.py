@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..data import read_training
+from ..data import TaskData
 from ..fitting import Regression, TaskMixFit
+from ..fitting.task_costs import run_with_task_costs
 from ..memory import check_memory
 from ..mixes import TaskMixes
-from ..models.array_api import array_home
-
-# Parameters that would be ignored.
-_UNUSED = ("grid", "couplings", "task_features", "cache")
+from ..models.array_api import ArrayHome
 
 
-def fit_task_mixes(search: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Any:
-    """Fit a search with `per_task=True`: choose for each task, fit, and store what was tried."""
-    given = [name for name in _UNUSED if getattr(search, name) is not None]
-    if given:
-        raise ValueError(f"per_task=True chooses kernel weights for each task and cannot use {', '.join(given)}")
-    began, model, home = time.perf_counter(), search.make_model(), array_home(X)
-    data = read_training(model, X, y, tasks, sample_weight, classification=False)
+def fit_task_mixes(search: Any, model: Any, data: TaskData, home: ArrayHome | None) -> Any:
+    """Fit a search with `per_task=True` to wide data: choose for each task, fit its model, and store what was tried."""
+    _refuse(search, ("grid", "couplings", "task_features", "cache"), "kernel weights")
+    began = time.perf_counter()
     specification = TaskMixFit(
         targets=Regression(search.loss, search.epsilon, search.fit_intercept),
         kernels=search.kernels,
@@ -45,6 +41,34 @@ def fit_task_mixes(search: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) 
     search.refit_time_ = float(fitted.attributes["history_"]["seconds"][-1])
     search.search_time_ = time.perf_counter() - began - search.refit_time_
     return search
+
+
+def check_task_costs(search: Any) -> None:
+    """Refuse parameters with which tasks with rows of their own cannot have a C each."""
+    _refuse(search, ("couplings", "task_features"), "C")
+    if search.loss != "squared":
+        raise ValueError(
+            "per_task=True: C is chosen by held-out errors of each task, which need the squared loss of regression"
+        )
+
+
+def choose_task_costs(search: Any, data: TaskData) -> Any:
+    """Give each task of a finished search over tasks with rows of their own a C, and fit again with these."""
+    began, best = time.perf_counter(), search.best_estimator_
+    search.task_costs_ = np.full(data.n_tasks, float(best.C))
+    found = run_with_task_costs(best.specification(), data, best.kernel_weights_.T.copy(), best.run_options())
+    if found is not None:
+        fitted, search.task_costs_ = found
+        search.best_estimator_ = best.store(fitted)
+    search.refit_time_ += time.perf_counter() - began
+    return search
+
+
+def _refuse(search: Any, names: Sequence[str], chosen: str) -> None:
+    """Refuse parameters that would be ignored."""
+    given = [name for name in names if getattr(search, name) is not None]
+    if given:
+        raise ValueError(f"per_task=True chooses {chosen} for each task and cannot use {', '.join(given)}")
 
 
 def tabulate_mixes(found: TaskMixes) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MKMTRLRegressorCV
+from kernelkin import KinRegressor, MKMTRLClassifier, MKMTRLRegressor, MKMTRLRegressorCV
 from kernelkin.data import read_training
 from kernelkin.grams import SharedGrams
 
@@ -32,7 +32,9 @@ from .gpu_rates import decomposition_seconds, iteration_parts, product_rates, wa
 from .scale import block_problem, class_grams
 
 C, MU = 0.1, 0.1
-PARTS = ("rates", "fit", "search", "himalaya", "many", "svm", "many_search")
+PARTS = ("rates", "fit", "search", "himalaya", "many", "svm", "many_search", "missing", "kin")
+# The share of labels that the search with missing labels lacks.
+MISSING = 0.2
 
 
 class Bench:
@@ -83,6 +85,29 @@ class Bench:
         found["seconds of the search"] = model.search_time_
         found["tasks by mix"] = np.bincount(model.task_choices_[:, 0]).tolist()
         found["tasks by strength"] = np.bincount(model.task_choices_[:, 1]).tolist()
+        return found
+
+    def missing(self) -> dict[str, Any]:
+        """The search with a fifth of the labels missing, every target other ones."""
+        gone = np.random.default_rng(2).uniform(size=self.Y.shape) < MISSING
+        Y, model = np.where(gone, np.nan, self.Y), MKMTRLRegressorCV("precomputed", per_task=True, device=self.device)
+        found = self._fitted(lambda: model.fit(self.X, Y))
+        found["seconds of the search"] = model.search_time_
+        found["strengths"] = np.unique(model.cv_results_["param_C"]).tolist()
+        found["tasks by mix"] = np.bincount(model.task_choices_[:, 0]).tolist()
+        return found
+
+    def kin(self) -> dict[str, Any]:
+        """KinRegressor on blocks of columns: its search on the device, then in main memory."""
+        n, n_tasks = (120, 8) if self.options.small else (1000, 300)
+        X, Y = column_blocks(2 * n, n_tasks)
+        groups, found = {f"block {k}": list(range(4 * k, 4 * k + 4)) for k in range(4)}, {}
+        for name, device in (("the device", self.device), ("main memory", None)):
+            model = KinRegressor(groups, cv=3, device=device, random_state=0, time_limit=100)
+            _, seconds = self._timed(lambda m=model: m.fit(X[:n], Y[:n]))
+            table = {key: np.asarray(values).tolist() for key, values in model.search_results_.items()}
+            found[name] = {"seconds": seconds, "R2": _r2(model.predict(X[n:]), Y[n:]), "explain": model.explain()}
+            found[name]["candidates"] = list(zip(table["candidate"], table["error"], table["seconds"], strict=True))
         return found
 
     def himalaya(self) -> dict[str, Any]:
@@ -197,6 +222,17 @@ def _facts(model: Any) -> dict[str, Any]:
         "evaluations": model.n_iter_,
         "seconds of the solver, after each evaluation": np.asarray(model.history_["seconds"]).tolist(),
     }
+
+
+def column_blocks(n: int, n_tasks: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (n, 16) in four blocks of columns, and targets (n, T): unevenly weighted functions of these, and noise."""
+    rng = np.random.default_rng(seed)
+    X, weights = rng.normal(size=(n, 16)), rng.uniform(size=(4, n_tasks)) ** 3
+    Y = np.zeros((n, n_tasks))
+    for k in range(4):
+        along = X[:, 4 * k : 4 * k + 4] @ rng.normal(size=(4, n_tasks))
+        Y += weights[k] * (np.sin(along) if k % 2 else along)
+    return X, Y / Y.std(axis=0) + np.logspace(-0.7, 0.3, n_tasks) * rng.normal(size=Y.shape)
 
 
 def _machine(device: str) -> dict[str, Any]:

@@ -29,7 +29,8 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     ),
     "search_results_": (
         "dict of arrays",
-        "A row for each candidate and value of C: `candidate`, `C`, `error` (pooled out-of-fold error), "
+        "A row for each candidate and value of C: `candidate`, `C` (1 for strengths that are chosen for each task), "
+        "`error` (pooled out-of-fold error), "
         "`standard_error`, `weight` in the average (the mean over tasks), `n_folds` that it was tried on (candidates "
         "that are hopeless on the first are dropped), whether it `converged` on these and in the last fit (what did "
         "not is no member, unless nothing did), `seconds`.",
@@ -119,9 +120,10 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
 
     Columns and targets are standardised. Kernels on all columns, on each column and on groups of columns, and with
     length scales learned from all tasks, are combined with several models: MK-MTRL with and without a part that all
-    tasks share, MK-MTFL, MTFL and the average kernel, each charged for its complexity to several degrees. Candidates
-    are compared by their out-of-fold errors, pooled over tasks, and the best are averaged: the less the folds can
-    distinguish them, the more. A task whose own rows show another candidate to be clearly better takes that one.
+    tasks share, MK-MTFL, MTFL and the average kernel, each charged for its complexity to several degrees; on wide data
+    with rows enough also kernel weights and strengths chosen for each task. Candidates are compared by their out-of-fold
+    errors, pooled over tasks, and the best are averaged: the less the folds can distinguish them, the more. A task
+    whose own rows show another candidate to be clearly better takes that one.
 
     Examples
     --------

@@ -111,10 +111,7 @@ def solve_together(machines: BoxMachines, tol: float) -> tuple[Any, Callable[[An
     floor = _NOTHING * machines.cost.sum(0)
     for iteration in range(_ITERATIONS):
         image = machines.apply(point.a)
-        below, above = (
-            machines.slack(sign * point.a),
-            machines.slack(machines.cost - sign * point.a),
-        )
+        below, above = machines.slack(sign * point.a), machines.slack(machines.cost - sign * point.a)
         wrong = machines.linear - image - point.level * machines.summed + sign * (point.lower - point.upper)
         solve = arrays.solver(machines.grams + arrays.diagonals((point.lower / below + point.upper / above).T))
         products = point.lower * below, point.upper * above

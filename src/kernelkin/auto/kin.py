@@ -121,9 +121,9 @@ class KinRegressor(TableEstimator, MultiTaskRegressor):
     Columns and targets are standardised. Kernels on all columns, on each column and on groups of columns, and with
     length scales learned from all tasks, are combined with several models: MK-MTRL with and without a part that all
     tasks share, MK-MTFL, MTFL and the average kernel, each charged for its complexity to several degrees; on wide data
-    with rows enough also kernel weights and strengths chosen for each task. Candidates are compared by their out-of-fold
-    errors, pooled over tasks, and the best are averaged: the less the folds can distinguish them, the more. A task
-    whose own rows show another candidate to be clearly better takes that one.
+    with rows enough also kernel weights and strengths chosen for each task. Candidates are compared by their
+    out-of-fold errors, pooled over tasks, and the best are averaged: the less the folds can distinguish them, the more.
+    A task whose own rows show another candidate to be clearly better takes that one.
 
     Examples
     --------

@@ -8,7 +8,8 @@ from ..data import read_training
 from ..models import MKMTRLClassifier, MKMTRLRegressor
 from ..models.array_api import array_home
 from ..models.parameters import REGRESSION_LOSS, Parameter, describe
-from .base import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS, BaseSearch
+from .base import BaseSearch
+from .search_parameters import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS
 from .task_mixes import check_task_costs, choose_task_costs, fit_task_mixes
 
 _GRID = Parameter(

@@ -408,7 +408,7 @@ def test_a_choice_for_each_task_competes_on_wide_data(monkeypatch, missing):
 
 
 def test_a_choice_for_each_task_needs_rows_and_wide_data():
-    X, Y = wide_tasks_of_one_column_each(n=60)
+    X, Y = wide_tasks_of_one_column_each(n=25)
     wide = read_training(KinRegressor(), X, Y, None, None, classification=False)
     long = read_training(KinRegressor(), *data(n=200)[:2], data(n=200)[2], None, classification=False)
     for few in (wide, long):

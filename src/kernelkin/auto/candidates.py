@@ -48,7 +48,7 @@ MAX_ONE_FUNCTION_ROWS = 1000
 # A choice of kernel weights and strength for each task: what such candidates are called, and rows of wide data and
 # tasks from which on they are tried.
 OWN_CHOICE = "a choice for each task"
-OWN_CHOICE_ROWS, OWN_CHOICE_TASKS = 100, 4
+OWN_CHOICE_ROWS, OWN_CHOICE_TASKS = 30, 4
 
 # Dictionaries on which fewer degrees of parsimony are tried.
 FEWER = {SMOOTH: PARSIMONY[:1], GROUPS: PARSIMONY[:2], RELEVANCE: PARSIMONY[:2]}

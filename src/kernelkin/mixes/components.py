@@ -16,13 +16,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 
-from ..decompositions import least_squares, pseudo_inverse
+from ..decompositions import eigh, least_squares, pseudo_inverse
 from ..grams.operator import SharedOperator
 from .spectrum import MixSpectrum
 
 # Sweeps of coordinate descent, and the change relative to the largest weight at which they end.
 _SWEEPS, _CHANGE = 500, 1e-6
+# Up to so many columns, bounded least squares are solved one column after the other, which is exact.
+_FEW_COLUMNS = 200
 # The least share of noise in the variance of a task, so that strengths stay finite.
 _LEAST_NOISE = 1e-3
 # The least spread over tasks, as a share of the mean: what many tasks say of each other is never certain.
@@ -100,7 +103,9 @@ def drawn_together(S: np.ndarray, moments: np.ndarray, classes: np.ndarray | Non
 
 
 def _bounded_least_squares(H: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """The minimum of x' H x / 2 - g' x over x >= 0, for each column of g (K, T), by coordinate descent."""
+    """The minimum of x' H x / 2 - g' x over x >= 0, for each column of g (K, T)."""
+    if g.shape[1] <= _FEW_COLUMNS:
+        return _bounded_by_column(H, g)
     diagonal = np.maximum(np.diag(H), np.finfo(float).tiny)
     x = np.maximum(least_squares(H, g), 0.0)
     for _ in range(_SWEEPS):
@@ -112,3 +117,17 @@ def _bounded_least_squares(H: np.ndarray, g: np.ndarray) -> np.ndarray:
         if largest <= _CHANGE * float(x.max(initial=0.0)):
             break
     return x
+
+
+def _bounded_by_column(H: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """The same by an active set for each column: |R x - d|^2 has the same minimum where R'R = H and R'd = g.
+
+    Variables are scaled to a diagonal of ones, for their entries may differ by many orders of magnitude.
+    """
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), np.finfo(float).tiny))
+    values, vectors = eigh(scale[:, np.newaxis] * H * scale)
+    kept = values > 1e-12 * len(H)
+    roots, basis = np.sqrt(values[kept])[:, np.newaxis], vectors[:, kept].T
+    wanted = basis @ (scale[:, np.newaxis] * g) / roots
+    found = [nnls(roots * basis, column, maxiter=100 * len(H))[0] for column in wanted.T]
+    return scale[:, np.newaxis] * np.column_stack(found)

@@ -237,8 +237,8 @@ class MKMTRLRegressorCV(BaseSearch):
         self.callback = callback
 
     def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
-        for name in ("task_choices_", "task_costs_"):
-            vars(self).pop(name, None)
+        for name in {"task_choices_", "task_costs_"} & vars(self).keys():
+            delattr(self, name)
         if not self.per_task:
             return super()._fit(X, y, tasks, sample_weight)
         model = self.make_model()

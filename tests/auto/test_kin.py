@@ -399,7 +399,7 @@ def test_a_choice_for_each_task_competes_on_wide_data(monkeypatch, missing):
     X, Y = wide_tasks_of_one_column_each()
     if missing:
         Y[np.random.default_rng(1).uniform(size=Y.shape) < 0.1] = np.nan
-    model = KinRegressor({"first": [0], "second": [1], "third": [2]}, cv=3, random_state=0).fit(X, Y)
+    model = KinRegressor({"first": [0], "second": [1], "third": [2]}, cv=2, random_state=0).fit(X, Y)
     name = f"{OWN_CHOICE} on the given kernels"
     row = model.search_results_["candidate"].tolist().index(name)
     assert model.best_candidate_ == name and model.search_results_["weight"][row] > 0.5

@@ -24,9 +24,9 @@ from .targets import Errors
 
 # Folds that the labels of a task are dealt into.
 FOLDS = 5
-# The largest strength that is tried at first, how many more at one time and beside those that suit tasks, and the share
-# of the tasks at either end that does not count.
-_FIRST_LIMIT, _MARGIN, _EXTREME = 10.0, 2, 0.05
+# The largest strength that is tried at first, how many more at one time, how many beside those that suit tasks, and the
+# share of the tasks at either end that does not count.
+_FIRST_LIMIT, _MORE, _MARGIN, _EXTREME = 10.0, 4, 2, 0.05
 # So many labels count as spread like those of all tasks: the spread of few is uncertain.
 _PRIOR_LABELS = 10
 # Sets of rows for which the information about components is computed, at most.
@@ -85,11 +85,10 @@ class MaskedTargets:
         count = int((self.strengths <= _FIRST_LIMIT).sum())
         while True:
             tried = replace(self, strengths=self.strengths[: max(count, 1)])
-            best = tried.losses(plain).argmin(axis=0)
-            least, most = np.quantile(best, [_EXTREME, 1.0 - _EXTREME])
+            least, most = np.quantile(tried.losses(plain).argmin(axis=0), [_EXTREME, 1.0 - _EXTREME])
             if most < count - 1 or count >= len(self.strengths):
                 break
-            count += _MARGIN
+            count += _MORE
         first, last = max(int(least) - _MARGIN, 0), min(int(np.ceil(most)) + _MARGIN, len(self.strengths) - 1)
         return replace(self, strengths=self.strengths[first : last + 1])
 

@@ -35,8 +35,8 @@ def ridge(gram, y, intercept):
 @pytest.mark.parametrize("intercept", [False, True])
 def test_one_krylov_space_solves_all_strengths(arrays, intercept):
     targets = targets_on(arrays, intercept)
-    gram, every = np.tensordot(MIX, STACK, 1), np.arange(T)
-    x = arrays.numpy(solutions_at_strengths(targets.block(targets.decompose(MIX), every, None), STRENGTHS[::-1]))
+    gram = np.tensordot(MIX, STACK, 1)
+    x = arrays.numpy(solutions_at_strengths(targets.block(targets.decompose(MIX), slice(None)), STRENGTHS[::-1]))
     for t in range(T):
         rows = np.flatnonzero(~np.isnan(MISSING[:, t]))
         assert (np.delete(x[:, :, t], rows, axis=1) == 0).all()
@@ -50,6 +50,8 @@ def test_one_krylov_space_solves_all_strengths(arrays, intercept):
 def test_losses_are_those_of_refits_without_each_fold(arrays, intercept):
     targets = targets_on(arrays, intercept)
     found, gram = targets.losses(targets.decompose(MIX)), np.tensordot(MIX, STACK, 1)
+    spread = np.nanvar(MISSING, axis=0) if intercept else np.nanmean(MISSING**2, axis=0)
+    np.testing.assert_allclose(targets.variance, spread, rtol=1e-6)
     folds = targets.folds
     for t in range(T):
         known, errors = ~np.isnan(MISSING[:, t]), np.zeros(len(STRENGTHS))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..grams.arrays import Arrays, in_blocks
+from ..grams.arrays import Arrays, Result, in_blocks
 from ..grams.operator import SharedOperator
 from ..problems.columns import Block
 from .components import Scoring, component_weights
@@ -43,9 +43,9 @@ class MixMatrix:
 
 @dataclass(frozen=True)
 class Reference:
-    """Squared out-of-fold errors (n, T) in single precision, zero where there is no label."""
+    """Squared out-of-fold errors (n, T) where the operator is, zero where there is no label."""
 
-    squares: np.ndarray
+    squares: Any
 
 
 @dataclass(frozen=True)
@@ -130,20 +130,18 @@ class MaskedTargets:
     def reference(self, matrix: MixMatrix, strength: float) -> Reference:
         """The errors at a mix and strength, for others to be compared with."""
 
-        def work(where: slice) -> np.ndarray:
-            return self.arrays.numpy(self._squares(matrix, where, np.array([strength]))[0]).astype(np.float32)
-
-        return Reference(self._side_by_side(work))
+        parts = self._in_blocks(lambda where: self._squares(matrix, where, np.array([strength]))[0])
+        return Reference(self.arrays.join(parts))
 
     def errors(self, matrix: MixMatrix, reference: Reference) -> Errors:
         """The errors at a mix, beside those of the reference."""
 
         def work(where: slice) -> np.ndarray:
-            arrays, counts = self.arrays, self._on_device(self.n_labels[where])
-            squares, mask = self._squares(matrix, where, self.strengths), self._on_device(self.mask[:, where])
-            fall = self._on_device(reference.squares[:, where]) - squares
+            arrays, counts = self.arrays, self._rough(self.n_labels[where])
+            squares = self._squares(matrix, where, self.strengths)
+            fall = reference.squares[:, where] - squares
             gain = fall.sum(1) / counts
-            spread = (mask * (fall - gain[:, None, :]) ** 2).sum(1) / counts
+            spread = (self._shown[:, where] * (fall - gain[:, None, :]) ** 2).sum(1) / counts
             return arrays.numpy(arrays.stack([squares.sum(1) / counts, gain, spread]))
 
         loss, gain, variance = self._side_by_side(work)
@@ -160,7 +158,7 @@ class MaskedTargets:
         arrays = self.arrays
 
         def work(where: slice) -> np.ndarray:
-            block = self.block(matrix, members[where], None)
+            block = self.block(matrix, arrays.array(members[where]))
             a = solutions_at_strengths(block, np.array([strength]))[0] / strength
             images = self.operator.images(a)
             forms = [(a * a).sum(0), *((a * images).sum(1)), (block.y * a).sum(0)]
@@ -178,9 +176,10 @@ class MaskedTargets:
         Members that have one of a few patterns have that of their own; otherwise that of a member with about as many
         labels: what follows from it is compared on rows that took no part.
         """
-        patterns, first, classes = np.unique(self.mask[:, members], axis=1, return_index=True, return_inverse=True)
+        packed = np.packbits(self.mask[:, members].T > 0, axis=1)
+        _, first, classes = np.unique(packed, axis=0, return_index=True, return_inverse=True)
         classes = classes.reshape(-1)
-        if patterns.shape[1] > _PATTERNS:
+        if len(first) > _PATTERNS:
             order = np.argsort(self.n_labels[members], kind="stable")
             runs = np.array_split(order, _PATTERNS)
             first, classes = np.array([run[len(run) // 2] for run in runs]), np.empty(len(members), dtype=np.intp)
@@ -195,14 +194,12 @@ class MaskedTargets:
 
     def _squares(self, matrix: MixMatrix, where: slice, strengths: np.ndarray) -> Any:
         """(c, n, o) squared out-of-fold errors of columns at ascending strengths; zero where there is no label."""
-        arrays, columns = self.arrays, np.arange(self.Y.shape[1])[where]
-        Y, fold = self._on_device(self.Y[:, columns]), self.folds[:, columns]
-        total = None
+        arrays, total = self.arrays, None
         for number in range(FOLDS):
-            block = self.block(matrix, columns, fold != number)
+            block = self.block(matrix, where, number)
             x = solutions_at_strengths(block, strengths[::-1])
-            held = self._on_device((fold == number) * self.mask[:, columns])
-            parts = [self._fold_squares(block, x[i], Y, held) for i in reversed(range(len(strengths)))]
+            held = self._shown[:, where] * (self._dealt[:, where] == number)
+            parts = [self._fold_squares(block, x[i], self._known[:, where], held) for i in range(len(x))][::-1]
             total = arrays.stack(parts) if total is None else total + arrays.stack(parts)
         return total
 
@@ -215,15 +212,32 @@ class MaskedTargets:
             values = values - (kept * values).sum(0) / self.arrays.where(count > 0, count, count + 1.0)
         return held * values**2
 
-    def block(self, matrix: MixMatrix, columns: np.ndarray, kept: np.ndarray | None) -> Block:
-        """Columns of Y at one mix, in single precision; without labels that are not `kept` (n, o)."""
-        mask = self.mask[:, columns] if kept is None else self.mask[:, columns] * kept
-        y, shown = self._on_device(self.Y[:, columns] * mask), self._on_device(mask)
-        weights = self._on_device(np.ones((1, len(columns))))
-        return Block(matrix.operator, weights, y, shown, shown, self.has_intercept)
+    def block(self, matrix: MixMatrix, columns: Any, without: int | None = None) -> Block:
+        """Columns of Y, a slice or positions where the operator is, at one mix; without the labels of a fold."""
+        mask = self._shown[:, columns]
+        if without is not None:
+            mask = mask * (self._dealt[:, columns] != without)
+        ones = 0.0 * mask[:1] + 1.0
+        return Block(matrix.operator, ones, mask * self._known[:, columns], mask, mask, self.has_intercept)
 
-    def _on_device(self, values: np.ndarray) -> Any:
-        return self.arrays.cast(self.arrays.array(np.ascontiguousarray(values)), single=True)
+    def _rough(self, values: np.ndarray) -> Any:
+        """Values in single precision where the operator is."""
+        return self.arrays.cast(self.arrays.array(values), single=True)
+
+    @cached_property
+    def _known(self) -> Any:
+        """Y where the operator is."""
+        return self._rough(self.Y)
+
+    @cached_property
+    def _shown(self) -> Any:
+        """The mask where the operator is."""
+        return self._rough(self.mask)
+
+    @cached_property
+    def _dealt(self) -> Any:
+        """The folds where the operator is."""
+        return self.arrays.array(self.folds)
 
     @cached_property
     def folds(self) -> np.ndarray:
@@ -234,10 +248,14 @@ class MaskedTargets:
         return dealt
 
     def _side_by_side(self, work: Callable[[slice], np.ndarray]) -> np.ndarray:
+        """What `work` makes of runs of columns, side by side."""
+        return np.concatenate(self._in_blocks(work), axis=-1)
+
+    def _in_blocks(self, work: Callable[[slice], Result]) -> list[Result]:
         """What `work` makes of runs of columns; fewer columns at one time where memory does not suffice."""
         # Solutions, directions and errors at every strength are there at one time, in single precision.
         size = self.arrays.columns(self.operator.n_rows, len(self.strengths))
-        return np.concatenate(in_blocks(self.arrays, self.Y.shape[1], size, work), axis=-1)
+        return in_blocks(self.arrays, self.Y.shape[1], size, work)
 
 
 def label_means(Y: np.ndarray, mask: np.ndarray) -> np.ndarray:

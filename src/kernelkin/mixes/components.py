@@ -49,13 +49,7 @@ class Scoring:
 
     @classmethod
     def at(cls, operator: SharedOperator, spectrum: MixSpectrum, strength: float) -> Scoring:
-        arrays, inverse = operator.arrays, spectrum.inverse(strength)
-        products = [inverse, *(operator.matrix(k) @ inverse for k in range(operator.n_kernels))]
-        S = np.zeros((len(products), len(products)))
-        for k, first in enumerate(products):
-            for j, second in enumerate(products[: k + 1]):
-                S[k, j] = S[j, k] = float(arrays.numpy((first * second.T).sum()))
-        return cls(operator, spectrum, strength, S)
+        return cls(operator, spectrum, strength, information(operator, spectrum.inverse(strength)))
 
     def moments(self, turned: Any) -> np.ndarray:
         """Turned targets (n, o) -> (K + 2, o): r, and then y' R y."""
@@ -66,15 +60,23 @@ class Scoring:
         return arrays.numpy(arrays.stack(forms))
 
 
-def component_weights(
-    information: np.ndarray, moments: np.ndarray, n_free: Any, classes: np.ndarray | None = None
-) -> np.ndarray:
+def information(operator: SharedOperator, inverse: Any) -> np.ndarray:
+    """S (K + 1, K + 1), noise first, from R (n, n)."""
+    products = [inverse, *(operator.matrix(k) @ inverse for k in range(operator.n_kernels))]
+    S = np.zeros((len(products), len(products)))
+    for k, first in enumerate(products):
+        for j, second in enumerate(products[: k + 1]):
+            S[k, j] = S[j, k] = float(operator.arrays.numpy((first * second.T).sum()))
+    return S
+
+
+def component_weights(S: np.ndarray, moments: np.ndarray, n_free: Any, classes: np.ndarray | None = None) -> np.ndarray:
     """Kernel weights (K, T) at cost 1, from S, and r and y' R y of all tasks (K + 2, T).
 
     `n_free` are the rows of each task, less one for an intercept; S and `classes` are those of `drawn_together`.
     """
     scale = moments[-1] / np.maximum(n_free, 1)
-    theta = drawn_together(information, moments[:-1] / np.maximum(scale, np.finfo(float).tiny), classes)
+    theta = drawn_together(S, moments[:-1] / np.maximum(scale, np.finfo(float).tiny), classes)
     return theta[1:] / np.maximum(theta[0], _LEAST_NOISE * theta.sum(axis=0))
 
 

@@ -17,9 +17,8 @@ import numpy as np
 from ..grams.arrays import Arrays, Result, in_blocks
 from ..grams.operator import SharedOperator
 from ..problems.columns import Block
-from .components import Scoring, component_weights
+from .components import component_weights, information
 from .krylov import solutions_at_strengths
-from .spectrum import MixSpectrum
 from .targets import Errors
 
 # Folds that the labels of a task are dealt into.
@@ -108,11 +107,9 @@ class MaskedTargets:
 
     def take(self, rows: np.ndarray) -> tuple[MaskedTargets, np.ndarray]:
         """The targets at some rows, and the means (T,) that were taken off."""
-        index = self.arrays.array(rows)
-        operator = SharedOperator(self.arrays, self.operator.values[:, index][:, :, index])
         Y, mask = self.Y[rows], self.mask[rows]
         means = label_means(Y, mask) if self.has_intercept else np.zeros(Y.shape[1])
-        return replace(self, operator=operator, Y=mask * (Y - means), mask=mask), means
+        return replace(self, operator=_at_rows(self.operator, rows), Y=mask * (Y - means), mask=mask), means
 
     def decompose(self, mix: np.ndarray) -> MixMatrix:
         arrays = self.arrays
@@ -129,7 +126,6 @@ class MaskedTargets:
 
     def reference(self, matrix: MixMatrix, strength: float) -> Reference:
         """The errors at a mix and strength, for others to be compared with."""
-
         parts = self._in_blocks(lambda where: self._squares(matrix, where, np.array([strength]))[0])
         return Reference(self.arrays.join(parts))
 
@@ -166,11 +162,11 @@ class MaskedTargets:
 
         size = arrays.columns(self.operator.n_rows, self.operator.n_kernels)
         moments = np.concatenate(in_blocks(arrays, len(members), size, work), axis=1)
-        information, classes = self._information(matrix.mix, strength, members)
+        S, classes = self._information(matrix, strength, members)
         free = self.n_labels[members] - (1 if self.has_intercept else 0)
-        return component_weights(information, moments, free, classes)
+        return component_weights(S, moments, free, classes)
 
-    def _information(self, mix: np.ndarray, strength: float, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _information(self, matrix: MixMatrix, strength: float, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Matrices S of a few sets of rows (q, K + 1, K + 1), and which of them each member has.
 
         Members that have one of a few patterns have that of their own; otherwise that of a member with about as many
@@ -187,10 +183,19 @@ class MaskedTargets:
                 classes[run] = number
         found = []
         for member in members[first].tolist():
-            part, _ = self.take(np.flatnonzero(self.mask[:, member]))
-            spectrum = MixSpectrum.of(part.operator, mix, self.has_intercept)
-            found.append(Scoring.at(part.operator, spectrum, strength).information)
+            rows = np.flatnonzero(self.mask[:, member])
+            gram = _at_rows(matrix.operator, rows).matrix(0)
+            found.append(information(_at_rows(self.operator, rows), self._inverse(gram, strength)))
         return np.array(found), classes
+
+    def _inverse(self, gram: Any, strength: float) -> Any:
+        """R (n, n), from a mix (n, n): the inverse of V without the direction of the intercept."""
+        arrays, n = self.arrays, len(gram)
+        R = arrays.inverses((strength * gram + arrays.diagonals(arrays.array(np.ones((1, n))))[0])[None])[0]
+        if not self.has_intercept:
+            return R
+        sums = R.sum(1)
+        return R - sums[:, None] * sums[None, :] / sums.sum()
 
     def _squares(self, matrix: MixMatrix, where: slice, strengths: np.ndarray) -> Any:
         """(c, n, o) squared out-of-fold errors of columns at ascending strengths; zero where there is no label."""
@@ -256,6 +261,12 @@ class MaskedTargets:
         # Solutions, directions and errors at every strength are there at one time, in single precision.
         size = self.arrays.columns(self.operator.n_rows, len(self.strengths))
         return in_blocks(self.arrays, self.Y.shape[1], size, work)
+
+
+def _at_rows(operator: SharedOperator, rows: np.ndarray) -> SharedOperator:
+    """The kernels at some rows."""
+    index = operator.arrays.array(rows)
+    return SharedOperator(operator.arrays, operator.values[:, index][:, :, index])
 
 
 def label_means(Y: np.ndarray, mask: np.ndarray) -> np.ndarray:

@@ -110,6 +110,34 @@ def test_dask_collections_give_the_fit_of_their_rows(engine, estimator, target, 
     assert same(again, known).all()
 
 
+def test_linked_tasks_on_dask_collections_survive_the_death_of_a_worker(client, tmp_path):
+    # Tasks are not shuffled, so that landmarks are drawn from rows in the same order.
+    frame = shops().sort_values("shop", kind="stable").reset_index(drop=True)
+    parts = dd.from_pandas(frame, chunksize=len(frame)).repartition(
+        divisions=[0, *np.flatnonzero(frame["shop"].ne(frame["shop"].shift()))[[4, 8]].tolist(), len(frame) - 1]
+    )
+    options = {"couplings": "common", "shared_rank": 60, "parsimony": 0.5, "tol": 1e-6, "task_column": "shop"}
+    expected = MKMTRLRegressor(gaussian_kernels((0.5, 1.0)), **options).fit(frame[WITH_TASKS], frame["sales"])
+    client.wait_for_workers(2)
+    kill, engine = KillAWorker(client), Dask(client, block_bytes=SMALL)
+    model = MKMTRLRegressor(gaussian_kernels((0.5, 1.0)), engine=engine, callback=kill, **options)
+    model.fit(parts[WITH_TASKS], parts["sales"])
+    assert kill.killed is not None and len(model.functions_.held) > 3
+    assert_same(model, expected)
+    for name in ("coupling_weights_", "part_shares_", "shared_error_", "intercept_"):
+        np.testing.assert_allclose(getattr(model, name), getattr(expected, name), atol=1e-10, err_msg=name)
+    known = expected.predict(frame[WITH_TASKS])
+    np.testing.assert_allclose(model.predict(parts[WITH_TASKS]).compute(), known, atol=1e-10)
+    assert model.score(parts[WITH_TASKS], parts["sales"]) == pytest.approx(
+        expected.score(frame[WITH_TASKS], frame["sales"])
+    )
+    split, expected_split = (each.predict(frame[WITH_TASKS], split=True) for each in (model, expected))
+    np.testing.assert_allclose(split.shared["common"], expected_split.shared["common"], atol=1e-10)
+    model.functions_ = model.functions_.gather()
+    save_model(model, tmp_path / "model")
+    np.testing.assert_allclose(load_model(tmp_path / "model").model.predict(frame[WITH_TASKS]), known, atol=1e-10)
+
+
 def test_two_stages_on_dask_collections(engine):
     frame = shops()
     parts = dd.from_pandas(frame, npartitions=2, sort=False)
@@ -154,7 +182,9 @@ def test_what_dask_collections_cannot_have_is_refused_by_name(engine):
     parts = dd.from_pandas(frame, npartitions=2)
     given = parts[WITH_TASKS], parts["sales"]
     for parameters, message in (
-        ({"couplings": "common"}, "couplings: tasks that share parts of their functions are one machine over the rows"),
+        ({"couplings": "inputs"}, "couplings='inputs' are found by comparing the rows of all tasks, and Dask"),
+        ({"couplings": "common", "loss": "epsilon_insensitive"}, "couplings are eliminated from blocks of tasks by"),
+        ({"task_features": {"shop 00": [1.0]}}, "task_features: new tasks follow from the levels of all others"),
         ({"kernels": "relevance"}, "kernels='relevance' are found by looking at all rows"),
         ({"unknown_tasks": "nearest"}, "unknown_tasks='nearest' needs the rows of all tasks in one place"),
         ({"engine": "threads"}, "X is a Dask collection: pass the Dask client as engine="),

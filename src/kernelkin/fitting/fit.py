@@ -173,7 +173,8 @@ class Fit:
                 return replace(panel, linked=connected_tasks(couplings, data.n_tasks))
         linked = connected_tasks(couplings, data.n_tasks) if couplings else ()
         machines = self.targets.machines(data, self.C, linked)
-        return link_machines(machines, couplings, data.labels) if couplings else machines
+        classes = isinstance(self.targets, Classification)
+        return link_machines(machines, couplings, data.labels, classes) if couplings else machines
 
     def fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
         """Fit the kernels on the training rows; None where Gram matrices are precomputed."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..couplings import Coupling, connected_tasks, read_couplings, width
+from ..couplings import Coupling, read_couplings, width
 from ..data import RowBlocks, TaskData, listing
 from ..functions import Expansion, landmark_expansion
 from ..grams.landmarks import LandmarkKernels, choose_landmarks, is_exact
 from ..grams.nystroem import DEFAULT_RANK
 from ..kernels import FittedKernel
-from ..learners import Machine, Ridge
+from ..learners import Ridge
 from ..problems import LinkedBlock, LinkedBlocks, LinkedDuals, Units
 from .blocks import Recipe, build_block, gram_bytes
 
@@ -76,27 +76,15 @@ def check_linkable(fit: Fit, kernels: Sequence[FittedKernel]) -> None:
         )
 
 
-def check_intercepts(machines: Sequence[Machine], couplings: Sequence[Coupling], n_tasks: int) -> None:
-    """Refuse tasks of one class, which have the intercept of another task."""
-    pairs = zip(connected_tasks(couplings, n_tasks), machines, strict=True)
-    if any(machine.n_groups not in (0, len(members)) for members, machine in pairs):
-        _refuse_one_class()
-
-
 def check_classes(classes: Sequence[np.ndarray], labels: np.ndarray) -> None:
-    """Refuse linked tasks that do not all have the same classes, more than one."""
-    odd = [t for t, own in enumerate(classes) if own.tolist() != classes[0].tolist()]
+    """Refuse linked tasks that do not all have the same classes; `classes` is empty for regression."""
+    most = max(classes, key=len, default=np.empty(0)).tolist()
+    odd = [t for t, own in enumerate(classes) if own.tolist() != most]
     if odd:
-        raise ValueError(f"engine: coupled tasks in blocks must have the same classes; {listing(labels[odd])} do not")
-    if classes and len(classes[0]) == 1:
-        _refuse_one_class()
-
-
-def _refuse_one_class() -> None:
-    raise ValueError(
-        "engine: a task of one class has the intercept of the task most like it, which may be in another block; leave "
-        f"such tasks out, or {_ADVICE}"
-    )
+        raise ValueError(
+            "engine: coupled tasks in blocks must have the same classes, as a task that lacks some has the intercept "
+            f"of another, which may be in another block; those of {listing(labels[odd])} differ: {_ADVICE}"
+        )
 
 
 def couplings_of_labels(fit: Fit, labels: np.ndarray) -> tuple[Coupling, ...]:

@@ -21,7 +21,7 @@ from .blocks import Recipe, block_dimensions, block_limit, build_block, divide, 
 from .linked import (
     SharedPart,
     build_linked_block,
-    check_intercepts,
+    check_classes,
     check_linkable,
     coupling_rows,
     link_kernels,
@@ -30,6 +30,7 @@ from .linked import (
     shared_expansions,
 )
 from .shape import weights_problem
+from .targets import Classification
 
 if TYPE_CHECKING:
     from .fit import Fit, FitPlan
@@ -102,7 +103,8 @@ def _link(plan: FitPlan, kernels: Sequence[FittedKernel]) -> LandmarkKernels | N
     if not plan.couplings:
         return None
     check_linkable(plan.fit, kernels)
-    check_intercepts(plan.machines, plan.couplings, plan.data.n_tasks)
+    if isinstance(plan.fit.targets, Classification):
+        check_classes([np.unique(y) for y in plan.data.y], plan.data.labels)
     return link_kernels(plan.fit, kernels, plan.couplings, sample_rows_of(plan.data))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 
 from ..decompositions import Cholesky
 
@@ -169,7 +170,7 @@ class BlockSystem:
 
 
 class SquareSum:
-    """The sum of W_t'W_t (R, R) over matrices W_t (n_t, R_t) that have some of R columns each.
+    """The upper triangle of the sum of W_t'W_t (R, R) over matrices W_t (n_t, R_t) that have some of R columns each.
 
     Matrices with few rows are put together first: a product for each would read and write all R^2 numbers.
     """
@@ -188,12 +189,13 @@ class SquareSum:
             self._add_waiting()
 
     def total(self) -> np.ndarray:
-        """(R, R)."""
+        """(R, R); what is below the diagonal is undefined."""
         self._add_waiting()
         return self._sum
 
     def _add_waiting(self) -> None:
-        if self._waiting:
+        if self._waiting and len(self._sum):
             stacked = np.vstack(self._waiting)
-            self._sum += stacked.T @ stacked
-            self._waiting.clear()
+            # In place and in one triangle: with few rows, passes over the matrix take as long as the product.
+            self._sum = dsyrk(1.0, stacked.T, beta=1.0, c=self._sum.T, lower=1, overwrite_c=1).T
+        self._waiting.clear()

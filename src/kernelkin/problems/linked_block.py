@@ -151,7 +151,7 @@ class LinkedBlock:
     def eliminate(self, point: LinkedPoint) -> np.ndarray:
         """Return the sum over tasks of W'W (R + m, R + m), where W = inv(L_t) P r [U_t, y_t].
 
-        L_t is the factor of the task's own system, `L_t L_t' = I + P r G_t r P`.
+        L_t is the factor of the task's own system, `L_t L_t' = I + P r G_t r P`. The lower triangle is undefined.
         """
         system = self._system(point)
         gram, own = system.gram, system.own

@@ -121,7 +121,7 @@ class LinkedBlocks(RemoteMachines):
         pairs = zip(*(part.projections for part in parts), strict=True)
         projections = tuple(np.sum(each, axis=0) for each in pairs)
         numbers, own = join_values([part.own for part in parts], self.positions)
-        return LinkedDuals(number, tol, *numbers, s, projections), self._forms(own, projections), None
+        return LinkedDuals(number, tol, *numbers, s=s, projections=projections), self._forms(own, projections), None
 
     def points(self, B: np.ndarray, number: int) -> list[LinkedPoint]:
         """What each block needs to know of B (K, T + couplings)."""
@@ -131,7 +131,7 @@ class LinkedBlocks(RemoteMachines):
     def join(self, parts: Sequence[BlockValues], duals: LinkedDuals) -> tuple[LinkedDuals, np.ndarray]:
         """Values of all blocks at the weights of an earlier evaluation -> those of all tasks, and Q (K, J)."""
         numbers, own = join_values(parts, self.positions)
-        found = LinkedDuals(duals.number, duals.tol, *numbers, duals.s, duals.projections)
+        found = LinkedDuals(duals.number, duals.tol, *numbers, s=duals.s, projections=duals.projections)
         return found, self._forms(own, duals.projections)
 
     def _shared(self, total: np.ndarray) -> np.ndarray:

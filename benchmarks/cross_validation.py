@@ -64,7 +64,7 @@ def run(repetitions: int, seed: int = 0) -> Report:
     model = MKMTRLClassifier(polynomial_kernels((1, 2, 3, 4, 5)), class_weight="balanced", task_column=0, n_jobs=1)
     data = read_training(model, X, y, None, None, classification=True)
     folds = [fold.rows(data) for fold in make_folds(data, 5, classification=True, random_state=seed)]
-    ours = MultiTaskCV(model, GRID, cv=folds, n_jobs=1)
+    ours = MultiTaskCV(model, GRID, cv=folds, scoring="accuracy", n_jobs=1)
     theirs = GridSearchCV(model, GRID, cv=folds, n_jobs=1, refit=False)
 
     def judge_theirs(search) -> dict[str, float]:

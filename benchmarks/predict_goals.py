@@ -62,7 +62,7 @@ def _ahead_of_trees(results: Results) -> tuple[str, str, bool] | None:
     small = [name for name, each in results.sets.items() if each.rows_per_task < 100]
     if not trees or not small:
         return None
-    losses = {name: (results.mean(name, KIN, "loss"), [results.mean(name, m, "loss") for m in trees]) for name in small}
+    losses = {name: (results.mean_loss(name, KIN), [results.mean_loss(name, m) for m in trees]) for name in small}
     known = {
         name: (ours, np.nanmin(theirs))
         for name, (ours, theirs) in losses.items()
@@ -75,7 +75,7 @@ def _ahead_of_trees(results: Results) -> tuple[str, str, bool] | None:
 
 def _one_column(results: Results) -> tuple[str, str, bool] | None:
     names = [name for name in results.sets if name.startswith(ONE_COLUMN)]
-    shares = [results.mean(name, KIN, "loss") / np.nanmin([results.mean(name, m, "loss") for m in results.models]) - 1
+    shares = [results.mean_loss(name, KIN) / np.nanmin([results.mean_loss(name, m) for m in results.models]) - 1
               for name in names]  # fmt: skip
     if not shares:
         return None

@@ -24,8 +24,8 @@ INTRODUCTION = """\
 # Comparison with other methods
 
 `KinRegressor` and `KinClassifier`, as they are, beside what people would run instead: {n_sets} data sets, {n_models}
-contenders, {n_splits} splits into training and test rows where ten were planned, and fewer for some contenders (column
-"splits"): their means are over fewer splits than those of Kin, and small differences say nothing. Everyone gets
+contenders, {n_splits} splits into training and test rows. Contenders that take long have fewer (column "splits"): their
+mean losses are multiplied by the mean of Kin over all splits and divided by that over theirs. Everyone gets
 standardised columns and, in regression, targets standardised task by task, and is tuned on the same five folds inside
 the training rows, which are also the folds of Kin. This page is written by `python -m benchmarks predict --report` from
 stored results.
@@ -148,7 +148,7 @@ def _cell(results: Results, name: str, model: str, best: float) -> str:
     if not np.isfinite(mean):
         return ""
     text = f"{mean:.3f}" + (f" ± {error:.3f}" if np.isfinite(error) else "")
-    return f"**{text}**" if results.mean(name, model, "loss") <= best else text
+    return f"**{text}**" if results.mean_loss(name, model) <= best else text
 
 
 def _row(cells: list[str] | tuple[str, ...]) -> str:

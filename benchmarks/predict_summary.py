@@ -78,10 +78,23 @@ class Results:
         found = list(self.values(data_set, model, what).values())
         return float(np.std(found, ddof=1) / np.sqrt(len(found))) if len(found) > 1 else float("nan")
 
+    def mean_loss(self, data_set: str, model: str) -> float:
+        """The mean loss over the splits of Kin.
+
+        Where a contender has fewer of them, its mean over those is multiplied by the mean of Kin over all of its splits
+        and divided by that over the splits of both: some splits are harder than others for everyone.
+        """
+        mean = self.mean(data_set, model, "loss")
+        ours, theirs = self.values(data_set, KIN, "loss"), self.values(data_set, model, "loss")
+        both = [ours[split] for split in theirs if split in ours]
+        if not both or len(both) == len(ours) or not np.mean(both):
+            return mean
+        return mean * float(np.mean(list(ours.values())) / np.mean(both))
+
     def losses(self, models: Sequence[str] | None = None) -> np.ndarray:
         """Mean losses (sets, contenders), NaN where there is none."""
         return np.array(
-            [[self.mean(name, model, "loss") for model in models or self.models] for name in self.sets]
+            [[self.mean_loss(name, model) for model in models or self.models] for name in self.sets]
         ).reshape(len(self.sets), -1)
 
     def n_splits(self, model: str) -> list[int]:

@@ -29,8 +29,7 @@ class Extent:
 
     Attributes
     ----------
-    runs : number of runs of the average kernel.
-    long : number of runs of models that take long: those that are fitted to each assay, and shared parts.
+    runs : number of runs.
     extra : number of runs of the trees on bits and descriptors, which are beside the comparison; 0: none.
     assays : number of assays of models that are fitted to each; None: all.
     equal : values of C that equal shared parts choose from.
@@ -38,7 +37,6 @@ class Extent:
     """
 
     runs: int = 5
-    long: int = 5
     extra: int = 3
     assays: int | None = None
     equal: Sequence[float] = (0.03, 0.1)
@@ -48,15 +46,15 @@ class Extent:
 def kernel_rows(name: str, setting: Setting, extent: Extent) -> list[Model]:
     """Models of this library."""
     make = partial(KernelModel, name, setting.name)
-    equal = Model(EQUAL, make(extent.equal, parts="equal"), runs=extent.long)
+    equal = Model(EQUAL, make(extent.equal, parts="equal"))
     if not extent.learned:
         return [Model(AVERAGE, make(COSTS)), replace(equal, role="ours")]
     shared = partial(make, SHARED_COSTS, parts="learned")
     return [
         Model(AVERAGE, make(COSTS)),
         equal,
-        Model(SHARED, shared(), role="ours", runs=extent.long),
-        Model(LEARNED, shared(weights="learned"), runs=extent.long),
+        Model(SHARED, shared(), role="ours"),
+        Model(LEARNED, shared(weights="learned")),
     ]
 
 
@@ -67,13 +65,13 @@ def baseline_rows(name: str, setting: Setting, extent: Extent) -> list[Model]:
     boosting = partial(Trees, method="boosting", **options)
     rows = [
         Model("share of actives", ActiveShare(name, extent.assays)),
-        Model("random forest, Morgan", forest(), runs=extent.long),
-        Model("gradient boosting, Morgan", boosting(), runs=extent.long),
+        Model("random forest, Morgan", forest()),
+        Model("gradient boosting, Morgan", boosting()),
     ]
     if extent.extra:
         rows.append(Model("random forest, bits and descriptors", forest(features="all"), runs=extent.extra))
         rows.append(Model("gradient boosting, bits and descriptors", boosting(features="all"), runs=extent.extra))
-    return [*rows, Model("SVM, Morgan", FingerprintSVM(**options), runs=extent.long)]
+    return [*rows, Model("SVM, Morgan", FingerprintSVM(**options))]
 
 
 def protocol(name: str, title: str, extent: Extent, goals: tuple[Goal, ...] = ()) -> Protocol:

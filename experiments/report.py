@@ -122,7 +122,9 @@ def origin(protocol: Protocol, results: Sequence[Result], command: str) -> str:
 def is_unfinished(protocol: Protocol, runs: Mapping[tuple[str, str], int]) -> bool:
     """Whether some (setting, model) has fewer runs than the protocol has for it."""
     wanted = {
-        (setting.name, model.name): protocol.runs if model.runs is None else min(model.runs, protocol.runs)
+        (setting.name, model.name): min(
+            limit for limit in (protocol.runs, setting.runs, model.runs) if limit is not None
+        )
         for setting in protocol.settings
         for model in protocol.models(setting)
     }

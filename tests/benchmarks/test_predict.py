@@ -190,6 +190,14 @@ def test_a_contender_that_missed_a_split_has_no_mean(results):
     assert found.reasons("AVG") == {"time": 1}
 
 
+def test_a_contender_with_fewer_splits_is_judged_as_if_it_had_all(results):
+    """A contender that loses twice what Kin does, seen on the easiest split alone, is twice as bad."""
+    records = {**results.records, ("wine", "AVG"): {0: record("wine", 0, "AVG", 0.8)}}
+    found = replace(results, records=records)
+    assert found.mean_loss("wine", "AVG") == pytest.approx(2 * found.mean_loss("wine", "Kin"))
+    assert found.mean_loss("wine", "Kin") == found.mean("wine", "Kin", "loss")
+
+
 def test_jobs_with_a_record_are_not_run_again(tmp_path, monkeypatch):
     path = tmp_path / "results.jsonl"
     path.write_text(

@@ -256,81 +256,76 @@ PRECOMPUTED = {
 }
 
 
-@pytest.fixture
-def refused():
+def assert_refused(message, function, *arguments, **options):
     """Call, and see that an error begins with these words."""
-
-    def check(message, function, *arguments, **options):
-        with pytest.raises((ValueError, TypeError)) as caught:
-            function(*arguments, **options)
-        assert re.match(message, str(caught.value)), str(caught.value)
-
-    return check
+    with pytest.raises((ValueError, TypeError)) as caught:
+        function(*arguments, **options)
+    assert re.match(message, str(caught.value)), str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ROWS)
-def test_rows_to_learn_from(kind, refused):
+def test_bad_rows_to_learn_from_are_refused(kind):
     value, message = ROWS[kind]
-    refused(message, read, value)
+    assert_refused(message, read, value)
 
 
 @pytest.mark.parametrize("kind", ["one dimension", "NaN", "infinity", "text inside", "sparse", "too large", "dates"])
-def test_rows_to_predict(kind, refused):
+def test_bad_rows_to_predict_are_refused(kind):
     value, message = ROWS[kind]
-    refused(message, query, fitted(), value)
+    assert_refused(message, query, fitted(), value)
 
 
 @pytest.mark.parametrize(
     "kind", ["a column of text beside one with NaN", "a column of categories", "a column of dates"]
 )
-def test_columns_of_rows_to_predict(kind, refused):
+def test_missing_columns_of_rows_to_predict_are_refused(kind):
     value, message = ROWS[kind]
-    refused(message, query, fitted(frame()), value)
+    assert_refused(message, query, fitted(frame()), value)
 
 
 @pytest.mark.parametrize("kind", REGRESSION)
-def test_targets(kind, refused):
+def test_bad_targets_are_refused(kind):
     value, message = REGRESSION[kind]
-    refused(message, read, y=value)
+    assert_refused(message, read, y=value)
 
 
 @pytest.mark.parametrize("kind", CLASSIFICATION)
-def test_classes(kind, refused):
+def test_bad_classes_are_refused(kind):
     value, message = CLASSIFICATION[kind]
-    refused(message, read, y=value, classification=True)
+    assert_refused(message, read, y=value, classification=True)
 
 
 @pytest.mark.parametrize("kind", LABELS)
-def test_task_labels(kind, refused):
+def test_bad_task_labels_are_refused(kind):
     value, message = LABELS[kind]
-    refused(message, read, tasks=value)
+    assert_refused(message, read, tasks=value)
 
 
 @pytest.mark.parametrize("kind", WEIGHTS)
-def test_weights(kind, refused):
+def test_bad_weights_are_refused(kind):
     value, message = WEIGHTS[kind]
-    refused(message, read, tasks=TASKS, sample_weight=value)
+    assert_refused(message, read, tasks=TASKS, sample_weight=value)
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_task_columns(kind, refused):
+def test_bad_task_columns_are_refused(kind):
     arguments, message = COLUMNS[kind]
-    refused(message, read, **arguments)
+    assert_refused(message, read, **arguments)
 
 
 @pytest.mark.parametrize("kind", PRECOMPUTED)
-def test_precomputed_grams(kind, refused):
+def test_bad_precomputed_grams_are_refused(kind):
     value, message = PRECOMPUTED[kind]
-    refused(message, read, value, precomputed=True)
+    assert_refused(message, read, value, precomputed=True)
 
 
-def test_wide_targets_beside_tasks(refused):
+def test_wide_targets_beside_tasks_are_refused():
     message = r"y has 2 columns and the task of each row is given too: pass one target for each row, or leave out"
-    refused(message, read, y=np.column_stack([Y, Y]), tasks=TASKS)
+    assert_refused(message, read, y=np.column_stack([Y, Y]), tasks=TASKS)
 
 
-def test_data_without_rows(refused):
-    refused(
+def test_data_without_rows_are_refused():
+    assert_refused(
         r"X: Found array with 0 sample\(s\) \(shape=\(0, 3\)\) while a minimum of 1 is required by Re",
         read,
         X[:0],
@@ -338,22 +333,22 @@ def test_data_without_rows(refused):
     )
 
 
-def test_one_row(refused):
-    refused(
+def test_a_single_row_is_refused():
+    assert_refused(
         r"the data has one sample only \(n_samples=1\) with a label and a positive weight; a task", read, X[:1], Y[:1]
     )
 
 
-def test_a_hundred_thousand_tasks_of_one_row(refused):
+def test_a_hundred_thousand_tasks_of_one_row_are_refused_by_the_first():
     n = 100_000
-    refused(r"task 0 has one sample only .{,250}$", read, np.ones((n, 2)), np.zeros(n), np.arange(n))
+    assert_refused(r"task 0 has one sample only .{,250}$", read, np.ones((n, 2)), np.zeros(n), np.arange(n))
 
 
 @pytest.mark.parametrize(("taken", "named"), [(0, 2), (1, 2), (2, 1), (-1, 1), (-3, 2)])
-def test_columns_are_counted_with_that_of_the_tasks(taken, named, refused):
+def test_columns_are_counted_with_that_of_the_tasks(taken, named):
     with_tasks = np.insert(X[:, :2].astype(object), taken % 3, TASKS, axis=1)
     with_tasks[4, named] = "tall"
-    refused(rf"X, column {named}: {TEXT}", read, with_tasks, task_column=taken)
+    assert_refused(rf"X, column {named}: {TEXT}", read, with_tasks, task_column=taken)
 
 
 QUERIES = {
@@ -375,25 +370,27 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("kind", QUERIES)
-def test_queries(kind, refused):
+def test_bad_queries_are_refused(kind):
     arguments, message = QUERIES[kind]
-    refused(message, query, fitted(tasks=TASKS), **arguments)
+    assert_refused(message, query, fitted(tasks=TASKS), **arguments)
 
 
-def test_tasks_for_a_model_of_one_task(refused):
-    refused(r"this model was fitted on one task, without tasks: leave them out here too$", query, fitted(), tasks=TASKS)
+def test_tasks_for_a_model_of_one_task_are_refused():
+    assert_refused(
+        r"this model was fitted on one task, without tasks: leave them out here too$", query, fitted(), tasks=TASKS
+    )
 
 
 @pytest.mark.parametrize(
     "change", [lambda f: f[["c", "a", "b"]], lambda f: f.rename(columns={"b": "z"}), lambda f: f[["a"]]]
 )
-def test_other_columns_than_those_of_the_fit(change, refused):
+def test_other_columns_than_those_of_the_fit_are_refused(change):
     message = r"The feature names should match those that were passed during fit\."
-    refused(message, query, fitted(frame()), change(frame()))
+    assert_refused(message, query, fitted(frame()), change(frame()))
 
 
-def test_precomputed_queries(refused):
+def test_precomputed_queries_of_another_shape_are_refused():
     reader = fitted(GRAMS, precomputed=True)
     assert query(reader, GRAMS[:3]).X.shape == (3, N, 2)
     message = r"precomputed X must have shape \(n_query, 12, 2\): 12 training rows, 2 kernels; got \(3, 11, 2\)$"
-    refused(message, query, reader, GRAMS[:3, 1:])
+    assert_refused(message, query, reader, GRAMS[:3, 1:])

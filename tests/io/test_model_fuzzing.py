@@ -24,8 +24,8 @@ FUZZING = settings(
 )
 
 
-def load_changed(archive):
-    """The model, or None where it was refused; any other error fails the test."""
+def assert_loaded_or_refused(archive):
+    """Return the model, or None where it was refused; any other error fails the test."""
     try:
         saved = archive.load()
     except ModelFileError as error:
@@ -50,7 +50,7 @@ def test_changed_bytes(archive, queries, data):
     else:
         changed = content[:begin] + data.draw(st.binary(max_size=30)) + content[data.draw(place) :]
     archive.path.write_bytes(changed)
-    saved = load_changed(archive)
+    saved = assert_loaded_or_refused(archive)
     if saved is not None:
         archive.write()
         np.testing.assert_array_equal(saved.predict(queries), archive.load().predict(queries))
@@ -64,7 +64,7 @@ def test_changed_trees(archive, data):
     for _ in range(data.draw(st.integers(1, 3))):
         change(tree, data)
     archive.write(tree=json.dumps(tree).encode())
-    load_changed(archive)
+    assert_loaded_or_refused(archive)
 
 
 @FUZZING
@@ -73,7 +73,7 @@ def test_changed_metadata(archive, data):
     metadata = archive.metadata
     change(metadata, data)
     archive.write(metadata=metadata, checksums=data.draw(st.booleans()))
-    load_changed(archive)
+    assert_loaded_or_refused(archive)
 
 
 @FUZZING
@@ -84,7 +84,7 @@ def test_changed_arrays(archive, data):
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     archive.write(**{name: bytes(content)})
-    load_changed(archive)
+    assert_loaded_or_refused(archive)
 
 
 def change(tree, data):

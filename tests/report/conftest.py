@@ -73,7 +73,7 @@ def made_comparison(tasks):
         level=0.95,
         cv=5,
         n_repeats=2,
-        asked_repeats=2,
+        requested_repeats=2,
     )
 
 

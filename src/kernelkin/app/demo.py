@@ -91,7 +91,7 @@ def table_rows(result: DemoResult) -> list[list[str]]:
     means, ours = result.means(), result.scores[OURS]
     rows = []
     for name in sorted(means, key=lambda name: -means[name]):
-        gains = [mine - theirs for mine, theirs in zip(ours, result.scores[name], strict=True)]
+        gains = [our_score - their_score for our_score, their_score in zip(ours, result.scores[name], strict=True)]
         gain = "" if name == OURS else f"{np.mean(gains):+.3f} ± {_standard_error(gains):.3f}"
         seconds = f"{np.mean(result.seconds[name]):.1f}"
         rows.append([name, f"{means[name]:.3f}", f"{_standard_error(result.scores[name]):.3f}", gain, seconds])

@@ -116,14 +116,15 @@ class SecondStage:
             kernels = None if values.kernels is None else list(values.kernels)
             source = Refits(_AtWeights(self, kernels, weights, seed), data, classification)
             return Uncertainty(source, data, classification=classification)
-        fit = self._exact_fit(partial(_fixed_weights, weights.T), values)
+        fit = self.exact_fit(partial(_fixed_weights, weights.T), _given_kernels(values))
         return machines_uncertainty(fit.plan(data, values.kernels), weights.T, attributes)
 
-    def _exact_fit(self, penalty: Callable[[Shape], FixedWeights], values: RowKernels) -> Fit:
+    def exact_fit(self, penalty: Callable[[Shape], FixedWeights], kernels: Any) -> Fit:
+        """Return the specification of exact machines; their kernel weights are those of the penalty."""
         return Fit(
             targets=self.targets,
             penalty=penalty,
-            kernels=None if values.kernels is not None else "precomputed",
+            kernels=kernels,
             C=self.C,
             couplings=self.couplings,
             task_features=self.task_features,
@@ -226,7 +227,7 @@ class SecondStage:
         return known
 
     def _run_together(self, data: TaskData, values: RowKernels, weights: np.ndarray, options: RunOptions) -> Fitted:
-        fit = self._exact_fit(partial(_mean_weights, weights, self.fit_couplings(data)), values)
+        fit = self.exact_fit(partial(_mean_weights, weights, self.fit_couplings(data)), _given_kernels(values))
         fitted = fit.plan(data, values.kernels).run(replace(options, verbose=0, callback=None))
         kept = {name: fitted.attributes[name] for name in _OF_MACHINES if name in fitted.attributes}
         kept |= {"nystroem_tasks_": data.labels[:0], "unfitted_tasks_": {}} | self.targets.attributes(data)
@@ -259,6 +260,11 @@ class _AtWeightsPlan:
 
     def _values(self) -> RowKernels:
         return RowKernels.of(self.data.X, self.at.kernels, self.at.stage.normalize)
+
+
+def _given_kernels(values: RowKernels) -> str | None:
+    """What `Fit` is given as kernels: those that are fitted already go to its plan."""
+    return None if values.kernels is not None else "precomputed"
 
 
 def _fixed_weights(B: np.ndarray, shape: Shape) -> FixedWeights:

@@ -166,17 +166,7 @@ class TwoStageFit:
     @property
     def machines(self) -> Fit:
         """The specification of exact machines; the weights are those of the first stage."""
-        return Fit(
-            targets=self.targets,
-            penalty=even_weights,
-            kernels=self.kernels,
-            C=self.C,
-            couplings=self.couplings,
-            task_features=self.task_features,
-            unknown_tasks=self.unknown_tasks,
-            normalize=self.normalize,
-            tol=self.tol,
-        )
+        return self.second_stage.exact_fit(even_weights, self.kernels)
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class BoxMachines:
         lower = self.arrays.where(slope > 0, slope, 0.0 * slope) + 1.0
         return _Point(a, 0.0 * a.sum(0), lower, lower - slope)
 
-    def room(self, distance: Any) -> Any:
+    def slack(self, distance: Any) -> Any:
         """Distances (n, t) from a bound, none of them zero."""
         least = _NEAREST * self.cost
         return self.arrays.where(distance > least, distance, least)
@@ -111,7 +111,7 @@ def solve_together(machines: BoxMachines, tol: float) -> tuple[Any, Callable[[An
     floor = _NOTHING * machines.cost.sum(0)
     for iteration in range(_ITERATIONS):
         image = machines.apply(point.a)
-        below, above = machines.room(sign * point.a), machines.room(machines.cost - sign * point.a)
+        below, above = machines.slack(sign * point.a), machines.slack(machines.cost - sign * point.a)
         wrong = machines.linear - image - point.level * machines.summed + sign * (point.lower - point.upper)
         solve = arrays.solver(machines.grams + arrays.diagonals((point.lower / below + point.upper / above).T))
         products = point.lower * below, point.upper * above
@@ -127,8 +127,9 @@ def solve_together(machines: BoxMachines, tol: float) -> tuple[Any, Callable[[An
         ahead = point.moved(step, length)
         reached = (ahead.lower * (sign * ahead.a) + ahead.upper * (machines.cost - sign * ahead.a)).sum(0)
         target = gap / (2 * len(sign)) * (reached / gap) ** 3
-        bend = sign * step.a
-        step = newton.step(target - bend * step.lower, target + bend * step.upper)
+        # Mehrotra's correction: the products of the two steps that the linear model leaves out.
+        change = sign * step.a
+        step = newton.step(target - change * step.lower, target + change * step.upper)
         # Machines that are solved stay where they are: further steps would take them onto their bounds.
         length = _SHARE * newton.length(step)
         point = point.moved(step, arrays.where(is_open, length, 0.0 * length))
@@ -188,11 +189,11 @@ def project(a: np.ndarray, lo: np.ndarray, hi: np.ndarray, has_intercept: bool) 
         inside = np.clip(a - shift, lo, hi)
         positive = inside.sum(axis=0) > 0
         least, most = np.where(positive, shift, least), np.where(positive, most, shift)
-    # Bisection ends where the shift has no more digits; what is left of the sum goes to a variable with room for it.
+    # Bisection ends where the shift has no more digits; the rest of the sum goes to one variable.
     for _ in range(2):
         left = inside.sum(axis=0)
-        room = np.where(left > 0, inside - lo, hi - inside).argmax(axis=0), np.arange(a.shape[1])
-        inside[room] = np.clip(inside[room] - left, lo[room], hi[room])
+        furthest = np.where(left > 0, inside - lo, hi - inside).argmax(axis=0), np.arange(a.shape[1])
+        inside[furthest] = np.clip(inside[furthest] - left, lo[furthest], hi[furthest])
     return inside
 
 

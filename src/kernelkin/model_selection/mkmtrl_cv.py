@@ -6,7 +6,8 @@ from typing import Any, Self
 
 from ..models import MKMTRLClassifier, MKMTRLRegressor
 from ..models.parameters import REGRESSION_LOSS, Parameter, describe
-from .base import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS, BaseSearch
+from .base import BaseSearch
+from .search_parameters import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS
 from .task_mixes import fit_task_mixes
 
 _GRID = Parameter(

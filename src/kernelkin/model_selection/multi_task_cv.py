@@ -8,7 +8,8 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods
 
 from ..models.parameters import Parameter, describe
-from .base import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS, BaseSearch
+from .base import BaseSearch
+from .search_parameters import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS
 
 
 @describe(

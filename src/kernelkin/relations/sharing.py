@@ -74,8 +74,8 @@ class SharingReport:
         Level of the intervals.
     cv, n_repeats : int
         Folds, and repetitions with other folds.
-    asked_repeats : int
-        Repetitions that were asked for; there are fewer where the time limit was reached.
+    requested_repeats : int
+        Requested repetitions; there are fewer where the time limit was reached.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class SharingReport:
     level: float
     cv: int
     n_repeats: int
-    asked_repeats: int
+    requested_repeats: int
 
     def __str__(self) -> str:
         return report_text(self)
@@ -236,7 +236,7 @@ def sharing_report(
         classes = data.y if classification else None
         curve = _curve(compare, pair, classes, folds[: found.n_repeats], sorted(curve_sizes), level, rng)
     name = type(getattr(model, "estimator", model)).__name__
-    return _report(name, data, found, score=score, level=level, curve=curve, cv=cv, asked_repeats=n_repeats)
+    return _report(name, data, found, score=score, level=level, curve=curve, cv=cv, requested_repeats=n_repeats)
 
 
 def _report(name: str, data: TaskData, found: HeldOutScores, *, level: float, **given: Any) -> SharingReport:

@@ -54,8 +54,12 @@ def _basis(report: SharingReport) -> str:
     used, T = int(report.used.sum()), len(report.tasks)
     rows = int(report.test_rows[report.used].sum())
     aside = f", {T - used} with too few test rows set aside" if used < T else ""
-    n, asked = report.n_repeats, report.asked_repeats
-    repeats = f"{n} repetition{'s' if n > 1 else ''}" if n == asked else f"{n} of {asked} repetitions, for lack of time"
+    n, requested = report.n_repeats, report.requested_repeats
+    repeats = (
+        f"{n} repetition{'s' if n > 1 else ''}"
+        if n == requested
+        else f"{n} of {requested} repetitions, for lack of time"
+    )
     how = f"{report.cv}-fold cross-validation inside the training rows, {repeats}"
     return f"{SCORES[report.score]} on {rows} test rows of {used} tasks{aside} ({how}):"
 

@@ -185,12 +185,6 @@ def test_a_bad_cell_is_named_by_file_row_and_column(run, sales, tmp_path, change
     )
 
 
-def test_tasks_of_one_row_are_left_out(run, sales, tmp_path):
-    pd.concat([sales, sales.head(1).assign(shop="east")]).to_csv(tmp_path / "t.csv", index=False)
-    out = run("fit", tmp_path / "t.csv", *FLAGS, "-o", tmp_path / "m.skops")
-    assert "Left out 1 task with only one row: 'east'." in out
-
-
 def test_json_is_all_that_is_printed(run, folder, tmp_path):
     found = json.loads(run("fit", folder / "sales.csv", *FLAGS, "-o", tmp_path / "m.skops", "--json"))
     assert found["columns"]["day"] == "text with 3 values, one feature each"

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...relations import SharingReport
 from ..terminal import Terminal
-from .holdout import mean, shorten
+from .holdout import common_means, shorten
 
 # The models that every fit is compared with.
 BASELINES = {"AVG": "average kernel", "STL": "single-task", "IMKL": "independent"}
@@ -20,7 +20,7 @@ def show_scores(terminal: Terminal, evaluation: dict[str, Any]) -> None:
     columns = np.array(list(evaluation["scores"].values()))
     order = np.argsort(-np.nan_to_num(columns[0], nan=-np.inf), kind="stable")
     rows = [[str(tasks[t]), *(_number(column[t]) for column in columns)] for t in order]
-    means = ["mean", *(_number(mean(column)) for column in columns)]
+    means = ["mean", *map(_number, common_means(evaluation["scores"]).values())]
     how = "chosen by cross-validation" if evaluation["tuned"] else "at their defaults or as given"
     terminal.say(
         f"{evaluation['score']} on {evaluation['test_rows']} test rows of all tasks, best first "

@@ -22,12 +22,21 @@ from ...tables.describe import describe_column
 from ...tables.text import STDIN, display_name
 from ..terminal import Terminal
 from .baseline_scores import BASELINES, show_scores, show_verdict
-from .holdout import held_values, hold_out, last_rows, mean, read_metric, score_name, split_by_task
+from .holdout import (
+    common_means,
+    held_values,
+    hold_out,
+    last_rows,
+    read_metric,
+    score_name,
+    split_by_task,
+    without_tasks,
+)
 from .kernel_spec import HELP as KERNELS
 from .problem import Problem, add_data_arguments, load_problem
 from .search_folder import search_folder
 from .sharing import add_sharing_argument, check_sharing_argument, tested_relations, verdict_on_sharing
-from .training import Recipe, add_model_arguments, check_cache, check_parameters
+from .training import SEARCHED, Recipe, add_model_arguments, check_cache, check_parameters
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -45,8 +54,6 @@ EXAMPLES = (
     "a search (--cv) that is interrupted continues with the same command; until it is finished, its parts are kept in\n"
     "the folder MODEL.search, or in the one given by --cache; of a single fit (--quick) nothing is kept\n\n" + KERNELS
 )
-# The model of a plain `fit`.
-SEARCHED = "Kin"
 _SWITCHES = ("classification", "regression", "quick", "cv", "balanced", "keep_test", "json")
 _SINGLE = (
     *("task", "sep", "encoding", "decimal", "model", "couplings", "task_features", "unknown_tasks", "scoring"),
@@ -97,6 +104,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     problem = load_problem(arguments, arguments.test)
     recipe = Recipe.of(choose_model(arguments), problem, arguments)
     check_parameters([recipe], arguments)
+    problem = problem.settle_tiny_tasks(shares_functions=recipe.shares_functions)
     _show_data(terminal, arguments, problem)
     searches = arguments.cv or recipe.name == SEARCHED
     with search_folder(arguments.cache, arguments.out if searches else None) as folder:
@@ -136,7 +144,7 @@ def _summary(
         "left_out": schema.left_out,
         "notes": list(problem.notes),
         "evaluation": evaluation and {name: value for name, value in evaluation.items() if name != "report"},
-        "mean_scores": evaluation and {name: mean(values) for name, values in evaluation["scores"].items()},
+        "mean_scores": evaluation and common_means(evaluation["scores"]),
         "sharing": about.get("sharing"),
         "column_shares": getattr(model, "column_shares_", None),
         "explanation": model.explain() if hasattr(model, "explain") else None,
@@ -175,8 +183,10 @@ def _fit_and_save(
             progress.clear()
             show_scores(terminal, about["evaluation"])
         if compares:
-            rows = problem.frame.iloc[train]
-            found = verdict_on_sharing(recipe, problem.schema(train), rows, problem.scoring, progress)
+            # Without sharing, tiny tasks cannot be learned: there is nothing to compare.
+            others = train[~problem.is_tiny[train]]
+            rows = problem.frame.iloc[others]
+            found = verdict_on_sharing(recipe, problem.schema(others), rows, problem.scoring, progress)
             progress.clear()
             about |= show_verdict(terminal, found, tuned=searched or bool(arguments.cv))
         if refit:
@@ -224,14 +234,18 @@ def _evaluate(
     train, test = fold.rows(data)
     if not len(test):
         raise ValueError(f"{display_name(arguments.data)}: the tasks have too few rows to hold any out: --test-size 0")
-    scorer = Scorer(data, [fold], metric, classification=classification)
     schema = problem.schema(train)
+    tiny = set(np.flatnonzero(np.isin(data.labels, list(problem.tiny_tasks))).tolist())
     scores, models = {}, []
     for name, recipe in recipes.items():
-        progress.begin(f"{name} on {len(train)} rows, tested on {len(test)}")
-        models.append(recipe.fit(schema, problem.frame.iloc[train], progress))
-        values = held_values(models[-1], schema, problem.frame.iloc[test])
-        scores[name] = scorer.score_tasks([split_by_task(values, data, fold, classification=classification)]).tolist()
+        part = fold if recipe.shares_functions else without_tasks(fold, tiny)
+        own_train, own_test = part.rows(data)
+        progress.begin(f"{name} on {len(own_train)} rows, tested on {len(own_test)}")
+        models.append(recipe.fit(schema, problem.frame.iloc[own_train], progress))
+        values = held_values(models[-1], schema, problem.frame.iloc[own_test])
+        outputs = split_by_task(values, data, part, classification=classification)
+        scorer = Scorer(data, [part], metric, classification=classification)
+        scores[name] = scorer.score_tasks([outputs]).tolist()
     evaluation: dict[str, Any] = {
         "score": score_name(problem.scoring),
         "tasks": data.labels.tolist(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...data import TaskData, read_training
+from ...data import TaskData, read_piece
 from ...model_selection import Fold, Metric, make_folds, read_scoring
 from ...models import MeanRegressor
 from ...tables import TableSchema
@@ -21,13 +21,13 @@ NAMES = {"r2": "R²", "roc_auc": "AUC"}
 
 def as_tasks(tasks: np.ndarray | None, y: Any, *, classification: bool) -> TaskData:
     """Return the rows of a table as data of tasks, without features: what folds and scores are made from."""
-    return read_training(MeanRegressor(), np.zeros((len(y), 1)), y, tasks, None, classification=classification)
+    return read_piece(MeanRegressor(), np.zeros((len(y), 1)), y, tasks, classification=classification)
 
 
 def hold_out(data: TaskData, share: float, seed: int, *, classification: bool) -> Fold:
     """Hold out this share of every task, of every class of it, but never all rows of one.
 
-    On wide data rows are held out for all tasks at once.
+    A task with one class keeps its rows in training. On wide data rows are held out for all tasks at once.
     """
     if data.form == "wide":
         return make_folds(data, max(2, round(1 / share)), classification=classification, random_state=seed)[0]
@@ -37,7 +37,8 @@ def hold_out(data: TaskData, share: float, seed: int, *, classification: bool) -
         parts = [np.flatnonzero(y == label) for label in np.unique(y)] if classification else [np.arange(len(y))]
         # A fit needs two rows of a task, or one of each class.
         least = 1 if classification else 2
-        counts = [max(min(int(share * len(rows) + 0.5), len(rows) - least), 0) for rows in parts]
+        share_of_task = 0.0 if classification and len(parts) == 1 else share
+        counts = [max(min(int(share_of_task * len(rows) + 0.5), len(rows) - least), 0) for rows in parts]
         drawn = [rng.permutation(rows)[:count] for rows, count in zip(parts, counts, strict=True)]
         held.append(np.sort(np.concatenate(drawn)))
     kept = [np.setdiff1d(np.arange(len(y)), rows) for y, rows in zip(data.y, held, strict=True)]
@@ -49,6 +50,15 @@ def last_rows(data: TaskData, count: int) -> Fold:
     first = len(data.X) - count
     kept = tuple(np.flatnonzero(rows < first) for rows in data.rows)
     return Fold(kept, tuple(np.flatnonzero(rows >= first) for rows in data.rows))
+
+
+def without_tasks(fold: Fold, tasks: set[int]) -> Fold:
+    """Return the fold without the rows of these tasks, by position."""
+    none = np.zeros(0, dtype=np.intp)
+    kept, held = (
+        tuple(none if t in tasks else rows for t, rows in enumerate(parts)) for parts in (fold.kept, fold.held)
+    )
+    return Fold(kept, held)
 
 
 def read_metric(scoring: str, data: TaskData, *, classification: bool) -> Metric:
@@ -94,6 +104,12 @@ def mean(scores: Sequence[float] | np.ndarray) -> float:
     """Return the mean over the tasks whose score is defined."""
     values = np.asarray(scores, dtype=np.float64)
     return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+
+def common_means(scores: dict[str, Sequence[float]]) -> dict[str, float]:
+    """Return the mean score of each model over the tasks that all models have a score of."""
+    everywhere = np.isfinite(list(scores.values())).all(axis=0)
+    return {name: mean(np.asarray(values)[everywhere]) for name, values in scores.items()}
 
 
 def shorten(rows: Sequence[list[str]], most: int = 20) -> Iterator[list[str]]:

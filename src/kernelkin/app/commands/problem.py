@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -73,6 +73,7 @@ class Problem:
     targets : the columns to predict; one where there is a task.
     n_test : number of rows at the end of the table that are for testing only.
     units : of the targets, where their cells have any, such as "EUR".
+    tiny_tasks : the tasks with one row, or one class, to train on.
     notes : how the table was read.
     """
 
@@ -86,12 +87,33 @@ class Problem:
     decimal: Decimal = "."
     n_test: int = 0
     units: tuple[str, ...] = ()
+    tiny_tasks: tuple[Any, ...] = ()
 
     def task_data(self) -> TaskData:
         """The tasks and targets of all rows, in the units of the table: what folds and scores are made from."""
         whole = self.schema()
         y = whole.restore(whole.targets(self.frame))
         return as_tasks(whole.tasks(self.frame), y, classification=not self.regression)
+
+    @property
+    def is_tiny(self) -> np.ndarray:
+        """Whether the task of a row is tiny, (n,)."""
+        if self.task is None:
+            return np.zeros(len(self.frame), dtype=bool)
+        return self.frame[self.task].isin(self.tiny_tasks).to_numpy()
+
+    def settle_tiny_tasks(self, *, shares_functions: bool) -> Problem:
+        """Leave the tiny tasks out, unless tasks share parts of their functions; a note says what was done."""
+        if not self.tiny_tasks:
+            return self
+        count = "1 task" if len(self.tiny_tasks) == 1 else f"{len(self.tiny_tasks)} tasks"
+        found = f"{count} with only one {'row' if self.regression else 'class'}: {listing(self.tiny_tasks)}"
+        if shares_functions:
+            return replace(self, notes=(*self.notes, f"{found}, learned by what tasks share."))
+        kept = ~self.is_tiny
+        n_test = int(kept[len(kept) - self.n_test :].sum())
+        notes = (*self.notes, f"Left out {found}.")
+        return replace(self, frame=self.frame[kept], n_test=n_test, notes=notes, tiny_tasks=())
 
     def schema(self, rows: np.ndarray | slice = slice(None)) -> TableSchema:
         """The schema of some of the rows."""
@@ -157,15 +179,23 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
     notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]
     regression, why = _guess_all(frame, targets, arguments)
     notes.append(f"{'Regression' if regression else 'Classification'}: {why}.")
-    if task is not None:
-        frame, note = _drop_tasks(frame, task, targets[0], regression)
-        notes += note
     scoring, note = _choose_scoring(frame, targets, regression, arguments.scoring)
     n_test = 0
     if _TEST in frame.columns:
         n_test, frame = int(frame[_TEST].sum()), frame.drop(columns=_TEST)
+    tiny = () if task is None else _tiny_tasks(frame.iloc[: len(frame) - n_test], task, targets[0], regression)
     drop, decimal = tuple(arguments.drop), arguments.decimal
-    return Problem(frame, task, targets, drop, regression, scoring, (*notes, *note), decimal, n_test, units)
+    return Problem(frame, task, targets, drop, regression, scoring, (*notes, *note), decimal, n_test, units, tiny)
+
+
+def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> tuple[Any, ...]:
+    """The tasks with one row, or one class; refused where there is no other task."""
+    groups = train.groupby(task)[target]
+    useful = groups.size() > 1 if regression else groups.nunique() > 1
+    if not useful.any():
+        fault = "only one row" if regression else f"only one class of {target!r}"
+        raise ValueError(f"every task has {fault}: is {task!r} the right task column?")
+    return tuple(useful.index[~useful].tolist())
 
 
 def _check_roles(task: str | None, targets: Sequence[str]) -> None:
@@ -277,21 +307,6 @@ def _check_test_targets(frame: DataFrame, tested: DataFrame, arguments: Namespac
             values = tested[name].dropna()
             stray = np.isinf(as_numbers(values.to_numpy(dtype=object), arguments.decimal))
             _refuse_first(values, name, stray, "the other table has numbers; correct or empty this cell")
-
-
-def _drop_tasks(frame: DataFrame, task: str, target: str, regression: bool) -> tuple[DataFrame, list[str]]:
-    """Leave out the tasks that nothing can be learned from: with one row, or with one class."""
-    groups = frame.groupby(task)[target]
-    useful = groups.size() > 1 if regression else groups.nunique() > 1
-    fault = "only one row" if regression else "only one class"
-    if useful.all():
-        return frame, []
-    if not useful.any():
-        of = "" if regression else f" of {target!r}"
-        raise ValueError(f"every task has {fault}{of}: is {task!r} the right task column?")
-    dropped = useful.index[~useful].tolist()
-    tasks = "1 task" if len(dropped) == 1 else f"{len(dropped)} tasks"
-    return frame[~frame[task].isin(dropped)], [f"Left out {tasks} with {fault}: {listing(dropped)}."]
 
 
 def _choose_scoring(

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from ...progress import Progress
 
 
+# The model that tries several and averages the best.
+SEARCHED = "Kin"
+
+
 def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--kernels", nargs="+", metavar="SPEC", help="see below (default: Gaussians and linear)")
     parser.add_argument(
@@ -83,6 +87,16 @@ class Recipe:
     @property
     def name(self) -> str:
         return self.model.name
+
+    @property
+    def shares_functions(self) -> bool:
+        """Whether tasks share parts of their functions, so that one row or one class of a task is enough to fit it."""
+        if self.name == SEARCHED:
+            return True
+        known = self.estimator_class()().get_params(deep=False)
+        given = self.arguments.couplings or read_parameters(self.arguments.set).get("couplings")
+        features = self.task_features is not None and "task_features" in known
+        return features or bool(given and "couplings" in known)
 
     def fit(self, schema: TableSchema, frame: DataFrame, progress: Progress) -> Any:
         """Fit to the rows of a table, a step of the progress whose parts are candidates."""

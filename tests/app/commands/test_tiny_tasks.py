@@ -1,0 +1,67 @@
+"""Tasks of one row or one class on the command line: kept where tasks share, left out elsewhere."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernelkin import load_model
+
+REGRESSION = ["--task", "shop", "--target", "sales", "--drop", "busy"]
+CLASSES = ["--task", "shop", "--target", "busy", "--drop", "sales"]
+
+
+@pytest.fixture
+def table(sales, tmp_path):
+    """The shops, and one that opened yesterday."""
+    pd.concat([sales, sales.head(1).assign(shop="east")]).to_csv(tmp_path / "t.csv", index=False)
+    return tmp_path / "t.csv"
+
+
+def test_a_task_of_one_row_is_left_out_where_tasks_share_nothing(run, table, tmp_path):
+    out = run("fit", table, *REGRESSION, "--quick", "-o", tmp_path / "m.skops")
+    assert "Left out 1 task with only one row: 'east'." in out
+    assert load_model(tmp_path / "m.skops").model.tasks_.tolist() == ["north", "south", "west"]
+
+
+def test_a_task_of_one_row_is_learned_where_tasks_share(run, table, tmp_path):
+    argv = ["--couplings", "common", "--sharing-repeats", "1", "-o", tmp_path / "m.skops"]
+    out = run("fit", table, *REGRESSION, *argv)
+    assert "1 task with only one row: 'east', learned by what tasks share." in out
+    assert "Recommendation: " in out  # the comparison without sharing is made on the other tasks
+    run("predict", tmp_path / "m.skops", table, "--interval", "0.9", "-o", tmp_path / "p.csv")
+    last = pd.read_csv(tmp_path / "p.csv").iloc[-1]
+    assert last["shop"] == "east"
+    assert last["prediction_low"] < last["prediction"] < last["prediction_high"]
+
+
+def test_a_task_of_one_class_is_learned_where_tasks_share(run, sales, tmp_path):
+    one_class = sales.where(sales.shop != "west", sales.assign(busy="no"))
+    one_class.to_csv(tmp_path / "t.csv", index=False)
+    argv = ["--couplings", "common", "--json", "-o", tmp_path / "m.skops"]
+    found = json.loads(run("fit", tmp_path / "t.csv", *CLASSES, *argv))
+    west = found["evaluation"]["tasks"].index("west")
+    # All 40 rows of the task are trained on, and the models without shared parts are fitted to the other tasks.
+    assert found["evaluation"]["train_rows"] == 100
+    assert all(scores[west] is None for scores in found["evaluation"]["scores"].values())
+    run("predict", tmp_path / "m.skops", tmp_path / "t.csv", "--proba", "-o", tmp_path / "p.csv")
+    probabilities = pd.read_csv(tmp_path / "p.csv").query("shop == 'west'")[["probability_no", "probability_yes"]]
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+
+
+def test_means_are_over_the_tasks_that_all_models_have_a_score_of(run, table, tmp_path):
+    argv = ["--couplings", "common", "--test", table, "--json", "-o", tmp_path / "m.skops"]
+    found = json.loads(run("fit", table, *CLASSES, *argv))
+    scores = found["evaluation"]["scores"]
+    # The first task is 'east', which models without shared parts cannot learn.
+    assert scores["MK-MTRL"][0] is not None
+    assert scores["IMKL"][0] is None
+    for name in ("MK-MTRL", "IMKL"):
+        assert found["mean_scores"][name] == pytest.approx(np.mean(scores[name][1:]))
+
+
+def test_every_task_with_one_row_is_refused(run, sales, tmp_path):
+    sales.assign(shop=sales.id).to_csv(tmp_path / "t.csv", index=False)
+    error = run("fit", tmp_path / "t.csv", *REGRESSION, "-o", tmp_path / "m.skops", fails=True)
+    assert f"{tmp_path}/t.csv: every task has only one row: is 'shop' the right task column?" in error

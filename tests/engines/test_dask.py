@@ -18,6 +18,7 @@ from kernelkin import (
     STLRegressor,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
+    linear_kernels,
     load_model,
     save_model,
 )
@@ -108,34 +109,6 @@ def test_dask_collections_give_the_fit_of_their_rows(engine, estimator, target, 
     assert load_model(tmp_path / "model").model.score(frame[WITH_TASKS], frame[target]) == pytest.approx(score)
     again = model.predict(parts[WITH_TASKS]).compute().sort_index()
     assert same(again, known).all()
-
-
-def test_linked_tasks_on_dask_collections_survive_the_death_of_a_worker(client, tmp_path):
-    # Tasks are not shuffled, so that landmarks are drawn from rows in the same order.
-    frame = shops().sort_values("shop", kind="stable").reset_index(drop=True)
-    parts = dd.from_pandas(frame, chunksize=len(frame)).repartition(
-        divisions=[0, *np.flatnonzero(frame["shop"].ne(frame["shop"].shift()))[[4, 8]].tolist(), len(frame) - 1]
-    )
-    options = {"couplings": "common", "shared_rank": 60, "parsimony": 0.5, "task_column": "shop"}
-    expected = MKMTRLRegressor(gaussian_kernels((0.5, 1.0)), **options).fit(frame[WITH_TASKS], frame["sales"])
-    client.wait_for_workers(2)
-    kill, engine = KillAWorker(client), Dask(client, block_bytes=20_000)
-    model = MKMTRLRegressor(gaussian_kernels((0.5, 1.0)), engine=engine, callback=kill, **options)
-    model.fit(parts[WITH_TASKS], parts["sales"])
-    assert kill.killed is not None and len(model.functions_.held) > 3
-    assert_same(model, expected)
-    for name in ("coupling_weights_", "part_shares_", "shared_error_", "intercept_"):
-        np.testing.assert_allclose(getattr(model, name), getattr(expected, name), atol=1e-10, err_msg=name)
-    known = expected.predict(frame[WITH_TASKS])
-    np.testing.assert_allclose(model.predict(parts[WITH_TASKS]).compute(), known, atol=1e-10)
-    assert model.score(parts[WITH_TASKS], parts["sales"]) == pytest.approx(
-        expected.score(frame[WITH_TASKS], frame["sales"])
-    )
-    split, expected_split = (each.predict(frame[WITH_TASKS], split=True) for each in (model, expected))
-    np.testing.assert_allclose(split.shared["common"], expected_split.shared["common"], atol=1e-10)
-    model.functions_, model.callback = model.functions_.gather(), None
-    save_model(model, tmp_path / "model")
-    np.testing.assert_allclose(load_model(tmp_path / "model").model.predict(frame[WITH_TASKS]), known, atol=1e-10)
 
 
 def test_two_stages_on_dask_collections(engine):
@@ -247,15 +220,22 @@ def test_a_fit_survives_the_death_of_a_worker(engine):
     assert_same(model, expected, 1e-6)
 
 
-def test_a_fit_on_dask_collections_survives_the_death_of_a_worker(engine):
+def test_linked_tasks_on_dask_collections_survive_the_death_of_a_worker(engine):
+    # Rows are shuffled, and shuffled again; linear kernels are exact, whatever the order of the rows.
     frame = shops()
     parts = dd.from_pandas(frame, npartitions=3, sort=False)
+    options = {"couplings": "common", "shared_rank": None, "parsimony": 0.5, "tol": 1e-6, "task_column": "shop"}
+    kernels = linear_kernels(per_feature=True)
+    expected = MKMTRLRegressor(kernels, **options).fit(frame[WITH_TASKS], frame["sales"])
     engine.client.wait_for_workers(2)
     kill = KillAWorker(engine.client)
-    model = MKMTRLRegressor(tol=1e-6, task_column="shop", engine=engine, callback=kill)
+    model = MKMTRLRegressor(kernels, engine=engine, callback=kill, **options)
     model.fit(parts[WITH_TASKS], parts["sales"])
     assert kill.killed is not None
-    assert_same(model, fit(MKMTRLRegressor(tol=1e-6)))
+    assert_same(model, expected)
+    np.testing.assert_allclose(model.coupling_weights_, expected.coupling_weights_, atol=1e-10)
+    known = pd.Series(expected.predict(frame[WITH_TASKS]), index=frame.index).sort_index()
+    np.testing.assert_allclose(model.predict(parts[WITH_TASKS]).compute().sort_index(), known, atol=1e-9)
 
 
 def test_work_that_kills_its_workers_ends_with_an_error(engine):

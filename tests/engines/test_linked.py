@@ -6,6 +6,7 @@ import pytest
 
 from engines.dask_cluster import shops
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, linear_kernels
+from kernelkin.data import RowBlocks, take_tasks
 from kernelkin.engines import Joblib
 from kernelkin.exceptions import ApproximationWarning
 from kernelkin.fitting import linked
@@ -57,6 +58,29 @@ def test_blocks_of_linked_tasks_give_the_fit_of_threads(estimator, target, param
         for model in (found, expected)
     ]
     np.testing.assert_allclose(*values, atol=1e-10)
+
+
+def test_rows_that_are_elsewhere_give_the_fit_of_their_rows():
+    frame, tasks = shops(), shops()["shop"].to_numpy()
+    parameters = {"couplings": {"all": "common", "groups": GROUPS}, "shared_rank": 40, "parsimony": 0.5}
+    expected = fit(MKMTRLRegressor(KERNELS, **parameters))
+    engine = Joblib(block_bytes=SMALL)
+    model = MKMTRLRegressor(KERNELS, engine=engine, **parameters)
+    data = model.training_data(frame[ROWS], frame["sales"], tasks, frame["weight"])
+    parts = [take_tasks(data, part) for part in (np.arange(8, 12), np.arange(3), np.arange(3, 8))]
+    with joblib.parallel_config("sequential"):
+        rows = RowBlocks.of(engine, engine.hold(parts))
+        found = model.specification().plan_remote(rows).run(model.run_options()).attributes
+        functions = found["functions_"]
+        assert len(functions.held) > len(parts)
+        for name in ("kernel_weights_", "coupling_weights_", "part_shares_", "shared_error_", "intercept_"):
+            np.testing.assert_allclose(found[name], getattr(expected, name), atol=1e-10, err_msg=name)
+        assert found["duality_gap_"] == pytest.approx(expected.duality_gap_, abs=1e-12 * expected.objective_)
+        where = frame[ROWS].to_numpy(), np.searchsorted(expected.tasks_, tasks)
+        for only in (None, 0, 1, 2):
+            known = expected.functions_.values(*where, only)
+            np.testing.assert_allclose(functions.values(*where, only), known, atol=1e-10)
+            np.testing.assert_allclose(functions.gather().values(*where, only), known, atol=1e-10)
 
 
 def test_landmarks_of_a_sample_approximate_from_below(monkeypatch):

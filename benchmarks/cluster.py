@@ -3,6 +3,7 @@
 python -m benchmarks cluster --tasks 10000 --workers 2               tasks of 50 rows, 8 kernels, made on the workers
 python -m benchmarks cluster --tasks 10000 --workers 2 --kill        one worker is ended after the first evaluation
 python -m benchmarks cluster --tasks 10000 --workers 2 --grams keep  Gram matrices stay in memory, or "rebuild"
+python -m benchmarks cluster --tasks 1000 --workers 2 --common 200   a part that all tasks share, of 200 columns
 python -m benchmarks cluster --table                                 what is stored, as Markdown
 
 Rows of every task are in all partitions at first, so that the fit has to shuffle all of them. Each run adds a line to
@@ -88,9 +89,11 @@ def run_fit(client: Any, options: argparse.Namespace) -> dict[str, Any]:
     before = client.run(worker_facts)
     watch = Watch(client, options.kill)
     engine = Dask(client, keep_grams=GRAMS[options.grams])
-    model = MKMTRLRegressor(KERNELS, task_column="task", tol=1e-3, engine=engine, callback=watch)
+    shared = {"couplings": "common", "shared_rank": options.common} if options.common else {}
+    model = MKMTRLRegressor(KERNELS, task_column="task", tol=1e-3, engine=engine, callback=watch, **shared)
+    own = time.process_time()
     model.fit(frame[[*COLUMNS, "task"]], frame["y"])
-    seconds = time.perf_counter() - watch.began
+    seconds, own = time.perf_counter() - watch.began, time.process_time() - own
     after = client.run(worker_facts)
     test = make_frame(min(options.tasks, SCORED), options.rows, options.rows, first=options.rows)
     score = model.score(test[[*COLUMNS, "task"]], test["y"])
@@ -104,6 +107,7 @@ def run_fit(client: Any, options: argparse.Namespace) -> dict[str, Any]:
         "evaluated_at": watch.seconds,
         "gaps": watch.gaps,
         "worker_cpu_seconds": cpu,
+        "client_cpu_seconds": own,
         "worker_gib": [facts["gib"] for facts in after.values()],
         "client_gib": worker_facts()["gib"],
         "score": score,
@@ -119,9 +123,12 @@ def table() -> str:
         "T",
         "processes",
         "Gram matrices",
+        "columns shared",
         "evaluations",
         "gap",
-        "processor s",
+        "held-out R2",
+        "processor s of workers",
+        "of the client",
         "s",
         "GiB of a worker",
         "of the client",
@@ -131,8 +138,9 @@ def table() -> str:
         run = json.loads(text)
         killed = ", one killed" if run["killed"] else ""
         lines.append(
-            f"| {run['tasks']:,} | {run['workers']}{killed} | {run['grams']} | {run['evaluations']} "
-            f"| {run['relative_gap']:.0e} | {run['worker_cpu_seconds']:.0f} | {run['seconds']:.0f} "
+            f"| {run['tasks']:,} | {run['workers']}{killed} | {run['grams']} | {run['common'] or '-'} "
+            f"| {run['evaluations']} | {run['relative_gap']:.0e} | {run['score']:.4f} "
+            f"| {run['worker_cpu_seconds']:.0f} | {run['client_cpu_seconds']:.0f} | {run['seconds']:.0f} "
             f"| {max(run['worker_gib']):.1f} | {run['client_gib']:.1f} |"
         )
     return "\n".join(lines)
@@ -146,6 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=2, help="processes, each with one thread")
     parser.add_argument("--memory", default="4GB", help="memory limit of each process")
     parser.add_argument("--grams", choices=GRAMS, default="auto")
+    parser.add_argument("--common", type=int, default=0, help="columns of a part that all tasks share; 0: none")
     parser.add_argument("--kill", action="store_true")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args(arguments)
@@ -163,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Client(cluster) as client,
     ):
         found = run_fit(client, options)
-    setting = {name: getattr(options, name) for name in ("tasks", "rows", "workers", "memory")}
+    setting = {name: getattr(options, name) for name in ("tasks", "rows", "workers", "memory", "common")}
     line = json.dumps({**setting, "kernels": len(KERNELS), **found})
     print(line)
     RESULTS.parent.mkdir(exist_ok=True)

@@ -72,6 +72,7 @@ def test_the_intercept_is_that_of_the_most_similar_task():
     near = Link(np.array([[1.0, 0.0], [0.6, 0.8], [0.9, 0.43589]]))
     (linked,) = link_machines(both, [near], labels)
     assert linked.groups.tolist() == [0, 0, 1, 1, 1, 0, 0] or near.factor[2] @ near.factor[1] > 0.9
+    assert link_machines(both, [near], labels, classes=False)[0].n_groups == 3  # numbers, not classes
 
 
 def test_tasks_that_share_nothing_are_refused_with_advice():

@@ -71,19 +71,9 @@ def test_warnings_are_those_of_threads():
         fit(MKMTRLRegressor(shrinkage=0.0, engine="joblib"))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"couplings": "common"}, "couplings and task_features make one machine of all tasks that share a part"),
-        ({"device": "cpu"}, "device='cpu' is for wide data"),
-    ],
-)
-def test_what_cannot_be_split_is_refused_by_name(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        fit(MKMTRLRegressor(engine="joblib", **parameters))
-
-
-def test_wide_and_precomputed_data_are_refused():
+def test_wide_and_precomputed_data_and_devices_are_refused():
+    with pytest.raises(ValueError, match="device='cpu' is for wide data"):
+        fit(MKMTRLRegressor(engine="joblib", device="cpu"))
     X, Y = np.random.default_rng(0).normal(size=(2, 10, 2))
     with pytest.raises(ValueError, match="tasks that are columns of y share their rows and one Gram matrix"):
         MKMTRLRegressor(engine="joblib").fit(X, Y)

@@ -23,6 +23,10 @@ class Held(Protocol):
         """Return `function(object, *argument)` of each object, in order."""
         ...
 
+    def total(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
+        """Return the sum of `function(object, *argument)` over all objects, added up where these are."""
+        ...
+
 
 class Engine(Protocol):
     """Where work runs. The result does not depend on it.
@@ -52,6 +56,10 @@ class Engine(Protocol):
 
     def hold(self, items: Sequence[Any]) -> Held:
         """Send objects to where they are to stay."""
+        ...
+
+    def share(self, value: Any) -> Any:
+        """Return what stands for a large argument of many calls, so that it is sent once."""
         ...
 
     def worker_memory(self) -> list[int]:

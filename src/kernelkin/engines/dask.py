@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import count
+from operator import add
 from typing import Any, ClassVar, NoReturn
 from uuid import uuid4
 
@@ -18,6 +20,8 @@ MOST_REBUILDS = 10
 
 # What the status of a future is whose object, or what it is made from, was lost.
 _LOST = ("cancelled", "lost")
+# Terms of a sum that are added up by one call.
+_TERMS = 4
 # Seconds that a cluster without workers may take to have some again: a worker that is restarted imports much.
 WAIT = 120
 
@@ -84,19 +88,23 @@ class Dask(Engine):
         """Hold what futures stand for; the scheduler knows how to make it anew."""
         return DaskHeld(self, list(futures))
 
+    def share(self, value: Any) -> Any:
+        # The result of a call, not a scattered object: the scheduler can make it anew when workers die.
+        return self.submit(_same, value)
+
     def worker_memory(self) -> list[int]:
         try:
             return self._limits()
         except Exception as error:
             self.refuse(error)
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def submit(self, function: Callable[..., Any], *arguments: Any, priority: int = 0) -> Any:
         """Return the future of a call on a worker of the same version of this library."""
         from .. import __version__
 
-        name = f"kernelkin-{getattr(function, '__name__', 'call')}-{uuid4().hex}"
+        options = {"key": f"kernelkin-{getattr(function, '__name__', 'call')}-{uuid4().hex}", "priority": priority}
         try:
-            return self.client.submit(_checked, __version__, function, *arguments, key=name, pure=False)
+            return self.client.submit(_checked, __version__, function, *arguments, pure=False, **options)
         except Exception as error:
             self.refuse(error)
 
@@ -183,6 +191,30 @@ class DaskHeld(Held):
                     futures[i] = self.engine.submit(function, self.futures[i], *arguments[i])
         raise AssertionError("the loop ends by a result or an error")
 
+    def total(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
+        for attempt in count():
+            try:
+                return self._sum(function, arguments).result()
+            except CancelledError as error:
+                if self.engine.client.status != "running" or attempt == MOST_REBUILDS:
+                    self.engine.refuse(CommLost(str(error)))
+            except Exception as error:
+                self.engine.refuse(error)
+            for i in range(len(self)):
+                self.renew(i)
+        raise AssertionError("the loop ends by a result or an error")
+
+    def _sum(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
+        """The future of a sum over all objects: first over those of each worker, so that few of its parts travel."""
+        holders = self.engine.client.who_has(self.futures)
+        order = sorted(range(len(self)), key=lambda i: (*holders.get(self.futures[i].key, ()), "")[0])
+        parts = [self.engine.submit(function, self.futures[i], *arguments[i]) for i in order]
+        while len(parts) > 1:
+            runs = [parts[start : start + _TERMS] for start in range(0, len(parts), _TERMS)]
+            # Before further terms are made: few of them are in memory at one time.
+            parts = [run[0] if len(run) == 1 else self.engine.submit(_add, *run, priority=1) for run in runs]
+        return parts[0]
+
 
 class _Scattered(DaskHeld):
     """Items of this process, sent to workers. They are kept here: a worker that dies takes its copies with it."""
@@ -238,6 +270,14 @@ class _Picked(DaskHeld):
 
 class CommLost(OSError):
     """Futures were cancelled because the scheduler is gone."""
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _add(*terms: Any) -> Any:
+    return reduce(add, terms)
 
 
 def _checked(version: str, function: Callable[..., Any], *arguments: Any) -> Any:

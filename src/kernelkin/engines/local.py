@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import add
 from typing import Any, ClassVar
 
 from .base import Engine, Held
@@ -38,6 +39,9 @@ class Threads(Engine):
 
     def hold(self, items: Sequence[Any]) -> Held:
         return Recipes(self, items)
+
+    def share(self, value: Any) -> Any:
+        return value
 
     def worker_memory(self) -> list[int]:
         return []
@@ -91,6 +95,9 @@ class Joblib(Engine):
     def hold(self, items: Sequence[Any]) -> Held:
         return Recipes(self, items)
 
+    def share(self, value: Any) -> Any:
+        return value
+
     def worker_memory(self) -> list[int]:
         return []
 
@@ -117,6 +124,9 @@ class Recipes(Held):
         steps = (*self.steps, (function, arguments))
         jobs = [(item, [(each, given[i]) for each, given in steps]) for i, item in enumerate(self.items)]
         return self.engine.map(_follow, jobs, None)
+
+    def total(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
+        return reduce(add, self.call(function, arguments))
 
 
 def with_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:

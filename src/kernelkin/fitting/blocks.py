@@ -44,6 +44,11 @@ class Recipe:
     charges: np.ndarray
     keeps_grams: bool
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the kernels."""
+        return tuple(kernel.name for kernel in self.kernels)
+
 
 def build_block(data: TaskData, recipe: Recipe) -> TaskBlock:
     """Return the block of tasks with these rows, with its Gram matrices where it keeps them."""

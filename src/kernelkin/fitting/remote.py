@@ -11,22 +11,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..couplings import Coupling
 from ..data import RowBlocks, TaskData
-from ..functions import BlockFunctions, RemoteFunctions, task_functions
+from ..functions import RemoteFunctions
 from ..grams.charges import charges_of
+from ..grams.landmarks import LandmarkKernels
 from ..kernels import FittedKernel, ListedKernels, is_precomputed, read_kernels
 from ..learners import Learner
 from ..penalties import MixedNorm, Penalty, effective_rank
-from ..problems import BlockDuals, MachineBlocks, RemoteMachines, TaskBlock, Units
-from ..problems.task_block import BlockValues, Request
+from ..problems import LinkedBlocks, MachineBlocks, Units
 from ..solvers import Solution, solve
+from .approximation import shared_warnings
 from .base import Fitted, RunOptions
 from .blocks import Recipe, block_dimensions, block_limit, build_block, divide, gram_bytes, keeps_grams
+from .final import FinalLinked, FinalMachines
+from .linked import (
+    build_linked_block,
+    check_classes,
+    check_linkable,
+    coupling_rows,
+    couplings_of_labels,
+    link_kernels,
+    linked_bytes,
+    sample_blocks,
+    shared_expansions,
+)
 from .outcome import collapse_warnings, convergence_warnings
 from .row_facts import gather_facts, sample_rows, spread_in_tasks, units_of
 from .shape import Shape, is_homogeneous, read_init, weights_problem
 from .split import check_fit_splittable, check_splittable
-from .targets import Classification, split_by_task, stack_intercepts
+from .targets import Classification, stack_intercepts
 
 if TYPE_CHECKING:
     from .fit import Fit
@@ -42,6 +56,8 @@ class RemotePlan:
     kernels, penalty, learner, mu, start, units : as in `FitPlan`.
     recipe : how the machines of a block are made.
     classes : the classes of each task; empty for regression.
+    couplings : of the tasks.
+    link : the kernels of the parts that tasks share; None where they share none.
     """
 
     fit: Fit
@@ -53,13 +69,12 @@ class RemotePlan:
     units: Units
     recipe: Recipe
     classes: tuple[np.ndarray, ...]
+    couplings: tuple[Coupling, ...] = ()
+    link: LandmarkKernels | None = None
 
     def run(self, options: RunOptions) -> Fitted:
         """Build the blocks, solve, and leave the functions where the rows are."""
-        recipe, held = self.recipe, self.rows.held
-        recipe = replace(recipe, charges=self.charges(self.fit.parsimony))
-        names = [kernel.name for kernel in recipe.kernels]
-        blocks = MachineBlocks(held.derive(build_block, [(recipe,)] * len(held)), self.rows.positions, names)
+        blocks = self._blocks(replace(self.recipe, charges=self.charges(self.fit.parsimony)))
         problem = weights_problem(blocks.grams, blocks, self.learner, self.penalty, self.mu)
         solution = solve(
             problem,
@@ -71,17 +86,40 @@ class RemotePlan:
             callback=options.callback,
             units=self.units,
         )
-        last = FinalMachines(blocks)
+        last = self._final(blocks, solution)
         duals = solution.evaluation.dual_variables
         evaluation = replace(problem, machines=last).evaluate(self.units.weights(solution.B), warm=duals)
         solution = replace(solution, evaluation=self.units.restore_evaluation(evaluation))
-        attributes = self._attributes(solution, RemoteFunctions(last.functions, blocks.positions, len(names)))
+        functions = RemoteFunctions(last.functions, blocks.positions, len(self.recipe.kernels), self.couplings)
+        attributes = self._attributes(solution, functions)
         attributes["intercept_"] = stack_intercepts(last.intercepts)
+        shared = last.shared() if isinstance(last, FinalLinked) else None
+        if shared is not None:
+            attributes |= {"part_shares_": shared.shares, "shared_error_": shared.missing}
         warnings = (
             *convergence_warnings(solution, self.fit.tol),
             *collapse_warnings(self.penalty, solution.B, len(self.rows.labels)),
+            *shared_warnings(shared, self.recipe.names, self.fit.shared_rank),
         )
         return Fitted(attributes, warnings)
+
+    def _blocks(self, recipe: Recipe) -> MachineBlocks | LinkedBlocks:
+        """The blocks of tasks, with their Gram matrices where they keep them."""
+        held, positions, engine = self.rows.held, self.rows.positions, self.rows.engine
+        made = engine.share(recipe)
+        if self.link is None:
+            return MachineBlocks(held.derive(build_block, [(made,)] * len(held)), positions, recipe.names)
+        link = engine.share(self.link)
+        arguments = [(made, link, coupling_rows(self.couplings, at)) for at in positions]
+        blocks = held.derive(build_linked_block, arguments)
+        return LinkedBlocks(blocks, positions, self.link, self.couplings, recipe.normalize, recipe.charges)
+
+    def _final(self, blocks: MachineBlocks | LinkedBlocks, solution: Solution) -> FinalMachines | FinalLinked:
+        if isinstance(blocks, MachineBlocks):
+            return FinalMachines(blocks)
+        weights = solution.B[:, len(self.rows.labels) :]
+        expansions = shared_expansions(blocks, solution.evaluation.duals, weights, self.units)
+        return FinalLinked(blocks, expansions, self.rows.engine)
 
     def charges(self, parsimony: float) -> np.ndarray:
         """Return what each kernel's Gram matrices are divided by (K,)."""
@@ -91,75 +129,26 @@ class RemotePlan:
         return charges_of(np.concatenate(found).sum(axis=0), parsimony)
 
     def _attributes(self, solution: Solution, functions: RemoteFunctions) -> dict[str, Any]:
-        kernels = self.recipe.kernels
+        kernels, n_tasks = self.recipe.kernels, len(self.rows.labels)
         found = {
             "tasks_": self.rows.labels,
             "data_form_": "long",
             "kernels_": kernels,
-            "kernel_names_": np.array([kernel.name for kernel in kernels]),
-            "kernel_weights_": solution.B.T.copy(),
-            "relation_": solution.relation,
+            "kernel_names_": np.array(self.recipe.names),
+            "kernel_weights_": solution.B[:, :n_tasks].T.copy(),
+            "relation_": solution.relation.block(n_tasks),
             "objective_": solution.primal,
             "duality_gap_": solution.gap,
             "effective_rank_": effective_rank(solution.B),
             "history_": solution.history,
             "n_iter_": len(solution.history["iteration"]),
             "functions_": functions,
-            "couplings_": (),
-            "coupling_weights_": np.zeros((0, len(kernels))),
+            "couplings_": self.couplings,
+            "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
         }
         if isinstance(self.fit.targets, Classification):
             found |= {"task_classes_": list(self.classes), "classes_": np.unique(np.concatenate(self.classes))}
         return found
-
-
-class FinalMachines(RemoteMachines):
-    """The machines of blocks at the weights of one evaluation, whose functions are left where the blocks are."""
-
-    def __init__(self, blocks: MachineBlocks) -> None:
-        self._blocks, self.deviations = blocks, blocks.deviations
-        self.functions: Any = None
-        self.intercepts: list[np.ndarray] = []
-
-    def solve(
-        self, B: np.ndarray, warm: Sequence[Any] | None, tol: float, curved: bool
-    ) -> tuple[BlockDuals, np.ndarray, None]:
-        """Make the functions of the evaluation `warm` at B (K, T)."""
-        assert isinstance(warm, BlockDuals)
-        blocks = self._blocks
-        arguments = [(B[:, at], blocks.request(warm)) for at in blocks.positions]
-        self.functions = blocks.held.derive(fit_block, arguments)
-        found = self.functions.call(block_numbers, [()] * len(self.functions))
-        values: list[Any] = [None] * len(self)
-        for at, (_, intercepts) in zip(blocks.positions, found, strict=True):
-            for t, own in zip(at.tolist(), intercepts, strict=True):
-                values[t] = own
-        self.intercepts = values
-        duals, Q = blocks.join([numbers for numbers, _ in found], warm)
-        return duals, Q, None
-
-
-@dataclass(frozen=True)
-class FittedBlock(BlockFunctions):
-    """The functions of a block, with the values of its machines and their intercepts."""
-
-    numbers: BlockValues | None = None
-    intercepts: tuple[np.ndarray, ...] = ()
-
-
-def fit_block(block: TaskBlock, B: np.ndarray, request: Request) -> FittedBlock:
-    """Return the functions of the tasks of a block at B (K, t), in the user's units."""
-    duals, numbers, bank = block.solutions(B, request)
-    restored, weights = block.units.restore_machines(duals, B)
-    a, intercepts = split_by_task(restored, block.machines, block.data, ())
-    functions = task_functions(block.data, bank, weights, a, intercepts)
-    classes = () if block.data.y[0].dtype.kind == "f" else tuple(np.unique(y) for y in block.data.y)
-    return FittedBlock(functions, block.data.labels, classes, numbers, tuple(intercepts))
-
-
-def block_numbers(block: FittedBlock) -> tuple[BlockValues | None, tuple[np.ndarray, ...]]:
-    """Return what comes back of a fitted block."""
-    return block.numbers, block.intercepts
 
 
 def plan_remote(fit: Fit, rows: RowBlocks) -> RemotePlan:
@@ -170,14 +159,20 @@ def plan_remote(fit: Fit, rows: RowBlocks) -> RemotePlan:
     facts = gather_facts(rows, fit.targets, fit.C)
     classes = _in_order(rows, [part.classes for part in facts])
     kernels = _fit_kernels(fit, sample_rows(rows, facts))
-    shape = Shape(len(kernels), len(rows.labels))
+    couplings = () if fit.couplings is None and fit.task_features is None else couplings_of_labels(fit, rows.labels)
+    link = _link(fit, rows, kernels, couplings, classes)
+    shape = Shape(len(kernels), len(rows.labels), len(couplings))
     penalty = fit.penalty(shape)
     learner = fit.targets.learner()
     start = read_init(fit.init, shape)
     units = units_of(facts, learner, weights=is_homogeneous(penalty))
     mu = units.mu(spread_in_tasks(facts) if isinstance(fit.mu, str) else fit.mu)
     itemsize, engine = rows.facts[0].itemsize, rows.engine
-    sizes = gram_bytes(rows.sizes, len(kernels), itemsize)
+
+    def bytes_of(counts: np.ndarray) -> np.ndarray:
+        return gram_bytes(counts, len(kernels), itemsize) if link is None else linked_bytes(counts, itemsize, link)
+
+    sizes = bytes_of(rows.sizes)
     limit = block_limit(engine, sizes)
     recipe = Recipe(
         targets=fit.targets.for_classes(classes),
@@ -190,7 +185,7 @@ def plan_remote(fit: Fit, rows: RowBlocks) -> RemotePlan:
     )
     return RemotePlan(
         fit=fit,
-        rows=rows.divided(lambda counts: divide(gram_bytes(counts, len(kernels), itemsize), limit)),
+        rows=rows.divided(lambda counts: divide(bytes_of(counts), limit)),
         penalty=penalty,
         learner=units.learner(learner),
         mu=mu,
@@ -198,17 +193,28 @@ def plan_remote(fit: Fit, rows: RowBlocks) -> RemotePlan:
         units=units,
         recipe=recipe,
         classes=classes,
+        couplings=couplings,
+        link=link,
     )
+
+
+def _link(
+    fit: Fit,
+    rows: RowBlocks,
+    kernels: Sequence[FittedKernel],
+    couplings: Sequence[Coupling],
+    classes: Sequence[np.ndarray],
+) -> LandmarkKernels | None:
+    """The kernels of the parts that tasks share, with landmarks among the rows of all tasks."""
+    if not couplings:
+        return None
+    check_linkable(fit, kernels)
+    check_classes(classes, rows.labels)
+    return link_kernels(fit, kernels, couplings, sample_blocks(rows))
 
 
 def _check_supported(fit: Fit) -> None:
     """Refuse by name what needs all rows in one place."""
-    if fit.couplings is not None or fit.task_features is not None:
-        name = "couplings" if fit.couplings is not None else "task_features"
-        raise ValueError(
-            f"{name}: tasks that share parts of their functions are one machine over the rows of all of them, and "
-            "Dask collections have these on several workers; leave it out, or fit on arrays with engine='threads'"
-        )
     if fit.unknown_tasks != "error":
         raise ValueError(
             f"unknown_tasks={fit.unknown_tasks!r} needs the rows of all tasks in one place; Dask collections have them "

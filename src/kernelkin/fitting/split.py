@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..data import take_tasks
-from ..engines import Engine
+from ..engines import Engine, Held
 from ..grams import KernelBank
 from ..grams.charges import charges_of
-from ..problems import GatheredMachines, MachineBlocks
+from ..grams.landmarks import LandmarkKernels
+from ..kernels import FittedKernel, Scaling
+from ..problems import GatheredLinked, GatheredMachines, LinkedBlocks, MachineBlocks
 from ..solvers import Solution
 from .base import RunOptions
 from .blocks import Recipe, block_dimensions, block_limit, build_block, divide, gram_bytes, keeps_grams
+from .linked import (
+    SharedPart,
+    build_linked_block,
+    check_classes,
+    check_linkable,
+    coupling_rows,
+    link_kernels,
+    linked_bytes,
+    sample_rows_of,
+    shared_expansions,
+)
 from .shape import weights_problem
+from .targets import Classification
 
 if TYPE_CHECKING:
     from .fit import Fit, FitPlan
@@ -35,44 +50,88 @@ def check_splittable(form: str, *, precomputed: bool) -> None:
         )
 
 
-def check_fit_splittable(fit: Fit, n_couplings: int = 0) -> None:
+def check_fit_splittable(fit: Fit) -> None:
     """Refuse by name what cannot be fitted in blocks of tasks, with the reason."""
-    if n_couplings:
-        raise ValueError(
-            "engine: couplings and task_features make one machine of all tasks that share a part, which blocks of "
-            f"tasks cannot solve apart from each other; {_ADVICE}, or leave them out"
-        )
     if fit.worst_task:
         raise ValueError(f"engine: this model solves one task at a time, each after the last one; {_ADVICE}")
     if fit.device is not None:
         raise ValueError("engine: blocks of tasks are solved by the processors of the workers; leave device out")
 
 
-def solve_in_blocks(plan: FitPlan, options: RunOptions) -> tuple[KernelBank, Solution]:
+def solve_in_blocks(plan: FitPlan, options: RunOptions) -> tuple[KernelBank, Solution, SharedPart | None]:
     """Solve the problem of a plan where the engine is, and bring the solutions of all tasks back."""
-    fit, data, engine = plan.fit, plan.data, options.engine
+    data, engine = plan.data, options.engine
     check_splittable(data.form, precomputed=plan.kernels is None)
-    check_fit_splittable(fit, len(plan.couplings))
+    check_fit_splittable(plan.fit)
     assert plan.kernels is not None
-    names = tuple(kernel.name for kernel in plan.kernels)
-    sizes = gram_bytes([len(rows) for rows in data.rows], len(names), data.X.dtype.itemsize)
+    link = _link(plan, plan.kernels)
+    counts, itemsize = [len(rows) for rows in data.rows], data.X.dtype.itemsize
+    sizes = gram_bytes(counts, len(plan.kernels), itemsize) if link is None else linked_bytes(counts, itemsize, link)
     positions = divide(sizes, block_limit(engine, sizes))
-    recipe = plan_recipe(plan, engine, sizes)
     rows = engine.hold([take_tasks(data, tasks) for tasks in positions])
-    every = [(recipe,)] * len(rows)
-    if fit.parsimony:
-        found = np.concatenate(rows.call(block_dimensions, every))
-        recipe = replace(recipe, charges=charges_of(found.sum(axis=0), fit.parsimony))
-        every = [(recipe,)] * len(rows)
-    blocks = MachineBlocks(rows.derive(build_block, every), positions, names)
+    recipe = _charged(plan_recipe(plan, engine, sizes), rows, plan.fit.parsimony)
+    if link is not None:
+        return _solve_linked(plan, options, rows, positions, recipe, link)
+    blocks = MachineBlocks(rows.derive(build_block, [(engine.share(recipe),)] * len(rows)), positions, recipe.names)
+    gathered = GatheredMachines(blocks)
+    solution = _solve(plan, options, blocks, gathered)[0]
+    return KernelBank(recipe.names, recipe.kernels, _scalings(gathered.banks)), solution, None
+
+
+def _solve_linked(
+    plan: FitPlan,
+    options: RunOptions,
+    rows: Held,
+    positions: Sequence[np.ndarray],
+    recipe: Recipe,
+    link: LandmarkKernels,
+) -> tuple[KernelBank, Solution, SharedPart]:
+    """The same for tasks that share parts of their functions."""
+    made, sent = options.engine.share(recipe), options.engine.share(link)
+    arguments = [(made, sent, coupling_rows(plan.couplings, at)) for at in positions]
+    held = rows.derive(build_linked_block, arguments)
+    blocks = LinkedBlocks(held, positions, link, plan.couplings, recipe.normalize, recipe.charges)
+    gathered = GatheredLinked(blocks)
+    solution, duals = _solve(plan, options, blocks, gathered)
+    expansions = shared_expansions(blocks, duals, solution.B[:, plan.data.n_tasks :], plan.units)
+    bank = KernelBank(recipe.names, recipe.kernels, _scalings(gathered.banks), blocks.scaling)
+    return bank, solution, SharedPart.of(blocks, gathered.shares, expansions)
+
+
+def _link(plan: FitPlan, kernels: Sequence[FittedKernel]) -> LandmarkKernels | None:
+    """The kernels of the parts that tasks share, with landmarks among the rows of all tasks."""
+    if not plan.couplings:
+        return None
+    check_linkable(plan.fit, kernels)
+    if isinstance(plan.fit.targets, Classification):
+        check_classes([np.unique(y) for y in plan.data.y], plan.data.labels)
+    return link_kernels(plan.fit, kernels, plan.couplings, sample_rows_of(plan.data))
+
+
+def _charged(recipe: Recipe, rows: Held, parsimony: float) -> Recipe:
+    """The recipe with what kernels are charged."""
+    if not parsimony:
+        return recipe
+    found = np.concatenate(rows.call(block_dimensions, [(recipe,)] * len(rows)))
+    return replace(recipe, charges=charges_of(found.sum(axis=0), parsimony))
+
+
+def _solve(
+    plan: FitPlan,
+    options: RunOptions,
+    blocks: MachineBlocks | LinkedBlocks,
+    gathered: GatheredMachines | GatheredLinked,
+) -> tuple[Solution, Sequence[Any]]:
+    """The solution, whose dual variables are brought here, and what is known of them without that."""
     problem = weights_problem(blocks.grams, blocks, plan.learner, plan.penalty, plan.mu)
     solution = plan.solve(problem, verbose=options.verbose, callback=options.callback)
-    gathered = GatheredMachines(blocks)
     duals = solution.evaluation.dual_variables
     last = replace(problem, machines=gathered).evaluate(plan.units.weights(solution.B), warm=duals)
-    scalings = tuple(scaling for bank in gathered.banks for scaling in bank.scalings)
-    bank = KernelBank(names, tuple(plan.kernels), scalings)
-    return bank, replace(solution, evaluation=plan.units.restore_evaluation(last))
+    return replace(solution, evaluation=plan.units.restore_evaluation(last)), duals
+
+
+def _scalings(banks: Sequence[KernelBank]) -> tuple[Scaling, ...]:
+    return tuple(scaling for bank in banks for scaling in bank.scalings)
 
 
 def plan_recipe(plan: FitPlan, engine: Engine, sizes: np.ndarray) -> Recipe:

@@ -203,18 +203,22 @@ def _check_labels(class_weight: Mapping, classes: set) -> None:
         raise ValueError(f"class_weight has {listing(unknown)}, which no task has; the classes are {known}")
 
 
-def link_machines(machines: Sequence[Machine], couplings: Sequence[Coupling], tasks: np.ndarray) -> list[Machine]:
+def link_machines(
+    machines: Sequence[Machine], couplings: Sequence[Coupling], tasks: np.ndarray, classes: bool = True
+) -> list[Machine]:
     """Return one machine for each set of linked tasks, over the rows of all of them.
 
-    Every task has an intercept; but one of a single class, whose rows would say nothing beyond it, has that of the task
-    that couplings make most like it.
+    Every task has an intercept; but where targets are `classes`, a task of a single one, whose rows would say nothing
+    beyond it, has that of the task that couplings make most like it.
     """
     joined = []
     for members in connected_tasks(couplings, len(machines)):
         parts = [machines[t] for t in members]
         if len({part.y.shape[1] for part in parts}) > 1:
             raise ValueError(f"coupled tasks must have the same classes; {listing(tasks[members])} do not")
-        owners = _intercept_owners(parts, [coupling.factor[members] for coupling in couplings])
+        owners = np.arange(len(parts))
+        if classes:
+            owners = _intercept_owners(parts, [coupling.factor[members] for coupling in couplings])
         kept, groups = np.unique(owners, return_inverse=True)
         joined.append(
             Machine(

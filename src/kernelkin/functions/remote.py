@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..couplings import Coupling
 from ..engines import Held
 from .tasks import TaskFunctions
 
@@ -38,12 +39,16 @@ class RemoteFunctions:
     positions : sequence of arrays
         The tasks of each block, by position among all.
     n_kernels : int
+    couplings : sequence of Coupling
+        Those of the tasks; every block has the functions of all of them.
     """
 
     new_tasks = np.empty(0)
 
-    def __init__(self, held: Held, positions: Sequence[np.ndarray], n_kernels: int) -> None:
-        self.held, self.positions, self.n_kernels = held, positions, n_kernels
+    def __init__(
+        self, held: Held, positions: Sequence[np.ndarray], n_kernels: int, couplings: Sequence[Coupling] = ()
+    ) -> None:
+        self.held, self.positions, self.n_kernels, self.couplings = held, positions, n_kernels, tuple(couplings)
         n_tasks = sum(map(len, positions))
         self.block_of, self.code_of = np.empty((2, n_tasks), dtype=np.intp)
         for b, at in enumerate(positions):
@@ -51,11 +56,11 @@ class RemoteFunctions:
 
     def values(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
         """X (q, d), the task of each row (q,) -> (q, M), as `TaskFunctions.values`: rows go to where the tasks are."""
-        return self._gather(X, codes, block_values)
+        return self._gather(X, codes, block_values, only)
 
     def parts(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
-        """What each kernel adds, (q, K, M)."""
-        return self._gather(X, codes, block_parts)
+        """What each kernel adds, (q, K, M), as `TaskFunctions.parts`."""
+        return self._gather(X, codes, block_parts, only)
 
     def intercepts(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
         """The intercept of each row's task, (q, M)."""
@@ -68,15 +73,20 @@ class RemoteFunctions:
         """Return the functions of all tasks, brought here with their support rows."""
         blocks = self.held.call(all_functions, [()] * len(self.held))
         shares: list[Any] = [()] * len(self.block_of)
-        expansions: list[Any] = []
+        # A block has an expansion for each of its tasks, and then those that all blocks have.
+        n_own = len(blocks[0].shares)
+        expansions = list(blocks[0].expansions[n_own : n_own + len(self.couplings)])
         for at, block in zip(self.positions, blocks, strict=True):
-            shift = len(expansions)
-            expansions += block.expansions
+            n_own, start = len(block.shares), len(expansions)
+            expansions += block.expansions[:n_own]
+            place = [*range(start, start + n_own), *range(len(self.couplings))]
             for t, own in zip(at.tolist(), block.shares, strict=True):
-                shares[t] = tuple(replace(share, expansion=shift + share.expansion) for share in own)
-        return TaskFunctions(tuple(expansions), tuple(shares), self.n_kernels)
+                shares[t] = tuple(replace(share, expansion=place[share.expansion]) for share in own)
+        return TaskFunctions(tuple(expansions), tuple(shares), self.n_kernels, couplings=self.couplings)
 
-    def _gather(self, X: np.ndarray, codes: np.ndarray | None, function: Callable[..., np.ndarray]) -> np.ndarray:
+    def _gather(
+        self, X: np.ndarray, codes: np.ndarray | None, function: Callable[..., np.ndarray], *options: Any
+    ) -> np.ndarray:
         assert codes is not None, "tasks in blocks have rows of their own"
         if not len(X):
             raise ValueError("no rows to predict")
@@ -85,7 +95,7 @@ class RemoteFunctions:
         present, starts = np.unique(blocks[order], return_index=True)
         parts = np.split(order, starts[1:])
         found = self.held.pick(present.tolist()).call(
-            function, [(X[part], self.code_of[codes[part]]) for part in parts]
+            function, [(X[part], self.code_of[codes[part]], *options) for part in parts]
         )
         width = max(values.shape[-1] for values in found)
         out = np.full((len(X), *found[0].shape[1:-1], width), np.nan)
@@ -100,12 +110,12 @@ class RemoteFunctions:
         )
 
 
-def block_values(block: BlockFunctions, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    return block.functions.values(X, codes)
+def block_values(block: BlockFunctions, X: np.ndarray, codes: np.ndarray, only: int | None) -> np.ndarray:
+    return block.functions.values(X, codes, only)
 
 
-def block_parts(block: BlockFunctions, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    return block.functions.parts(X, codes)
+def block_parts(block: BlockFunctions, X: np.ndarray, codes: np.ndarray, only: int | None) -> np.ndarray:
+    return block.functions.parts(X, codes, only)
 
 
 def block_intercepts(block: BlockFunctions, X: np.ndarray, codes: np.ndarray) -> np.ndarray:

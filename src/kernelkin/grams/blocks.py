@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 
 from ..decompositions import Cholesky
+
+# Rows of matrices whose squares are added up by one product.
+_ROWS = 1024
 
 
 class BlockLowRank:
@@ -91,6 +95,38 @@ class BlockLowRank:
         return BlockSystem(self, root, borders)
 
 
+class OwnFactors:
+    """The factors L_t of I + P root G_t root' P for each block G_t, without what is shared.
+
+    Raises LinAlgError where there is none: entries are then of size 1e16 and more.
+
+    Parameters
+    ----------
+    gram, root, borders : as for `BlockLowRank.solver`.
+    """
+
+    def __init__(self, gram: BlockLowRank, root: np.ndarray, borders: Sequence[np.ndarray] | None) -> None:
+        self.roots, self.borders = [root[rows] for rows in gram.rows], borders
+        self._factors: list[Cholesky] = []
+        for t, (part, block) in enumerate(zip(self.roots, gram.blocks, strict=True)):
+            scaled = part * block * part.T
+            self._factors.append(Cholesky(self._project(t, self._project(t, scaled).T)))
+
+    def half(self, t: int, V: np.ndarray) -> np.ndarray:
+        """V (n_t, m) -> inv(L_t) P V."""
+        return self._factors[t].half(self._project(t, V))
+
+    def second_half(self, t: int, H: np.ndarray) -> np.ndarray:
+        """H (n_t, m) -> inv(L_t') H."""
+        return self._factors[t].second_half(H)
+
+    def _project(self, t: int, V: np.ndarray) -> np.ndarray:
+        """V (n_t, m) without its parts along the borders of a block."""
+        if self.borders is None or not self.borders[t].size:
+            return V
+        return V - self.borders[t] @ (self.borders[t].T @ V)
+
+
 class BlockSystem:
     """The system `I + P root G root' P`, factorised by Woodbury.
 
@@ -102,28 +138,24 @@ class BlockSystem:
     """
 
     def __init__(self, gram: BlockLowRank, root: np.ndarray, borders: Sequence[np.ndarray] | None) -> None:
-        self.gram, self.borders = gram, borders
-        self.factors: list[Cholesky] = []
+        self.gram, self.own = gram, OwnFactors(gram, root, borders)
         self.halves: list[np.ndarray] = []
-        core = np.zeros((gram.rank, gram.rank))
-        for t, rows in enumerate(gram.rows):
-            part = root[rows]
-            scaled, reach = part * gram.blocks[t] * part.T, self._project(t, part * gram.reach[t])
-            self.factors.append(Cholesky(self._project(t, self._project(t, scaled).T)))
-            self.halves.append(self.factors[t].half(reach))
-            _add_square(core, gram.at(t), self.halves[t])
-        self.core = Cholesky(core)
+        core = SquareSum(gram.rank)
+        for t, part in enumerate(self.own.roots):
+            self.halves.append(self.own.half(t, part * gram.reach[t]))
+            core.add(self.halves[t], gram.at(t))
+        self.core = Cholesky(core.total())
 
     def solve(self, r: np.ndarray) -> np.ndarray:
         """r (n, m) -> x (n, m), orthogonal to the borders."""
         through, halves = np.zeros((self.gram.rank, r.shape[1])), []
         for t, rows in enumerate(self.gram.rows):
-            halves.append(self.factors[t].half(self._project(t, r[rows])))
+            halves.append(self.own.half(t, r[rows]))
             through[self.gram.at(t)] += self.halves[t].T @ halves[t]
         through = self.core.solve(through)
         x = np.empty(r.shape)
         for t, rows in enumerate(self.gram.rows):
-            x[rows] = self.factors[t].second_half(halves[t] - self.halves[t] @ through[self.gram.at(t)])
+            x[rows] = self.own.second_half(t, halves[t] - self.halves[t] @ through[self.gram.at(t)])
         return x
 
     def diagonal(self) -> np.ndarray:
@@ -131,23 +163,39 @@ class BlockSystem:
         diagonal = np.empty(len(self.gram))
         for t, rows in enumerate(self.gram.rows):
             whole = np.zeros((self.gram.rank, self.halves[t].shape[0]))
-            whole[self.gram.at(t)] = self.factors[t].second_half(self.halves[t]).T
-            own = np.square(self.factors[t].half(np.eye(len(self.gram.blocks[t])))).sum(axis=0)
+            whole[self.gram.at(t)] = self.own.second_half(t, self.halves[t]).T
+            own = np.square(self.own.half(t, np.eye(len(self.gram.blocks[t])))).sum(axis=0)
             diagonal[rows] = own - np.square(self.core.half(whole)).sum(axis=0)
-            if self.borders is not None:
-                diagonal[rows] -= np.square(self.borders[t]).sum(axis=1)
         return diagonal
 
-    def _project(self, t: int, V: np.ndarray) -> np.ndarray:
-        """V (n_t, m) without its parts along the borders of a block."""
-        if self.borders is None or not self.borders[t].size:
-            return V
-        return V - self.borders[t] @ (self.borders[t].T @ V)
 
+class SquareSum:
+    """The upper triangle of the sum of W_t'W_t (R, R) over matrices W_t (n_t, R_t) that have some of R columns each.
 
-def _add_square(core: np.ndarray, columns: slice | np.ndarray, W: np.ndarray) -> None:
-    """Add W'W to these rows and columns of the core."""
-    if isinstance(columns, slice):
-        core += W.T @ W
-    else:
-        core[np.ix_(columns, columns)] += W.T @ W
+    Matrices with few rows are put together first: a product for each would read and write all R^2 numbers.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._sum = np.zeros((width, width))
+        self._waiting: list[np.ndarray] = []
+
+    def add(self, W: np.ndarray, columns: slice | np.ndarray) -> None:
+        """Add W'W (R_t, R_t) at these columns."""
+        if not isinstance(columns, slice):
+            self._sum[np.ix_(columns, columns)] += W.T @ W
+            return
+        self._waiting.append(W)
+        if sum(map(len, self._waiting)) >= _ROWS:
+            self._add_waiting()
+
+    def total(self) -> np.ndarray:
+        """(R, R); what is below the diagonal is undefined."""
+        self._add_waiting()
+        return self._sum
+
+    def _add_waiting(self) -> None:
+        if self._waiting and len(self._sum):
+            stacked = np.vstack(self._waiting)
+            # In place and in one triangle: with few rows, passes over the matrix take as long as the product.
+            self._sum = dsyrk(1.0, stacked.T, beta=1.0, c=self._sum.T, lower=1, overwrite_c=1).T
+        self._waiting.clear()

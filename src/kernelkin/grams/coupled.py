@@ -92,13 +92,7 @@ class CoupledGrams:
             image = self.link.image(B[:, self.n_tasks + j], self._spread(factor, whole))
             image = image.reshape(len(whole), factor.shape[1], -1)
             parts.append(np.einsum("ir,irm->im", factor[self._task_of_row], image))
-        shares = np.zeros((self.n_tasks, len(parts)))
-        for task in range(self.n_tasks):
-            values = np.array([part[self.rows(task)] for part in parts])
-            values -= values.mean(axis=1, keepdims=True)
-            shares[task] = np.einsum("pim,im->p", values, values.sum(axis=0))
-        total = shares.sum(axis=1, keepdims=True)
-        return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
+        return variance_shares(parts, [self.rows(task) for task in range(self.n_tasks)])
 
     def _own_images(self, B: np.ndarray, by_task: Sequence[np.ndarray]) -> np.ndarray:
         """(N, m): what the tasks' own parts make of their dual variables; combined a batch at a time."""
@@ -136,6 +130,17 @@ class CoupledGrams:
     def _machine_block(self, shared: np.ndarray, m: int) -> np.ndarray:
         rows = np.concatenate([np.arange(self._ends[t] - self.sizes[t], self._ends[t]) for t in self.tasks[m]])
         return shared[np.ix_(rows, rows)]
+
+
+def variance_shares(parts: Sequence[np.ndarray], rows: Sequence[slice]) -> np.ndarray:
+    """Parts (N, m) of functions, and the rows of each task -> (T, parts); see `CoupledGrams.part_shares`."""
+    shares = np.zeros((len(rows), len(parts)))
+    for task, own in enumerate(rows):
+        values = np.array([part[own] for part in parts])
+        values -= values.mean(axis=1, keepdims=True)
+        shares[task] = np.einsum("pim,im->p", values, values.sum(axis=0))
+    total = shares.sum(axis=1, keepdims=True)
+    return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
 
 
 def on_device(grams: Grams, device: str) -> Grams:

@@ -28,26 +28,41 @@ _ROUNDING = 1e-15
 
 @dataclass(frozen=True)
 class Landmarks:
-    """Where an approximate factor of one kernel comes from.
+    """Rows from which an approximate factor of one kernel is made, at any rows.
 
     Attributes
     ----------
-    rows : (r,) the rows of the training X that it is exact at.
-    points : (r, d) these rows.
+    points : (r, d) rows that it is exact at.
     triangle : (r, r) the factor there, lower triangular.
-    diagonal : (N,) the kernel's own values k(x, x), of which the factor has a part.
     """
 
-    rows: np.ndarray
     points: np.ndarray
     triangle: np.ndarray
-    diagonal: np.ndarray
+
+    def factor(self, kernel: FittedKernel, X: np.ndarray) -> np.ndarray:
+        """X (n, d) -> Phi (n, r), with Phi Phi' the approximation of the kernel's Gram there."""
+        values = np.asarray(kernel(self.points, X), dtype=X.dtype)
+        return np.asarray(solve_triangular(self.triangle.astype(X.dtype), values, lower=True)).T
 
     def dual(self, W: np.ndarray) -> np.ndarray:
         """W (r, m) -> coefficients (r, m) with which the kernel at the points makes the function Phi W."""
         return np.asarray(solve_triangular(self.triangle, W, lower=True, trans="T"))
 
-    def take(self, rows: np.ndarray) -> Landmarks:
+
+@dataclass(frozen=True)
+class TrainingLandmarks(Landmarks):
+    """Landmarks among training rows.
+
+    Attributes
+    ----------
+    rows : (r,) the points, as rows of the training X.
+    diagonal : (N,) the kernel's own values k(x, x), of which the factor has a part.
+    """
+
+    rows: np.ndarray
+    diagonal: np.ndarray
+
+    def take(self, rows: np.ndarray) -> TrainingLandmarks:
         """For some of the rows of the factor."""
         return replace(self, diagonal=self.diagonal[rows])
 
@@ -68,7 +83,7 @@ class FactorFamily:
     cores: np.ndarray
     kernels: np.ndarray
     scale: np.ndarray
-    landmarks: Landmarks | None = None
+    landmarks: TrainingLandmarks | None = None
 
     @classmethod
     def alone(cls, factor: np.ndarray, kernel: int) -> FactorFamily:
@@ -143,10 +158,15 @@ class LowRankKernels:
         means = np.empty((self.n_kernels, 1))
         for family in self.families:
             means[family.kernels, 0] = family.mean_diagonal(weight / weight.sum())
-        # Of these scalings the mean diagonal is all that counts: one row that has it stands for all.
-        scaling = SCALINGS[normalize].fit(means, None, np.ones(1)).charged(charges)
+        scaling = mean_scaling(normalize, means, charges)
         families = [replace(family, scale=family.scale * scaling.factor[family.kernels]) for family in self.families]
         return scaling, LowRankKernels(tuple(families))
+
+
+def mean_scaling(normalize: str | None, means: np.ndarray, charges: np.ndarray) -> Scaling:
+    """The scaling of kernels with these mean diagonals (K, 1) and charges (K,)."""
+    # Of these scalings the mean diagonal is all that counts: one row that has it stands for all.
+    return SCALINGS[normalize].fit(means, None, np.ones(1)).charged(charges)
 
 
 def has_factors(kernels: Sequence[FittedKernel] | None, normalize: str | None) -> bool:

@@ -19,7 +19,7 @@ from scipy.linalg import solve_triangular
 
 from ..data import TaskData
 from ..kernels import FittedKernel, diagonals
-from .lowrank import FactorFamily, Landmarks, LowRankKernels, exact_family, families_by_columns
+from .lowrank import FactorFamily, LowRankKernels, TrainingLandmarks, exact_family, families_by_columns
 
 # Columns of all kernels' factors together, unless the user says otherwise.
 DEFAULT_RANK = 1000
@@ -48,11 +48,7 @@ def nystroem_kernels(data: TaskData, kernels: Sequence[FittedKernel], rank: int)
             partial += [PartialCholesky(kernels[k], k, X, rng) for k in positions]
         else:
             families.append(exact)
-    left = rank - sum(family.factor.shape[1] for family in families)
-    for factor in partial:
-        left -= factor.extend(min(_BLOCK, max(left // len(partial), 1)))
-    while left > 0 and any(factor.gain > 0 for factor in partial):
-        left -= max(partial, key=lambda factor: factor.gain).extend(min(_BLOCK, left))
+    extend_all(partial, rank - sum(family.factor.shape[1] for family in families))
     return LowRankKernels((*families, *(factor.family(rows) for factor in partial)))
 
 
@@ -103,8 +99,16 @@ class PartialCholesky:
             factor[rows] = np.concatenate([columns[:, rows] for columns in self.columns]).T
         self.columns.clear()
         triangle = factor[self.pivots].astype(np.float64)
-        landmarks = Landmarks(rows_of_X[self.pivots], self.X[self.pivots], triangle, self.diagonal)
+        landmarks = TrainingLandmarks(self.X[self.pivots], triangle, rows_of_X[self.pivots], self.diagonal)
         return replace(FactorFamily.alone(factor, self.position), landmarks=landmarks)
+
+
+def extend_all(factors: Sequence[PartialCholesky], left: int) -> None:
+    """Give factors of several kernels so many columns together."""
+    for factor in factors:
+        left -= factor.extend(min(_BLOCK, max(left // len(factors), 1)))
+    while left > 0 and any(factor.gain > 0 for factor in factors):
+        left -= max(factors, key=lambda factor: factor.gain).extend(min(_BLOCK, left))
 
 
 def _pivoted(S: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:

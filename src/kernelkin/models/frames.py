@@ -65,6 +65,8 @@ def score_frame(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) -> d
 
 def _with_models(model: Any, frame: Any, key: Any, function: Callable[..., Any]) -> list[Any]:
     """Delayed calls of a function with each partition, the estimator, and the functions of the tasks of its rows."""
+    import dask.dataframe as dd
+    import pandas as pd
     from dask import delayed
 
     shell, functions = delayed(bare(model)), model.functions_
@@ -76,7 +78,10 @@ def _with_models(model: Any, frame: Any, key: Any, function: Callable[..., Any])
     blocks = held.futures
     known = delayed((model.tasks_, functions.block_of))
     columns = {**dict(frame.dtypes), _INDEX: frame.index.dtype, _BLOCK: np.dtype(np.intp)}
-    routed = frame.map_partitions(route_part, key, known, meta=list(columns.items()))
+    meta = pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in columns.items()})
+    # Not by map_partitions, which takes delayed arguments in later versions of Dask alone.
+    parts = [delayed(route_part)(part, key, known) for part in frame.to_delayed()]
+    routed = dd.from_delayed(parts, meta=meta, verify_meta=False)
     routed = routed.set_index(_BLOCK, divisions=list(range(len(blocks) + 1)))
     pairs = zip(routed.to_delayed(), blocks, strict=True)
     return [delayed(function)(part, shell, block) for part, block in pairs]

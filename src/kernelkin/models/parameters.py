@@ -84,8 +84,8 @@ PARAMETERS: dict[str, Parameter] = {
         'int, "auto" or None',
         "With couplings and the squared loss, for tasks with rows of their own: columns of the factors that "
         'approximate the kernels of the parts that tasks share (the own parts stay exact). "auto": 1,000 where all '
-        "tasks together have more than 5,000 rows and kernels have no exact factors of low rank, with a warning; None: "
-        "shared parts are exact, which takes matrices over the rows of all tasks.",
+        "tasks together have more than 5,000 rows, or are fitted in blocks, and kernels have no exact factors of low "
+        "rank, with a warning; None: shared parts are exact, which takes matrices over the rows of all tasks.",
         [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
     ),
     "min_rows": Parameter(
@@ -183,7 +183,8 @@ PARAMETERS: dict[str, Parameter] = {
         'Where the work is done; the result does not depend on it. "threads": `n_jobs` threads of this process. '
         '"joblib": joblib\'s current backend. A `distributed.Client`: the workers of its cluster hold the rows and '
         "Gram matrices of blocks of tasks; X, y and tasks may then be Dask collections. The last two are for tasks "
-        'with rows of their own, without couplings. See the guide, "Past one machine".',
+        "with rows of their own; couplings need the squared loss, and what tasks share is then approximated as "
+        '`shared_rank` says. See the guide, "Past one machine".',
     ),
     "device": Parameter(
         "str, optional",

@@ -4,6 +4,8 @@ from .base import AnyProblem
 from .block_duals import BlockDuals, RemoteMachines, deviation
 from .blocks import GatheredMachines, MachineBlocks, RemoteGrams
 from .evaluation import Evaluation, relative_gap
+from .linked_block import LinkedBlock
+from .linked_blocks import GatheredLinked, LinkedBlocks, LinkedDuals
 from .machines import solve_batch, solve_machines
 from .mixed_norm import MixedNormProblem
 from .panel import MachinePanel, PanelDuals, panel_pays
@@ -25,8 +27,12 @@ __all__ = [
     "BlockDuals",
     "Evaluation",
     "FeatureForm",
+    "GatheredLinked",
     "GatheredMachines",
     "GramForm",
+    "LinkedBlock",
+    "LinkedBlocks",
+    "LinkedDuals",
     "MachineBlocks",
     "MachinePanel",
     "MixedNormProblem",

@@ -23,8 +23,8 @@ from .task_block import BlockValues, Request, block_facts, block_solutions, eval
 class RemoteGrams(Grams):
     """The sizes of Gram matrices that are elsewhere."""
 
-    def __init__(self, n_kernels: int, n_tasks: int) -> None:
-        self.n_kernels, self.n_components, self.n_machines = n_kernels, n_tasks, n_tasks
+    def __init__(self, n_kernels: int, n_tasks: int, n_couplings: int = 0) -> None:
+        self.n_kernels, self.n_components, self.n_machines = n_kernels, n_tasks + n_couplings, n_tasks
 
     def batches(self) -> Iterator[range]:
         self._refuse()
@@ -97,11 +97,18 @@ class MachineBlocks(RemoteMachines):
         return self._join(parts, self.request(duals))
 
     def _join(self, parts: Sequence[BlockValues], request: Request) -> tuple[BlockDuals, np.ndarray]:
-        numbers, Q = np.empty((3, len(self))), np.empty((self._n_kernels, len(self)))
-        for at, part in zip(self.positions, parts, strict=True):
-            numbers[:, at] = part.lin, part.quad, part.primal
-            Q[:, at] = part.Q
+        numbers, Q = join_values(parts, self.positions)
         return BlockDuals(request.number, request.tol, *numbers), Q
+
+
+def join_values(parts: Sequence[BlockValues], positions: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The values of blocks -> lin, quad and primal (3, T) of all tasks, and Q (K, T)."""
+    n_tasks = sum(map(len, positions))
+    numbers, Q = np.empty((3, n_tasks)), np.empty((len(parts[0].Q), n_tasks))
+    for at, part in zip(positions, parts, strict=True):
+        numbers[:, at] = part.lin, part.quad, part.primal
+        Q[:, at] = part.Q
+    return numbers, Q
 
 
 class GatheredMachines(RemoteMachines):

@@ -47,6 +47,12 @@ class BlockValues:
     Q: np.ndarray
     curvature: np.ndarray | None = None
 
+    @classmethod
+    def of(cls, duals: Sequence[DualSolution], Q: np.ndarray, curvature: np.ndarray | None = None) -> BlockValues:
+        """The values of solutions."""
+        lin, quad, primal = np.array([(dual.lin, dual.quad, dual.primal) for dual in duals]).T
+        return cls(lin, quad, primal, Q, curvature)
+
 
 @dataclass(frozen=True)
 class BlockFacts:
@@ -109,7 +115,7 @@ class TaskBlock:
         self._solved = {number: duals for number, duals in self._solved.items() if number in request.kept}
         if not isinstance(self.learner, Ridge):  # these start from nothing, and are exact
             self._solved[request.number] = solved.duals
-        return _values(solved.duals, solved.Q, curvature)
+        return BlockValues.of(solved.duals, solved.Q, curvature)
 
     def solutions(self, B: np.ndarray, request: Request) -> tuple[Sequence[DualSolution], BlockValues, KernelBank]:
         """Return the solutions of an earlier evaluation at B (K, t), and how kernels are scaled.
@@ -120,9 +126,9 @@ class TaskBlock:
         grams, bank, _ = self.grams()
         if duals is None:
             solved = solve_machines(grams, self.machines, self.learner, B, tol=request.tol)
-            return solved.duals, _values(solved.duals, solved.Q), bank
+            return solved.duals, BlockValues.of(solved.duals, solved.Q), bank
         Q = grams.quadratic_forms([dual.a for dual in duals], range(len(duals)))
-        return duals, _values(duals, Q), bank
+        return duals, BlockValues.of(duals, Q), bank
 
     def __sizeof__(self) -> int:
         """Bytes, by which a scheduler judges where work is cheapest and a worker what it can hold."""
@@ -150,8 +156,3 @@ def block_solutions(
 ) -> tuple[Sequence[DualSolution], BlockValues, KernelBank]:
     """See `TaskBlock.solutions`."""
     return block.solutions(B, request)
-
-
-def _values(duals: Sequence[DualSolution], Q: np.ndarray, curvature: np.ndarray | None = None) -> BlockValues:
-    lin, quad, primal = np.array([(dual.lin, dual.quad, dual.primal) for dual in duals]).T
-    return BlockValues(lin, quad, primal, Q, curvature)

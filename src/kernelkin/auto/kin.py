@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..data import Table, TaskData, read_training
 from ..fitting import Classification, Regression
 from ..kernels.encoded import refuse_positions
-from ..models.base import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
+from ..models.base import MultiTaskEstimator
+from ..models.kinds import MultiTaskClassifier, MultiTaskRegressor
 from ..models.parameters import CLASSES, Parameter, describe
 from ..tables import TableEncoder
 from .explain import explain

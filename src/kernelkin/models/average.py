@@ -6,7 +6,7 @@ import numpy as np
 
 from ..fitting import Classification, Fit, Regression, Shape
 from ..penalties import FixedWeights
-from .base import MultiTaskClassifier, MultiTaskRegressor
+from .kinds import MultiTaskClassifier, MultiTaskRegressor
 from .parameters import CLASSES, KERNEL_MACHINE, REGRESSION_LOSS, describe
 
 

@@ -7,7 +7,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, clone, is_classifier
+from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,9 +20,9 @@ from ..functions import function_values
 from ..kernels import is_precomputed
 from ..memory import check_memory, check_square
 from ..penalties import Relation
-from ..uncertainty import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
+from ..uncertainty import Uncertainty, prediction_deviations
 from .array_api import array_home, as_rows_are, in_main_memory, supports_array_api
-from .classes import decision_values, predicted_classes
+from .classes import predicted_classes
 from .facts import with_facts
 from .frames import fit_frames, predict_frame, score_frame
 from .new_tasks import coupled_tasks, functions_with_tasks, read_model_queries
@@ -336,73 +336,3 @@ class MultiTaskEstimator(BaseEstimator):
         tags.input_tags.three_d_array = precomputed
         tags.array_api_support = supports_array_api(self)
         return tags
-
-
-class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
-    """An estimator whose tasks have classes."""
-
-    # The method of scikit-learn's mixin does not handle tasks.
-    score = MultiTaskEstimator.score
-
-    def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
-        """Return how far each row is on the side of each class.
-
-        Parameters
-        ----------
-        X, tasks : as for `predict`
-
-        Returns
-        -------
-        values : array
-            (q,) where all tasks have the same two classes, positive for the second one; otherwise (q, n_classes) in the
-            order of `classes_`, -inf for classes that a row's task does not have. On wide data (q, T) where every task
-            has two classes, else (q, T, n_classes).
-        """
-        return as_rows_are(X, decision_values(self, self._read_queries(X, tasks)))
-
-    def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
-        """Return the probability of each class.
-
-        Decision values of training rows that were held out of their machines are turned into probabilities by a
-        logistic link. All tasks share its slope; the offset of a task is drawn towards that of all tasks while the task
-        has few rows. They are computed at the first call, at the kernel weights that all rows have taught.
-
-        Parameters
-        ----------
-        X, tasks : as for `predict`
-
-        Returns
-        -------
-        probabilities : array of shape (q, n_classes), or (q, T, n_classes) on wide data
-            In the order of `classes_`; zero for classes that a row's task does not have. `predict` follows
-            `decision_function`: with `class_weight`, or near the boundary, its class may not be the most probable one.
-        """
-        return as_rows_are(X, class_probabilities(self, self._read_queries(X, tasks)))
-
-
-class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
-    """An estimator whose tasks have real targets."""
-
-    # The method of scikit-learn's mixin does not handle tasks.
-    score = MultiTaskEstimator.score
-
-    def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
-        """Return intervals that contain the target with a given probability.
-
-        They are conformal: their widths are quantiles of the residuals of training rows that were held out, divided by
-        the predictive deviation of each row (that of a Gaussian process for the squared loss, constant otherwise). The
-        quantile of a task is drawn towards that of all tasks while the task has few rows. Residuals are computed at the
-        first call, at the kernel weights that all rows have taught.
-
-        Parameters
-        ----------
-        X, tasks : as for `predict`
-        coverage : float in (0, 1), default 0.9
-            Share of targets that the intervals should contain.
-
-        Returns
-        -------
-        intervals : array of shape (q, 2), or (q, T, 2) on wide data
-            Lower and upper ends.
-        """
-        return as_rows_are(X, prediction_intervals(self, self._read_queries(X, tasks), coverage))

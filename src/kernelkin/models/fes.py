@@ -18,7 +18,7 @@ from ..decompositions import least_squares, singular_values, svd
 from ..fitting import LinearFit
 from ..fitting.linear import Multivariate
 from ..penalties import effective_rank
-from .base import MultiTaskRegressor
+from .kinds import MultiTaskRegressor
 from .parameters import COUNT, LINEAR, NOT_NEGATIVE, Parameter, describe
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from ..fitting import Classification, Fit, Regression, Shape
 from ..penalties import SharedLpPenalty
-from .base import MultiTaskClassifier, MultiTaskRegressor
+from .kinds import MultiTaskClassifier, MultiTaskRegressor
 from .parameters import CLASSES, KERNEL_MACHINE, REGRESSION_LOSS, describe
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..data import TaskData
 from ..fitting import LinearFit
 from ..fitting.linear import LinearResult, TaskByTask
-from .base import MultiTaskRegressor
+from .kinds import MultiTaskRegressor
 from .parameters import COUNT, LINEAR, NOT_NEGATIVE, POSITIVE, Parameter, describe
 
 _MODELS = {"models_": ("list", "scikit-learn's model of each task.")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..fitting import Classification, Fit, Shape
 from ..penalties import SimplexPenalty
 from ..solvers import StochasticApproximation
-from .base import MultiTaskClassifier
+from .kinds import MultiTaskClassifier
 from .parameters import CLASSES, COUNT, KERNEL_MACHINE, Parameter, describe
 
 _PASSES = Parameter(

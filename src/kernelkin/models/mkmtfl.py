@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..fitting import Classification, Fit, Regression, Shape
 from ..penalties import MixedNorm
-from .base import MultiTaskClassifier, MultiTaskRegressor
+from .kinds import MultiTaskClassifier, MultiTaskRegressor
 from .parameters import CLASSES, KERNEL_MACHINE, REGRESSION_LOSS, Parameter, describe
 
 _P = Parameter(

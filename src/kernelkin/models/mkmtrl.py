@@ -9,7 +9,7 @@ import numpy as np
 
 from ..fitting import Classification, Fit, Regression, Shape
 from ..penalties import RelationPenalty
-from .base import MultiTaskClassifier, MultiTaskRegressor
+from .kinds import MultiTaskClassifier, MultiTaskRegressor
 from .parameters import CLASSES, COUPLED, KERNEL_MACHINE, REGRESSION_LOSS, RELATED_KERNELS, describe
 
 

@@ -21,7 +21,7 @@ from ..decompositions import cholesky, inverse, least_squares
 from ..fitting import LinearFit
 from ..fitting.linear import Multivariate
 from ..penalties import Relation
-from .base import MultiTaskRegressor
+from .kinds import MultiTaskRegressor
 from .parameters import COUNT, LINEAR, NOT_NEGATIVE, POSITIVE, Parameter, describe
 
 # How accurately each block is solved, relative to the change that stops the alternation.

@@ -6,7 +6,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..fitting import Classification, PooledFit, Regression
 from ..penalties import SpectralNorm
-from .base import MultiTaskClassifier, MultiTaskRegressor
+from .kinds import MultiTaskClassifier, MultiTaskRegressor
 from .parameters import CLASSES, KERNEL_MACHINE, POOLED_KERNELS, REGRESSION_LOSS, Parameter, describe
 
 _SOLVER = Parameter(

@@ -11,7 +11,7 @@ from ..data import listing
 from ..fitting import Classification, Fit, Regression, Shape
 from ..kernels import is_precomputed, resolve_kernels
 from ..penalties import FixedWeights
-from .base import MultiTaskClassifier, MultiTaskRegressor
+from .kinds import MultiTaskClassifier, MultiTaskRegressor
 from .parameters import CLASSES, KERNEL_MACHINE, REGRESSION_LOSS, Parameter, describe
 
 _KERNEL = Parameter(

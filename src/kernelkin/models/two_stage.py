@@ -22,7 +22,7 @@ from ..fitting import (
     stream_fitted,
 )
 from ..memory import check_memory
-from .base import MultiTaskClassifier, MultiTaskRegressor
+from .kinds import MultiTaskClassifier, MultiTaskRegressor
 from .parameters import CLASSES, COUNT, COUPLED, KERNEL_MACHINE, POSITIVE, REGRESSION_LOSS, Parameter, describe
 
 _PARAMETERS: dict[str, Parameter] = {

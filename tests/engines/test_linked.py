@@ -5,13 +5,21 @@ import numpy as np
 import pytest
 
 from engines.dask_cluster import shops
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, linear_kernels
+from kernelkin import (
+    MKMTRLClassifier,
+    MKMTRLRegressor,
+    MultiTaskKernelEstimator,
+    TwoStageMKMTRLRegressor,
+    gaussian_kernels,
+    linear_kernels,
+)
 from kernelkin.data import RowBlocks, take_tasks
 from kernelkin.engines import Joblib
 from kernelkin.exceptions import ApproximationWarning
 from kernelkin.fitting import linked
 from kernelkin.grams.landmarks import choose_landmarks
 from kernelkin.kernels import fit_kernels
+from kernelkin.penalties import FixedWeights
 
 ROWS = ["a", "b", "c"]
 # A few tasks a block.
@@ -81,6 +89,38 @@ def test_rows_that_are_elsewhere_give_the_fit_of_their_rows():
             known = expected.functions_.values(*where, only)
             np.testing.assert_allclose(functions.values(*where, only), known, atol=1e-10)
             np.testing.assert_allclose(functions.gather().values(*where, only), known, atol=1e-10)
+
+
+def test_two_stages_of_linked_tasks_on_rows_that_are_elsewhere():
+    frame = shops()
+    kernels, engine = linear_kernels(per_feature=True), Joblib(block_bytes=SMALL)
+    model = TwoStageMKMTRLRegressor(kernels, couplings="common", n_rounds=200, random_state=0, engine=engine)
+    data = model.training_data(frame[ROWS], frame["sales"], frame["shop"])
+    codes = np.searchsorted(data.labels, frame["shop"])
+    with joblib.parallel_config("sequential"):
+        rows = RowBlocks.of(engine, engine.hold([take_tasks(data, part) for part in (np.arange(7), np.arange(7, 12))]))
+        found = model.specification().plan_remote(rows).run(model.run_options()).attributes
+        values = found["functions_"].values(data.X, codes)
+    # Own and common parts have half of the weights each.
+    own = found["kernel_weights_"].T / 2
+    fixed = FixedWeights(np.column_stack([own, own.mean(axis=1)]))
+    expected = MultiTaskKernelEstimator(kernels, penalty=fixed, couplings="common").fit(
+        frame[ROWS], frame["sales"], tasks=frame["shop"]
+    )
+    np.testing.assert_allclose(values, expected.functions_.values(data.X, codes), atol=1e-9)
+
+
+def test_a_shared_kernel_that_is_zero_is_named():
+    def third(X, Y):
+        return X[:, 2:] @ Y[:, 2:].T
+
+    frame = shops().assign(c=0.0)
+    with (
+        pytest.raises(ValueError, match="kernel 'third' is zero on all training rows"),
+        joblib.parallel_config("sequential"),
+    ):
+        model = MKMTRLRegressor([*gaussian_kernels(1.0), third], couplings="common", shared_rank=40, engine="joblib")
+        fit(model, frame=frame)
 
 
 def test_landmarks_of_a_sample_approximate_from_below(monkeypatch):

@@ -227,7 +227,8 @@ class SecondStage:
         return known
 
     def _run_together(self, data: TaskData, values: RowKernels, weights: np.ndarray, options: RunOptions) -> Fitted:
-        fit = self.exact_fit(partial(_mean_weights, weights, self.fit_couplings(data)), _given_kernels(values))
+        fixed = mean_weights(weights, self.fit_couplings(data))
+        fit = self.exact_fit(lambda shape: fixed, _given_kernels(values))
         fitted = fit.plan(data, values.kernels).run(replace(options, verbose=0, callback=None))
         kept = {name: fitted.attributes[name] for name in _OF_MACHINES if name in fitted.attributes}
         kept |= {"nystroem_tasks_": data.labels[:0], "unfitted_tasks_": {}} | self.targets.attributes(data)
@@ -271,7 +272,7 @@ def _fixed_weights(B: np.ndarray, shape: Shape) -> FixedWeights:
     return FixedWeights(B)
 
 
-def _mean_weights(weights: np.ndarray, couplings: Sequence[Coupling], shape: Shape) -> FixedWeights:
+def mean_weights(weights: np.ndarray, couplings: Sequence[Coupling]) -> FixedWeights:
     """Return the weights (K, J) of tasks and couplings, from those (T, K) of the tasks."""
     own = weights.T
     touched = [np.square(coupling.factor).sum(axis=1) for coupling in couplings]

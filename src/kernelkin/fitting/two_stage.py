@@ -22,7 +22,7 @@ from ..solvers.online import Online, OnlineRun, PairCenter, PairSource, Stream, 
 from .base import Fitted, RunOptions
 from .fit import Fit, check_unknown_tasks
 from .online_blocks import Game, Learned, learn_in_blocks
-from .second_stage import SecondStage
+from .second_stage import SecondStage, mean_weights
 from .shape import Shape
 from .split import check_splittable
 from .targets import Classification, Targets
@@ -286,7 +286,7 @@ class RemoteTwoStagePlan:
         held, positions = plan.rows.held, plan.rows.positions
         learned = learn_in_blocks(held, positions, game, fit.n_rounds, fit.seed(), average=fit.average)
         found = fit.weights_learned(learned, n_tasks, charges)
-        fitted = replace(plan, penalty=FixedWeights(found["kernel_weights_"].T)).run(options)
+        fitted = replace(plan, penalty=mean_weights(found["kernel_weights_"], plan.couplings)).run(options)
         found |= {"n_skipped_": 0, "stream_": None, "nystroem_tasks_": rows.labels[:0], "unfitted_tasks_": {}}
         return Fitted(fitted.attributes | found, fitted.warnings)
 

@@ -41,6 +41,8 @@ class Landmarks:
 
     def factor(self, kernel: FittedKernel, X: np.ndarray) -> np.ndarray:
         """X (n, d) -> Phi (n, r), with Phi Phi' the approximation of the kernel's Gram there."""
+        if not len(self.points):
+            return np.zeros((len(X), 0), dtype=X.dtype)
         values = np.asarray(kernel(self.points, X), dtype=X.dtype)
         return np.asarray(solve_triangular(self.triangle.astype(X.dtype), values, lower=True)).T
 

@@ -94,7 +94,7 @@ class PartialCholesky:
     def family(self, rows_of_X: np.ndarray) -> FactorFamily:
         """The factor; its columns are given up here. `rows_of_X` (N,) are the rows of the training X that there are."""
         factor = np.empty((len(self.X), len(self.pivots)), dtype=self.X.dtype)
-        for start in range(0, len(self.X), _ROWS):
+        for start in range(0, len(self.X) if self.columns else 0, _ROWS):
             rows = slice(start, start + _ROWS)
             factor[rows] = np.concatenate([columns[:, rows] for columns in self.columns]).T
         self.columns.clear()

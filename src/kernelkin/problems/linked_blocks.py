@@ -41,6 +41,14 @@ class LinkedDuals(BlockDuals):
     s: np.ndarray
     projections: tuple[np.ndarray, ...]
 
+    @classmethod
+    def of(
+        cls, number: int, tol: float, values: np.ndarray, s: np.ndarray, projections: tuple[np.ndarray, ...]
+    ) -> LinkedDuals:
+        """From lin, quad and primal (3, T)."""
+        lin, quad, primal = values
+        return cls(number, tol, lin, quad, primal, s, projections)
+
 
 class LinkedBlocks(RemoteMachines):
     """Machines of tasks that share parts, in blocks of tasks.
@@ -121,7 +129,7 @@ class LinkedBlocks(RemoteMachines):
         pairs = zip(*(part.projections for part in parts), strict=True)
         projections = tuple(np.sum(each, axis=0) for each in pairs)
         numbers, own = join_values([part.own for part in parts], self.positions)
-        return LinkedDuals(number, tol, *numbers, s=s, projections=projections), self._forms(own, projections), None
+        return LinkedDuals.of(number, tol, numbers, s, projections), self._forms(own, projections), None
 
     def points(self, B: np.ndarray, number: int) -> list[LinkedPoint]:
         """What each block needs to know of B (K, T + couplings)."""
@@ -131,7 +139,7 @@ class LinkedBlocks(RemoteMachines):
     def join(self, parts: Sequence[BlockValues], duals: LinkedDuals) -> tuple[LinkedDuals, np.ndarray]:
         """Values of all blocks at the weights of an earlier evaluation -> those of all tasks, and Q (K, J)."""
         numbers, own = join_values(parts, self.positions)
-        found = LinkedDuals(duals.number, duals.tol, *numbers, s=duals.s, projections=duals.projections)
+        found = LinkedDuals.of(duals.number, duals.tol, numbers, duals.s, duals.projections)
         return found, self._forms(own, duals.projections)
 
     def _shared(self, total: np.ndarray) -> np.ndarray:

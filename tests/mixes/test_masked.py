@@ -113,6 +113,14 @@ def test_tasks_choose_their_own_kernels(arrays):
     assert 3 <= len(found.strengths) < 15
 
 
+def test_missing_labels_count_in_the_memory_and_nothing_of_size_t_n_squared_does():
+    search, X = MKMTRLRegressorCV(["rbf"], per_task=True), np.zeros((500, 2))
+    some = np.where(np.arange(500)[:, np.newaxis] % 7 == 0, np.nan, np.ones((500, 2000)))
+    needs = [search.estimate_memory(X, Y) for Y in (np.ones((500, 2000)), some[:, :30], some)]
+    assert 20 * some.size < needs[2] - needs[1] < 500 * some.size
+    assert needs[2] > needs[0]
+
+
 def test_a_task_with_two_labels_follows_the_others():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(40, 3))

@@ -10,7 +10,7 @@ from ..models.array_api import array_home
 from ..models.parameters import REGRESSION_LOSS, Parameter, describe
 from .base import BaseSearch
 from .search_parameters import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS
-from .task_mixes import check_task_costs, choose_task_costs, fit_task_mixes
+from .task_mixes import check_task_costs, choose_task_costs, fit_task_mixes, mix_specification
 
 _GRID = Parameter(
     "dict of lists, list of such dicts, or None",
@@ -247,6 +247,22 @@ class MKMTRLRegressorCV(BaseSearch):
             return fit_task_mixes(self, model, data, array_home(X))
         check_task_costs(self)
         return choose_task_costs(super()._fit(X, y, tasks, sample_weight), data)
+
+    def estimate_memory(self, X: Any, y: Any, tasks: Any = None) -> int:
+        """Return an upper bound on the bytes that `fit` takes besides the data; nothing is fitted.
+
+        Parameters
+        ----------
+        X, y, tasks : as for `fit`
+
+        Returns
+        -------
+        n_bytes : int
+        """
+        data = read_training(self.make_model(), X, y, tasks, None, classification=False)
+        if self.per_task and data.form == "wide":
+            return mix_specification(self).plan(data).memory().peak
+        return super().estimate_memory(X, y, tasks)
 
     def make_model(self) -> MKMTRLRegressor:
         return MKMTRLRegressor(**_model_parameters(self, MKMTRLRegressor))

@@ -16,11 +16,9 @@ from ..mixes import TaskMixes
 from ..models.array_api import ArrayHome
 
 
-def fit_task_mixes(search: Any, model: Any, data: TaskData, home: ArrayHome | None) -> Any:
-    """Fit a search with `per_task=True` to wide data: choose for each task, fit its model, and store what was tried."""
-    _refuse(search, ("grid", "couplings", "task_features", "cache"), "kernel weights")
-    began = time.perf_counter()
-    specification = TaskMixFit(
+def mix_specification(search: Any) -> TaskMixFit:
+    """Return what a search with `per_task=True` fits to wide data."""
+    return TaskMixFit(
         targets=Regression(search.loss, search.epsilon, search.fit_intercept),
         kernels=search.kernels,
         parsimony=search.parsimony,
@@ -28,6 +26,13 @@ def fit_task_mixes(search: Any, model: Any, data: TaskData, home: ArrayHome | No
         tol=search.tol,
         device=search.device,
     )
+
+
+def fit_task_mixes(search: Any, model: Any, data: TaskData, home: ArrayHome | None) -> Any:
+    """Fit a search with `per_task=True` to wide data: choose for each task, fit its model, and store what was tried."""
+    _refuse(search, ("grid", "couplings", "task_features", "cache"), "kernel weights")
+    began = time.perf_counter()
+    specification = mix_specification(search)
     plan = (specification if home is None else home.place(specification, model)).plan(data)
     check_memory(plan.memory())
     fitted, found = plan.run_chosen(model.run_options())

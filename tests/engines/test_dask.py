@@ -159,7 +159,7 @@ def test_what_dask_collections_cannot_have_is_refused_by_name(engine):
         ({"couplings": "common", "loss": "epsilon_insensitive"}, "couplings are eliminated from blocks of tasks by"),
         ({"task_features": {"shop 00": [1.0]}}, "task_features: new tasks follow from the levels of all others"),
         ({"kernels": "relevance"}, "kernels='relevance' are found by looking at all rows"),
-        ({"unknown_tasks": "nearest"}, "unknown_tasks='nearest' needs the rows of all tasks in one place"),
+        ({"unknown_tasks": "nearest"}, "unknown_tasks='nearest' is for arrays: rows of Dask"),
         ({"engine": "threads"}, "X is a Dask collection: pass the Dask client as engine="),
         ({"task_column": None}, "Dask collections need the task of each row, once: pass tasks="),
         ({"task_column": "town"}, "task_column='town' is not a column of X"),

@@ -217,8 +217,8 @@ def _check_supported(fit: Fit) -> None:
     """Refuse by name what needs all rows in one place."""
     if fit.unknown_tasks != "error":
         raise ValueError(
-            f"unknown_tasks={fit.unknown_tasks!r} needs the rows of all tasks in one place; Dask collections have them "
-            "on several workers"
+            f"unknown_tasks={fit.unknown_tasks!r} is for arrays: rows of Dask collections are predicted by the worker "
+            "that has the function of their task, and new tasks have none"
         )
 
 

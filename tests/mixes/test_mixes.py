@@ -161,7 +161,7 @@ def test_a_device_finds_the_same(device, missing):
     plain, tensors = (MKMTRLRegressorCV(device=d, **settings).fit(X, given) for d in (None, device))
     # Where labels are missing, errors are those of conjugate gradients that may end an iteration earlier or later.
     np.testing.assert_allclose(
-        tensors.kernel_weights_, plain.kernel_weights_, rtol=0.05 if missing else 1e-6, atol=1e-9
+        tensors.kernel_weights_, plain.kernel_weights_, rtol=0.1 if missing else 1e-6, atol=1e-9
     )
     np.testing.assert_allclose(tensors.predict(X), plain.predict(X), atol=0.02 if missing else 1e-3)
     assert r2_score(targets, plain.predict(X)) > 0.3

@@ -152,8 +152,8 @@ def _left_out(gram, C):
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_a_device_finds_the_same(device, missing):
-    # With this seed no task is near the limit above which it takes weights of its own: rounding decides there.
-    rng = np.random.default_rng(10)
+    # With these seeds no task is near the limit above which it takes weights of its own: rounding decides there.
+    rng = np.random.default_rng(2 if missing else 10)
     X = rng.normal(size=(60, 4))
     targets = np.sin(X @ rng.normal(size=(4, 14))) + 0.3 * rng.normal(size=(60, 14))
     given = np.where(missing & (rng.uniform(size=targets.shape) < 0.2), np.nan, targets)
@@ -161,7 +161,7 @@ def test_a_device_finds_the_same(device, missing):
     plain, tensors = (MKMTRLRegressorCV(device=d, **settings).fit(X, given) for d in (None, device))
     # Where labels are missing, errors are those of conjugate gradients that may end an iteration earlier or later.
     np.testing.assert_allclose(
-        tensors.kernel_weights_, plain.kernel_weights_, rtol=0.1 if missing else 1e-6, atol=1e-9
+        tensors.kernel_weights_, plain.kernel_weights_, rtol=0.05 if missing else 1e-6, atol=1e-9
     )
     np.testing.assert_allclose(tensors.predict(X), plain.predict(X), atol=0.02 if missing else 1e-3)
     assert r2_score(targets, plain.predict(X)) > 0.3

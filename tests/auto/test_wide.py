@@ -55,6 +55,16 @@ def test_a_choice_for_each_task_needs_rows_and_wide_data():
     assert {each.make(1.0, 1e-3).device for each in own} == {"cpu"}
 
 
+def test_many_targets_begin_with_the_fastest_candidate_and_leave_out_the_slowest():
+    rng = np.random.default_rng(0)
+    for n_targets, is_large in ((5, False), (400, True)):
+        X, Y = rng.normal(size=(100, 3)), rng.normal(size=(100, n_targets))
+        wide = read_training(KinRegressor(), X, Y, None, None, classification=False)
+        names = [each.name for each in make_candidates(wide, Regression())]
+        assert names[0].startswith(OWN_CHOICE) is is_large
+        assert any(name.startswith("MK-MTFL") for name in names) is not is_large
+
+
 def test_a_device_finds_the_same(device):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2))

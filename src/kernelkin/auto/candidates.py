@@ -42,6 +42,10 @@ COARSE_GRID = tuple(np.logspace(-1, 3, 4).tolist())
 ALL, SMOOTH, GROUPS, RELEVANCE = "all columns", "all columns, smooth", "groups of columns", "relevance"
 LINEAR = "a linear kernel"
 
+# Labels of wide data above which MK-MTFL is not tried, as it takes some 30 times as long as MK-MTRL there, and a choice
+# for each task, which takes the least time, is tried first.
+MAX_MKMTFL_LABELS = 30_000
+
 # Rows of all tasks above which one function for all tasks is tried on learned length scales alone.
 MAX_ONE_FUNCTION_ROWS = 1000
 
@@ -93,11 +97,15 @@ def make_candidates(
     coupled_only = unknown_tasks == "common" or has_new_tasks(task_features, data.labels)
     dictionaries = _dictionaries(data, kernels)
     n_rows = sum(map(len, data.rows))
-    found = [] if coupled_only else [each for item in dictionaries.items() for each in _uncoupled(*item, targets)]
+    is_large = data.form == "wide" and n_rows > MAX_MKMTFL_LABELS
+    own_choices = [] if coupled_only else _own_choices(data, dictionaries, targets)
+    found = own_choices if is_large else []
+    for name, source in () if coupled_only else dictionaries.items():
+        found += _uncoupled(name, source, targets, tries_mkmtfl=not is_large)
     if data.n_tasks > 1 and (data.form != "wide" or task_features is not None) and _have_same_classes(data, targets):
         found += _coupled(data, dictionaries, targets, n_rows, task_features)
-    if not coupled_only:
-        found += _own_choices(data, dictionaries, targets)
+    if not is_large:
+        found += own_choices
     if data.n_tasks > 1 and n_rows <= MAX_POOLED_ROWS and not coupled_only:
         name, source = next(iter(dictionaries.items()))
         found.append(_candidate(f"MTFL on {name}", f"{name}, MTFL", COUPLED_COSTS, _mtfl, targets, source, 0.0))
@@ -135,7 +143,7 @@ def _all_sources(data: TaskData) -> dict[str, Any]:
     return found
 
 
-def _uncoupled(name: str, source: Any, targets: Targets) -> list[Candidate]:
+def _uncoupled(name: str, source: Any, targets: Targets, *, tries_mkmtfl: bool) -> list[Candidate]:
     if name == LINEAR:
         return [_candidate("linear kernel", name, COSTS, _average, targets, source, 0.0)]
     found = [
@@ -144,7 +152,7 @@ def _uncoupled(name: str, source: Any, targets: Targets) -> list[Candidate]:
     ]
     if name != RELEVANCE:
         found.append(_candidate(f"average kernel on {name}", name, COSTS, _average, targets, source, 0.0))
-    if name not in (ALL, SMOOTH):
+    if tries_mkmtfl and name not in (ALL, SMOOTH):
         found.append(_candidate(f"MK-MTFL on {name}", name, COARSE_GRID, _mkmtfl, targets, source, 0.5))
     return found
 

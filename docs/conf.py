@@ -66,6 +66,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "abort_on_example_error": True,
     "min_reported_time": 1,
+    "parallel": 2,
     "show_memory": False,
     # Its page loads scripts from the network.
     "write_computation_times": False,

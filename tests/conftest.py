@@ -1,4 +1,4 @@
-"""Where tests that are the same for all array libraries and devices run; what is not installed is skipped."""
+"""The order of the tests; and where those run that are the same for all array libraries and devices."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from sklearn import config_context
 
 from kernelkin.grams.arrays import NumpyArrays
 from kernelkin.grams.devices import TorchArrays
+
+# Files with tests that take a minute: begun last, one of them would run while other processes have nothing left to do.
+LONG = ("test_console.py", "test_readme.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 def _torch(device):

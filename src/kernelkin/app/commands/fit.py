@@ -235,7 +235,8 @@ def _evaluate(
     if not len(test):
         raise ValueError(f"{display_name(arguments.data)}: the tasks have too few rows to hold any out: --test-size 0")
     schema = problem.schema(train)
-    tiny = set(np.flatnonzero(np.isin(data.labels, list(problem.tiny_tasks))).tolist())
+    is_tiny = problem.is_tiny
+    tiny = {t for t, rows in enumerate(data.rows) if is_tiny[rows].all()}
     scores, models = {}, []
     for name, recipe in recipes.items():
         part = fold if recipe.shares_functions else without_tasks(fold, tiny)

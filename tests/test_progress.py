@@ -109,8 +109,10 @@ def test_a_display_that_fails_does_not_stop_the_work(clock, error):
 
 def test_without_standard_error_nothing_is_shown(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
-    with Progress(1) as progress:
+    with Progress(2) as progress:
         progress.begin("one")
+        progress.begin("two")
+        assert progress.finished == 1
 
 
 def test_texts_cannot_steer_the_terminal(clock):

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from ..grams.operator import SharedOperator
 from .choice import expected_gains, mean_strengths
@@ -126,4 +125,7 @@ def _groups(weights: np.ndarray, n_groups: int) -> np.ndarray:
     count = min(n_groups, len(points) // TASKS_PER_GROUP, len(np.unique(points.round(6), axis=0)))
     if count < 2:
         return np.zeros(len(points), dtype=int)
+    # Imported here: scikit-learn's clustering takes a sixth of a second to import, which only this needs.
+    from sklearn.cluster import KMeans
+
     return np.unique(KMeans(count, n_init=1, random_state=0).fit_predict(points), return_inverse=True)[1]

@@ -6,6 +6,7 @@ of its `__init__`, so that every estimator documents all of its parameters and a
 
 from __future__ import annotations
 
+import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Sequence
@@ -312,8 +313,14 @@ def _section(title: str, entries: Sequence[tuple[str, str, str]]) -> str:
     lines = [title, "-" * len(title)]
     for name, kind, text in entries:
         lines.append(f"{name} : {kind}")
-        lines += textwrap.wrap(text, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+        lines.append(_indented(text))
     return "\n".join([*lines, ""])
+
+
+@functools.cache
+def _indented(text: str) -> str:
+    """Wrap a text; estimators share most of them, and wrapping takes a good part of their import."""
+    return textwrap.fill(text, _WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
 def _insert(doc: str, sections: str) -> str:

@@ -19,6 +19,7 @@ from ..data import Fold, TaskData, make_folds, read_training
 from ..data.frames import is_dask
 from ..engines import SingleThreadedBLAS, clone_with_engine, count_workers, read_engine, state_without_engine
 from ..exceptions import warn_user
+from ..fitting import Fitted
 from ..memory import check_memory
 from ..models.array_api import ArrayHome, array_home
 from ..models.facts import with_facts
@@ -76,11 +77,17 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
 
     def _fit_data(self, model: Any, data: TaskData, home: ArrayHome | None) -> Self:
         """Search, and fit the best candidate, on data that were read from arrays of `home`."""
-        if home is not None:
-            raise ValueError(
-                f"a search over a grid does not compute on arrays of {home.namespace.__name__}: pass arrays of NumPy, "
-                "with device= for a device; or search with per_task=True on wide data"
-            )
+        if home is None:
+            self.best_estimator_ = model.store(self._search_and_fit(model, data))
+            return self
+        home.place(model.specification(), model)
+        given = model.device
+        fitted = self._search_and_fit(model.set_params(device=home.torch_device), home.arrange(data))
+        # The best estimator predicts where rows are, as the model does.
+        self.best_estimator_ = model.set_params(device=given).store(home.move(fitted, data))
+        return self
+
+    def _search_and_fit(self, model: Any, data: TaskData) -> Fitted:
         began, classification = time.perf_counter(), is_classifier(model)
         metric = None if self.scoring is None else read_scoring(self.scoring, classification=classification)
         candidates, lines, folds, grams = self._prepare(model, data)
@@ -98,9 +105,8 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
             fitted = specification.plan(data).run(model.run_options())
         else:
             fitted = grams.refit(specification, self.best_params_, model.run_options())
-        self.best_estimator_ = model.store(fitted)
         self.refit_time_ = time.perf_counter() - began - self.search_time_
-        return self
+        return fitted
 
     def _search(
         self,

@@ -244,6 +244,11 @@ class MKMTRLRegressorCV(BaseSearch):
         if data.form == "wide":
             return fit_task_mixes(self, model, data, home)
         check_task_costs(self)
+        if home is not None:
+            raise ValueError(
+                "per_task=True on tasks with rows of their own does not compute on arrays of "
+                f"{home.namespace.__name__}: pass arrays of NumPy"
+            )
         return choose_task_costs(super()._fit_data(model, data, home), data)
 
     def _bytes(self, model: MKMTRLRegressor, data: TaskData) -> int:

@@ -86,9 +86,9 @@ def array_home(X: Any) -> ArrayHome | None:
 def supports_array_api(model: Any) -> bool:
     """Whether the model computes on arrays of other libraries: with the squared loss, and classes with the hinge loss.
 
-    Tensors of torch must be wide data, or of one task.
+    Models that choose for themselves have no loss. Tensors of torch must be wide data, or of one task.
     """
-    return hasattr(model, "device") and getattr(model, "loss", "") in ("squared", "hinge")
+    return hasattr(model, "device") and getattr(model, "loss", "squared") in ("squared", "hinge")
 
 
 def where_rows_are(queries: Queries, X: Any) -> Queries:

@@ -30,13 +30,23 @@ LINEAR = {"many small": (long, (300, 40, 30)), "few large": (long, (2, 8000, 60)
 MULTIVARIATE = {"many small": (wide, (800, 60, 30)), "few large": (wide, (8000, 3, 40)), "wide": (wide, (300, 4, 200))}
 FAMILIES = {"MTFL": POOLED, "MTRL": POOLED, "FES": MULTIVARIATE, "MRCE": MULTIVARIATE}
 FAMILIES |= dict.fromkeys(("Lasso", "OLS", "Mean"), LINEAR)
-# A classifier and a regressor of one model differ in their machines alone.
+# Models whose estimate is that of another model: MK-MTRL for those of many kernels, MTRL for MTFL.
+ESTIMATED_ALIKE = ("STL", "Average", "IMKL", "IKL", "MTFL", "Mean")
+
+
+def shapes_of(model, estimator):
+    """A classifier and a regressor of one model differ in their machines alone."""
+    if estimator is model.classifier and model.regressor:
+        return ["few large"] if model.name in ("MK-MTRL", "Two-stage MK-MTRL", "MTRL") else []
+    return ["many small"] if model.name in ESTIMATED_ALIKE else SHAPES
+
+
 CASES = [
     pytest.param(estimator, *FAMILIES.get(model.name, SHAPES)[shape], id=f"{estimator.__name__}, {shape}")
     for model in all_models()
     if model.name != "Kin"  # a search fits the others, one after the other
     for estimator in model.estimators
-    for shape in (["few large"] if estimator is model.classifier and model.regressor else SHAPES)
+    for shape in shapes_of(model, estimator)
 ]
 
 

@@ -5,10 +5,9 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 
-from kernelkin import TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor, linear_kernels
-from robustness.estimators import CLASSIFIERS, ESTIMATORS, Data, N, clean_data, fit, values
+from kernelkin import linear_kernels
+from robustness.estimators import ESTIMATORS, Data, N, clean_data, fit, values
 
 NAN = float("nan")
 POSITIVE, NOT_NEGATIVE = r"a float in the range \(0\.0, inf\)", r"a float in the range \[0\.0, inf\)"
@@ -47,17 +46,27 @@ CONSTRAINTS = {
 OBJECTS = {"MultiTaskKernelEstimator": {"loss", "solver"}}
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_declared_constraints(name):
-    data, estimator = clean_data(name), ESTIMATORS[name]()
-    for parameter in estimator.get_params(deep=False).keys() & CONSTRAINTS.keys() - OBJECTS.get(name, set()):
-        wrong, must = CONSTRAINTS[parameter]
-        for value in wrong:
+def message_of(name, parameter, value):
+    """What `fit` says of a value; None where it says nothing."""
+    try:
+        fit(name, clean_data(name), **{parameter: value})
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def test_every_estimator_declares_the_constraints_of_its_parameters():
+    wrong_messages = {}
+    for name, make in ESTIMATORS.items():
+        estimator = make()
+        for parameter in estimator.get_params(deep=False).keys() & CONSTRAINTS.keys() - OBJECTS.get(name, set()):
+            wrong, must = CONSTRAINTS[parameter]
             subject = rf"The '{parameter}' parameter of {type(estimator).__name__}"
-            with pytest.raises(
-                ValueError, match=rf"^{subject} must be {must}\. Got {re.escape(repr(value))} instead\.$"
-            ):
-                fit(name, data, **{parameter: value})
+            for value in wrong:
+                found = message_of(name, parameter, value)
+                if not re.fullmatch(rf"{subject} must be {must}\. Got {re.escape(repr(value))} instead\.", str(found)):
+                    wrong_messages[name, parameter, repr(value)] = found
+    assert not wrong_messages
 
 
 # What depends on the data or on other parameters: the parameter of one estimator that has it, and the message.
@@ -72,7 +81,6 @@ OTHERS = [
     ("MultiTaskKernelEstimator", "penalty", 3, r"penalty must be one of 'relation', .+, got 3"),
     ("MKMTRLRegressor", "min_rank", 4.0, r"min_rank=4 is above the number of tasks, which is 3"),
     ("MKMTRLRegressor", "n_jobs", 0, r"n_jobs must not be 0: 1 is one thread, -1 as many as there are processors"),
-    ("MKMTRLClassifier", "class_weight", {"no": "a"}, r"class_weight must be positive, but that of class 'no' is 'a'"),
     ("MKMTRLClassifier", "class_weight", {"no": NAN}, r"class_weight must be positive, but that of class 'no' is nan"),
     (
         "MKMTRLClassifier",
@@ -87,29 +95,14 @@ OTHERS = [
         r"kernel='nope' is not one of the kernels, which are 'rbf\(0\.25 x median\)', .+",
     ),
     ("STLClassifier", "kernel", 99, r"kernel=99 is not the position of one of the 6 kernels"),
-    ("STLClassifier", "kernel", [0], r"kernel=\[0\] is not the position of one of the 6 kernels"),
     ("MKMTRLRegressor", "prior", "x", r"The 'prior' parameter of .+ must be an array-like or None\. Got 'x' instead\."),
     ("MKMTRLRegressor", "prior", np.eye(2), r"prior has shape \(2, 2\); 3 tasks need \(3, 3\)"),
-    ("MKMTRLRegressor", "prior", np.full((3, 3), NAN), r"prior has entries that are not finite"),
-    ("MKMTRLRegressor", "prior", -np.eye(3), r"prior is not positive definite: its smallest eigenvalue is -1"),
-    (
-        "MKMTRLRegressor",
-        "prior",
-        np.triu(np.ones((3, 3))),
-        r"prior is not symmetric: entries differ from their mirror .+",
-    ),
     ("MKMTRLRegressor", "prior", 1j * np.eye(3), r"prior has complex entries, not real ones"),
     (
         "MKMTRLRegressor",
         "couplings",
         "x",
         r"couplings must be None, 'common', 'inputs', 'targets', 'auto' or a dict, got 'x'",
-    ),
-    (
-        "MKMTRLRegressor",
-        "couplings",
-        [np.ones((3, 3))],
-        r"couplings must be None, 'common', 'inputs', 'targets', 'auto' or a dict, got list",
     ),
     ("MKMTRLRegressorCV", "cv", "x", r"cv: fold 0 is not a pair of training and test rows of X: not enough values .+"),
     ("MKMTRLRegressorCV", "cv", [], r"cross-validation needs two folds or more, and cv gave 0"),
@@ -148,7 +141,6 @@ def never(A, B):
 
 COUPLINGS = {
     "not square": (np.ones((3, 2)), r"coupling 'some' has shape \(3, 2\); 3 tasks need \(3, 3\)"),
-    "of other tasks": (np.ones((2, 2)), r"coupling 'some' has shape \(2, 2\); 3 tasks need \(3, 3\)"),
     "of NaN": (np.full((3, 3), NAN), "coupling 'some' is not a finite symmetric matrix"),
     "not symmetric": (np.triu(np.ones((3, 3))), "coupling 'some' is not a finite symmetric matrix"),
     "indefinite": ([[1, 2, 0], [2, 1, 0], [0, 0, 1]], "coupling 'some' is not positive semi-definite"),
@@ -158,7 +150,6 @@ COUPLINGS = {
     "zero": (np.zeros((3, 3)), "coupling 'some' is zero: it links no tasks"),
     "too few groups": (["x", "y"], "coupling 'some' has 2 group labels, and there are 3 tasks"),
     "a missing group": (["x", None, "y"], "coupling 'some' has no group for task 'bea'"),
-    "a group that is NaN": ([0.0, 0.0, NAN], "coupling 'some' has no group for task 'cyd'"),
     "mixed groups": ([1, "x", "y"], "the group labels of coupling 'some' are of mixed types"),
     "a task without a group": ({"ada": 1, "bea": 1}, "coupling 'some' has no label for task 'cyd'"),
 }
@@ -182,16 +173,12 @@ KERNELS = {
     "none": ([], "kernels is an empty list"),
     "unknown": ("nope", "no kernel is named 'nope'"),
     "a class": (Product, "kernels has Product itself, which makes kernels: call it"),
-    "a class in a list": ([Product(), Product], "kernels has Product itself"),
     "a family that was not called": (linear_kernels, "kernels has linear_kernels itself"),
     "a number": ([3], "a kernel is a name, a Kernel or a callable .*; got 3"),
-    "a matrix": ([np.eye(N)], "a kernel is a name, a Kernel or a callable .*; got array"),
     "of one argument": (lambda A: A, "kernel '<lambda>': .*takes 1 positional argument"),
-    "a constant": (lambda A, B: 1.0, r"kernel '<lambda>' gave values of shape \(\)"),
     "of another shape": (lambda A, B: A, "kernel '<lambda>' gave values of shape"),
     "NaN": (lambda A, B: NAN * (A @ B.T), "kernel '<lambda>' has NaN or infinite values"),
     "complex": (lambda A, B: 1j * (A @ B.T), "kernel '<lambda>' gave values of type complex128, not real numbers"),
-    "text": (lambda A, B: "x", "kernel '<lambda>' gave values of type <U1, not real numbers"),
     "not symmetric": (lambda A, B: A @ B.T + np.arange(len(B)), "kernel '<lambda>' is not symmetric"),
     "indefinite": (lambda A, B: -(A @ B.T), "kernel '<lambda>' (is not positive semi-definite|has negative values k)"),
 }
@@ -207,22 +194,23 @@ def test_a_kernel_is_refused_by_name(kind):
 STREAMS = {
     "fewer columns": (lambda data: data._replace(X=data.X[:, :2]), "X has 2 features, but .* is expecting 3"),
     "other names": (lambda data: data._replace(X=data.X.rename(columns={"b": "z"})), "feature names should match"),
-    "another order": (lambda data: data._replace(X=data.X[["c", "b", "a"]]), "feature names should match"),
-    "dates": (lambda data: data._replace(X=data.X.astype("datetime64[s]")), "X, column 'a' holds dates or times"),
     "no tasks": (lambda data: data._replace(tasks=None), "this model was fitted on long data, and these are single"),
     "other classes": (lambda data: data._replace(y=[{}] * N), "Unknown label type"),
 }
 
 
-@pytest.mark.parametrize("kind", STREAMS)
 @pytest.mark.parametrize(
-    ("estimator", "before"), [(TwoStageMKMTRLClassifier, "fit"), (TwoStageMKMTRLRegressor, "partial_fit")]
+    ("kind", "name", "before"),
+    [
+        ("fewer columns", "TwoStageMKMTRLRegressor", "partial_fit"),
+        ("other names", "TwoStageMKMTRLRegressor", "fit"),
+        ("no tasks", "TwoStageMKMTRLClassifier", "fit"),
+        ("other classes", "TwoStageMKMTRLClassifier", "partial_fit"),
+    ],
 )
-def test_a_piece_that_does_not_fit_the_first_is_refused_and_changes_nothing(estimator, before, kind):
-    name = estimator.__name__
-    assert (name in CLASSIFIERS) == (estimator is TwoStageMKMTRLClassifier)
+def test_a_piece_that_does_not_fit_the_first_is_refused_and_changes_nothing(kind, name, before):
     clean = clean_data(name)
-    model = clone(ESTIMATORS[name]())
+    model = ESTIMATORS[name]()
     framed = clean if kind == "fewer columns" else clean._replace(X=pd.DataFrame(clean.X, columns=list("abc")))
     getattr(model, before)(framed.X, framed.y, tasks=framed.tasks)
     model.partial_fit(framed.X, framed.y, tasks=framed.tasks)

@@ -23,7 +23,7 @@ def _table(protocol, results):
 
 
 def test_an_interrupted_run_continues_and_ends_with_the_same_table(tmp_path, monkeypatch):
-    straight = run_protocol(toy.PROTOCOL, Store(tmp_path / "straight"), runs=3)
+    straight = run_protocol(toy.PROTOCOL, Store(tmp_path / "straight"), runs=2)
     done = []
 
     def fail_at_the_eighth(protocol, unit):
@@ -35,12 +35,12 @@ def test_an_interrupted_run_continues_and_ends_with_the_same_table(tmp_path, mon
     store = Store(tmp_path / "killed")
     monkeypatch.setattr(engine, "run_unit", fail_at_the_eighth)
     with pytest.raises(Killed):
-        run_protocol(toy.PROTOCOL, store, runs=3)
+        run_protocol(toy.PROTOCOL, store, runs=2)
     assert len(list((tmp_path / "killed").rglob("*.json"))) == 7
 
     again = []
     monkeypatch.setattr(engine, "run_unit", lambda p, unit: again.append(unit) or run_unit(p, unit))
-    resumed = run_protocol(toy.PROTOCOL, store, runs=3)
+    resumed = run_protocol(toy.PROTOCOL, store, runs=2)
     assert len(again) == len(straight) - 7
     assert _table(toy.PROTOCOL, resumed) == _table(toy.PROTOCOL, straight)
     assert [r.scores for r in resumed] == [r.scores for r in straight]

@@ -20,7 +20,7 @@ LOADERS = [
 VALUES = [None, True, 0, -1, 2**63, 10**400, 1e308, float("nan"), "", "../x", "\0", "\ud800", [], [[]], {}, "9" * 5000]
 # Each example writes its own file.
 FUZZING = settings(
-    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -223,12 +223,13 @@ def test_an_unfitted_model_is_refused(path):
         save_model(MKMTRLRegressor(), path)
 
 
-def test_a_model_of_zeros_is_saved_so_that_it_can_be_loaded(path):
+def test_a_model_of_zeros_is_saved_so_that_it_can_be_loaded(path, monkeypatch):
     """Compressed, it would look like an archive that expands to exhaust memory."""
+    monkeypatch.setattr("kernelkin.io.model_files._SMALL", 10**5)
     fitted = MKMTRLRegressor(linear_kernels()).fit(X, Y, tasks=TASKS)
-    fitted.zeros_ = np.zeros(10**7)
+    fitted.zeros_ = np.zeros(10**6)
     save_model(fitted, path)
-    assert load_model(path).model.zeros_.shape == (10**7,)
+    assert load_model(path).model.zeros_.shape == (10**6,)
 
 
 @pytest.mark.parametrize("found", [FORMAT + 1, FORMAT - 1])

@@ -25,6 +25,7 @@ from robustness.estimators import (
     fitted,
     values,
 )
+from short_search import PLACE, few_candidates
 
 # Dense Grams, kernels evaluated in blocks, and one kernel over the rows of all tasks.
 EVALUATIONS = ["MKMTRLClassifier", "TwoStageMKMTRLRegressor", "MTRLRegressor"]
@@ -32,6 +33,11 @@ EVALUATIONS = ["MKMTRLClassifier", "TwoStageMKMTRLRegressor", "MTRLRegressor"]
 
 def never(A, B):
     raise AssertionError("a kernel was evaluated before the input was checked")
+
+
+@pytest.fixture(autouse=True)
+def short_search(monkeypatch):
+    monkeypatch.setattr(PLACE, few_candidates)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ CASES = {**SMOOTH, **INDICATORS}
 # Matrices with zeros, equal entries and entries of very different size among them.
 MATRICES = arrays(np.float64, (K, J), elements=st.just(0.0) | st.floats(1e-3, 1e2))
 DRAWN = settings(
-    max_examples=20,
+    max_examples=15,
     deadline=None,
     derandomize=True,
     database=None,

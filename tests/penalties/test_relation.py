@@ -61,7 +61,7 @@ def test_water_filling_solves_its_cone_programme(low, rank):
     assert max(tau.max(), rest) <= high
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(st.just(1.0) | st.floats(1e-6, 1e3), min_size=1, max_size=29),
     st.integers(0, 20),

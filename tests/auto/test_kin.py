@@ -233,9 +233,11 @@ def test_with_a_cache_an_interrupt_ends_the_fit_and_the_next_one_continues(monke
         patch.setattr(search_jobs, "run_job", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, y, tasks=tasks)
-    assert any((tmp_path / "parts").iterdir())
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "parts").iterdir()}
+    assert kept
     whole = KinRegressor(cv=2, random_state=0).fit(X, y, tasks=tasks)
     np.testing.assert_array_equal(model.fit(X, y, tasks=tasks).predict(X, tasks=tasks), whole.predict(X, tasks=tasks))
+    assert kept == {path: path.stat().st_mtime_ns for path in kept}, "a part that was kept was computed again"
 
 
 def test_members_that_do_not_converge_are_left_out(monkeypatch):

@@ -52,6 +52,8 @@ def message_of(name, parameter, value):
         fit(name, clean_data(name), **{parameter: value})
     except ValueError as error:
         return str(error)
+    except Exception as error:
+        return repr(error)
     return None
 
 

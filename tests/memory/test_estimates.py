@@ -113,7 +113,7 @@ def test_float32_rows_take_less_memory_and_have_a_smaller_estimate(loss):
 def test_memory_does_not_grow_with_the_square_of_the_number_of_tasks():
     """Four times the tasks: four times the memory, where an array of T x T would be sixteen times as large."""
     model = MKMTRLRegressor("linear", tol=0.3)
-    few, many = (long(T, 2, 1) for T in (200, 800))
+    few, many = (long(T, 2, 1) for T in (100, 400))
     used = peak(model, *many)
     assert used <= model.estimate_memory(*many)
     assert used < 5 * peak(model, *few)

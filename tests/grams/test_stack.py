@@ -33,7 +33,7 @@ def stack(request, shape):
     np.testing.assert_array_equal(stack.values, before, err_msg="the stack was modified")
 
 
-def test_combine(stack, shape):
+def test_combined_grams_are_weighted_sums(stack, shape):
     assert (stack.n_kernels, stack.n_rows) == shape
     for n_used in (4, 1, 0):
         weights = np.random.default_rng(1).uniform(size=(stack.n_kernels, 3))
@@ -53,7 +53,7 @@ def test_quadratic_forms(stack):
         np.testing.assert_allclose(stack.quadratic_forms(a), expected, rtol=TOLERANCE, atol=0)
 
 
-def test_images(stack):
+def test_images_are_products_with_the_grams(stack):
     a = np.random.default_rng(3).normal(size=(stack.n_rows, 2))
     expected = np.einsum("kij,jm->kim", stack.values.astype(np.float64), a)
     np.testing.assert_allclose(stack.images(a), expected, atol=TOLERANCE * np.abs(expected).max())

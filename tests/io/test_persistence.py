@@ -161,7 +161,7 @@ class TestPredictWithoutSchema:
         save_model(fitted, path)
         assert_array_equal(load_model(path).predict(frame), fitted.predict(frame))
 
-    def test_wide_targets(self, path):
+    def test_wide_targets_are_predicted_by_column(self, path):
         fitted = MKMTRLRegressor().fit(FRAME, pd.DataFrame(WIDE, columns=["first", "second"]))
         save_model(fitted, path)
         saved = load_model(path)
@@ -296,7 +296,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_foreign_files(path, name):
+def test_files_of_other_programs_are_refused(path, name):
     path.write_bytes(FOREIGN[name])
     with pytest.raises(ModelFileError, match=r"model\.skops is not a saved model"):
         load_model(path)

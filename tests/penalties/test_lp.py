@@ -63,7 +63,7 @@ def test_zero_columns_take_no_part(p):
     np.testing.assert_array_equal(gradient[:, 1], 0)
 
 
-def test_relations():
+def test_relations_are_the_identity_and_where_weights_are_shared_ones():
     B = np.ones((2, 4))
     np.testing.assert_array_equal(LpPenalty().relation(B).matrix(), np.eye(4) / 4)
     np.testing.assert_allclose(SharedLpPenalty(4).relation(B).matrix(), np.full((4, 4), 0.25), rtol=1e-15)
@@ -78,6 +78,6 @@ def test_power_outside_its_range(p):
         SharedLpPenalty(3, p)
 
 
-def test_no_components():
+def test_no_components_are_refused():
     with pytest.raises(ValueError, match=r"^n_components must be at least 1, got 0$"):
         SharedLpPenalty(0)

@@ -255,7 +255,7 @@ def test_a_column_of_tasks_and_kernels_by_name_are_read_as_in_a_fit():
     assert_allclose(found.scores[OURS], plain.scores[OURS])
 
 
-def test_errors():
+def test_unknown_ablations_and_tasks_without_enough_rows_are_refused():
     X, y, tasks = one_function(3, 6)
     with pytest.raises(
         ValueError, match="no ablation is named 'trees'; there are independent, average, single, pooled"

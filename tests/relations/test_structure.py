@@ -217,7 +217,7 @@ def test_saved_and_read_again():
     assert_allclose(read.intervals, relations.intervals)
 
 
-def test_errors():
+def test_impossible_arguments_and_tasks_of_another_model_are_refused():
     X, y, tasks = null_problem("one function", 0)
     model = average_model(X, y, tasks)
     with pytest.raises(ValueError, match="by must be 'functions' or 'kernels', got 'weights'"):

@@ -35,9 +35,7 @@ CHECKED = [
     "MKMTRLClassifier",
     "MKMTRLRegressor",
     "MKMTFLRegressor",
-    "MKLSAClassifier",
     "MTRLClassifier",
-    "MTFLRegressor",
     "TwoStageMKMTRLClassifier",
     "LassoRegressor",
     "OLSRegressor",
@@ -177,7 +175,7 @@ def test_weights_relationship_certificate_and_parts_of_kernel_models(name):
     np.testing.assert_allclose(split.parts.sum(axis=1) + split.intercept, values(model, X, tasks=tasks), atol=1e-8)
 
 
-@pytest.mark.parametrize("name", sorted(set(CHECKED).intersection(KERNEL)))
+@pytest.mark.parametrize("name", sorted({*CHECKED, "MKLSAClassifier", "MTFLRegressor"}.intersection(KERNEL)))
 def test_precomputed_grams_are_the_kernels_themselves(name):
     given, there = make(name, kernels="precomputed", tol=1e-6), make(name, kernels=["linear", gaussian], tol=1e-6)
     X, y, tasks = long_data(given)

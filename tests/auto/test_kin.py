@@ -157,8 +157,8 @@ def test_the_number_of_processes_and_a_cache_change_nothing(tmp_path):
 def test_candidates_that_are_dropped_would_have_had_no_weight(monkeypatch):
     monkeypatch.setattr(PLACE, cheap_candidates)
     rng = np.random.default_rng(9)
-    X, tasks = rng.normal(size=(100, 5)), np.repeat([0, 1], 50)
-    y = np.sin(3 * X[:, 2]) + 0.3 * rng.normal(size=100)
+    X, tasks = rng.normal(size=(200, 6)), np.repeat([0, 1], 100)
+    y = np.sin(3 * X[:, 2]) + 0.3 * rng.normal(size=200)
     raced = KinRegressor(random_state=0).fit(X, y, tasks=tasks).search_results_
     # Nothing is certain any more, so that nothing is dropped.
     monkeypatch.setattr("kernelkin.auto.search.CERTAIN", np.inf)
@@ -265,7 +265,7 @@ def test_classes_of_a_nonlinear_boundary_are_learned():
     rng = np.random.default_rng(4)
     X, tasks = rng.normal(size=(120, 3)), np.repeat(["a", "b", "c"], 40)
     y = np.where(np.sin(2 * X[:, 1]) > 0, "yes", "no")
-    model = KinClassifier("auto", cv=3, random_state=0).fit(X, y, tasks=tasks)
+    model = KinClassifier("auto", cv=2, random_state=0).fit(X, y, tasks=tasks)
     X_test, tasks_test = rng.normal(size=(300, 3)), rng.choice(["a", "b", "c"], size=300)
     truth = np.where(np.sin(2 * X_test[:, 1]) > 0, "yes", "no")
     assert model.score(X_test, truth, tasks=tasks_test) > 0.85
@@ -276,7 +276,7 @@ def test_classes_of_a_nonlinear_boundary_are_learned():
 def test_tasks_that_were_not_in_training_are_predicted_by_the_common_part():
     X, y, tasks = data(n=20)
     y = np.sin(2 * X[:, 1])
-    model = KinRegressor(random_state=0, unknown_tasks="common").fit(X, y, tasks=tasks)
+    model = KinRegressor(cv=2, random_state=0, unknown_tasks="common").fit(X, y, tasks=tasks)
     shared = ("with a common part", "one function for all tasks")
     assert all(any(words in member["name"] for words in shared) for member in model.members_)
     X_new = data(seed=5)[0]

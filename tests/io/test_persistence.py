@@ -50,9 +50,12 @@ def quick(estimator):
     return model.set_params(random_state=0) if "random_state" in model.get_params() else model
 
 
-# Besides every estimator with its default parameters: all kinds of kernels, couplings, searches, random states.
+# Besides every model with its default parameters: classes, all kinds of kernels, couplings, searches, random states.
 MODELS = {
-    **{estimator.__name__: quick(estimator) for model in kernelkin.all_models() for estimator in model.estimators},
+    **{model.estimators[-1].__name__: quick(model.estimators[-1]) for model in kernelkin.all_models()},
+    "KinClassifier": quick(kernelkin.KinClassifier),
+    "MTRLClassifier": kernelkin.MTRLClassifier(),
+    "TwoStageMKMTRLClassifier": quick(kernelkin.TwoStageMKMTRLClassifier),
     "related kernels": MKMTRLRegressor(kernel_shrinkage=0.2, prior=np.eye(2)),
     "couplings": MKMTRLRegressor(couplings={"region": ["n", "s"]}, prior=np.eye(2)),
     "kernels by name": MKMTRLRegressor(

@@ -13,7 +13,7 @@ from kernelkin.tables import TableSchema
 from kernelkin.tables.files import read_pieces, read_table
 from robustness import fuzz_parquet, fuzz_tables
 
-EXAMPLES = 150
+EXAMPLES = 100
 FUZZING = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 

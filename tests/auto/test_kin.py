@@ -19,6 +19,7 @@ from kernelkin.data import read_training
 from kernelkin.fitting import Regression, RunOptions
 from kernelkin.functions import CombinedFunctions
 from kernelkin.model_selection import make_folds
+from kernelkin.model_selection.fold_fits import Deadline
 from kernelkin.model_selection.pooled import ErrorPool, PooledError
 from scikit_learn_checks import PROBABILITIES
 from short_search import PLACE, cheap_candidates, few_candidates
@@ -197,6 +198,21 @@ def test_a_time_limit_stops_after_the_first_group():
     assert not model.is_complete_
     assert "was not complete" in model.explain()
     assert np.isfinite(model.predict(X, tasks=tasks)).all()
+
+
+def test_a_time_limit_ends_fits_at_work_and_only_complete_ones_are_used(monkeypatch):
+    X, y, tasks = data(T=2, n=12, d=2)
+    asked = []
+
+    def over_after_a_while(deadline):
+        asked.append(deadline.at)
+        return deadline.at is not None and sum(at is not None for at in asked) > 40
+
+    monkeypatch.setattr(Deadline, "is_over", over_after_a_while)
+    with pytest.warns(UserWarning, match=r"time_limit=1000 reached: \d+ groups of candidates were not tried"):
+        model = KinRegressor(random_state=0, time_limit=1000).fit(X, y, tasks=tasks)
+    table = model.search_results_
+    assert table["n_folds"][table["weight"] > 0].tolist() == [5] * len(model.members_)
 
 
 def test_an_interrupt_keeps_what_is_complete(monkeypatch):

@@ -9,7 +9,7 @@ from sklearn.metrics import r2_score
 
 from kernelkin import MKMTRLRegressorCV
 from kernelkin.grams.operator import SharedOperator
-from kernelkin.mixes import choose_mixes
+from kernelkin.mixes import choose_mixes, components
 from kernelkin.mixes.choice import expected_gains, mean_strengths
 from kernelkin.mixes.components import Scoring, drawn_together
 from kernelkin.mixes.held_out import Group, gains_of_own_weights
@@ -52,7 +52,8 @@ def test_left_out_errors_are_those_of_refits(arrays, intercept):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_a_scoring_step_solves_the_equations_of_variance_components(arrays, intercept):
+def test_a_scoring_step_solves_the_equations_of_variance_components(arrays, intercept, monkeypatch):
+    monkeypatch.setattr(components, "_TRACE_ROWS", 10)  # in parts, the last of them smaller
     operator = operator_on(arrays)
     spectrum = MixSpectrum.of(operator, MIX, intercept)
     scoring = Scoring.at(operator, spectrum, STRENGTH)

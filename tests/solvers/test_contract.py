@@ -187,6 +187,21 @@ def test_an_interrupt_in_a_callback_is_passed_on():
         solve(problem, solver, callback=interrupt)
 
 
+@pytest.mark.parametrize("solver", ["joint", "alternating"])
+def test_a_callback_that_returns_true_stops_the_solver(solver):
+    problem, seen = small_problem(), []
+
+    def stop(iterate):
+        seen.append(iterate)
+        return iterate.iteration == 2
+
+    stopped = solve(problem, solver, tol=1e-9, callback=stop)
+    assert stopped.status is Status.STOPPED
+    assert len(seen) == len(stopped.history["iteration"]) == 2
+    np.testing.assert_array_equal(stopped.B, min(seen, key=lambda iterate: iterate.objective).B)
+    assert solve(problem, solver, tol=1e-3, callback=lambda iterate: iterate).status is Status.CONVERGED
+
+
 def test_a_start_is_used():
     best = solve(small_problem(), tol=1e-6)
     for solver, evaluations in ((Joint(), [1]), (Alternating(), range(2, 40))):

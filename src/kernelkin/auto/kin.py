@@ -70,7 +70,8 @@ _PARAMETERS: dict[str, Parameter] = {
     ),
     "time_limit": Parameter(
         "float, optional",
-        "Seconds after which no further group of candidates is tried; the first one always is.",
+        "Seconds after which the search ends; the first group of candidates is always tried, and fits on all rows come "
+        "on top.",
         [Interval(Real, 0, None, closed="neither"), None],
     ),
     "cache": Parameter(

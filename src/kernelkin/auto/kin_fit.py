@@ -79,7 +79,7 @@ class KinFit:
     task_features : features of tasks, or kernels between tasks
     cv : folds of each task, or pairs of training and test rows
     unknown_tasks : {"error", "common", "nearest"}
-    time_limit : seconds after which no further candidates are tried
+    time_limit : seconds after which the search ends
     tol : the relative duality gap of the members of the average
     random_state : seed of the folds
     cache : a folder that keeps finished parts of the search

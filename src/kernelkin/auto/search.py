@@ -23,7 +23,7 @@ from ..data import TaskData
 from ..fitting import Fit
 from ..model_selection import Fold
 from ..model_selection.default_grid import MAX_EXTENSIONS, next_costs
-from ..model_selection.fold_fits import Outcome
+from ..model_selection.fold_fits import Deadline, Outcome
 from ..model_selection.grid import Line, Step
 from ..model_selection.pooled import ErrorPool, PooledError
 from .candidates import SEARCH_TOL, Candidate
@@ -89,7 +89,7 @@ class Search:
 
     def run(self) -> list[Trial]:
         """Return the trials that were tried on all folds."""
-        self._began = self._last = time.perf_counter()
+        self._began, self._last = time.time(), time.perf_counter()
         waves = make_waves(self.candidates, first_alone=self.time_limit is not None)
         self._work = Remaining(len(self.folds), {_name(group): _work(group) for wave in waves for group in wave})
         try:
@@ -148,19 +148,23 @@ class Search:
             lines = make_lines(group, [numbers[id(trial)] for trial in group])
             jobs += [Job(lines, part) for part in _chunks(folds, self.runner.n_workers)]
             last.add(len(jobs) - 1)
-        for number, (job, found) in enumerate(self.runner.run(jobs)):
+        is_complete = True
+        for number, (job, found) in enumerate(self.runner.run(jobs, self._deadline())):
+            is_complete &= len(found) == job.n_candidates
             for i, outcomes in found.items():
                 self.trials[i].outcomes |= dict(zip(job.folds, outcomes, strict=True))
-            if number in last:
+            if number in last and found:
                 self._measure(self.trials[i] for i in found)
                 self._note(self.trials[next(iter(found))].candidate.group, job.folds, counted)
-            if self._is_late() and number + 1 < len(jobs):
+            if not is_complete or (self._deadline().is_over() and number + 1 < len(jobs)):
                 return False
-        return not self._is_late()
+        return not self._deadline().is_over()
 
-    def _is_late(self) -> bool:
-        late = self.time_limit is not None and time.perf_counter() - self._began >= self.time_limit
-        return late and bool(self.complete())
+    def _deadline(self) -> Deadline:
+        """Return when the search has to end; there is none before something is complete that can be fitted."""
+        if self.time_limit is None or not self.complete():
+            return Deadline()
+        return Deadline(self._began + self.time_limit)
 
     def _measure(self, trials: Iterable[Trial]) -> None:
         for trial in trials:

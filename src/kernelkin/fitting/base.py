@@ -13,7 +13,7 @@ from ..memory import Need
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a fit is run; the result does not depend on it."""
+    """How a fit is run; the result does not depend on it, unless the callback returns True, which stops the solver."""
 
     n_jobs: int | None = None
     verbose: int = 0

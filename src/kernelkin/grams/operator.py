@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from .arrays import Arrays
 
 # From so many rows on, a basis has so many leading eigenvectors alone: all of them would take longer than the solution.
@@ -71,6 +73,15 @@ class SharedOperator:
         """V (n, o) -> (K, n, o): G_k v for each kernel and column, in the precision of V."""
         single = self.arrays.is_single(V)
         return self.arrays.stack([self.matrix(k, single) @ V for k in range(self.n_kernels)])
+
+    def entries(self, rows: np.ndarray, columns: np.ndarray) -> Any:
+        """Positions (q,) and (n,) -> (K, q, n): the values there, in order of memory, as fast products need them."""
+        rows, columns = self.arrays.array(rows), self.arrays.array(columns)
+        return self.arrays.stack([values[rows][:, columns] for values in self.values])
+
+    def take(self, rows: np.ndarray) -> SharedOperator:
+        """The operator of some of the rows."""
+        return SharedOperator(self.arrays, self.entries(rows, rows))
 
     def prepare(self) -> None:
         """Make what blocks of columns share, before several threads ask for it."""

@@ -24,6 +24,8 @@ from .spectrum import MixSpectrum
 
 # Sweeps of coordinate descent, and the change relative to the largest weight at which they end.
 _SWEEPS, _CHANGE = 500, 1e-6
+# Traces of products are sums over so many rows at one time.
+_TRACE_ROWS = 128
 # Up to so many columns, bounded least squares are solved one column after the other, which is exact.
 _FEW_COLUMNS = 200
 # The least share of noise in the variance of a task, so that strengths stay finite.
@@ -62,12 +64,15 @@ class Scoring:
 
 def information(operator: SharedOperator, inverse: Any) -> np.ndarray:
     """S (K + 1, K + 1), noise first, from R (n, n)."""
+    arrays = operator.arrays
     products = [inverse, *(operator.matrix(k) @ inverse for k in range(operator.n_kernels))]
     S = np.zeros((len(products), len(products)))
-    for k, first in enumerate(products):
-        for j, second in enumerate(products[: k + 1]):
-            S[k, j] = S[j, k] = float(operator.arrays.numpy((first * second.T).sum()))
-    return S
+    for first in range(0, len(inverse), _TRACE_ROWS):
+        some = slice(first, first + _TRACE_ROWS)
+        rows = arrays.stack([product[some] for product in products]).reshape(len(products), -1)
+        columns = arrays.stack([product[:, some].T for product in products]).reshape(len(products), -1)
+        S += arrays.numpy(rows @ columns.T)
+    return 0.5 * (S + S.T)
 
 
 def component_weights(S: np.ndarray, moments: np.ndarray, n_free: Any, classes: np.ndarray | None = None) -> np.ndarray:

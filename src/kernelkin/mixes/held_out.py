@@ -80,9 +80,8 @@ class _Split:
 
     @classmethod
     def of(cls, targets: TaskTargets, kept: np.ndarray, held: np.ndarray) -> _Split:
-        arrays, values = targets.arrays, targets.operator.values
         learned, means = targets.take(kept)
-        cross = values[:, arrays.array(held)][:, :, arrays.array(kept)]
+        cross = targets.operator.entries(held, kept)
         return cls(learned, cross, targets.Y[held] - means, None if targets.mask is None else targets.mask[held])
 
     @property

@@ -62,11 +62,9 @@ class Targets:
 
     def take(self, rows: np.ndarray) -> tuple[Targets, np.ndarray]:
         """The targets at some rows, and the means (T,) that were taken off."""
-        index = self.arrays.array(rows)
-        operator = SharedOperator(self.arrays, self.operator.values[:, index][:, :, index])
         Y = self.Y[rows]
         means = Y.mean(axis=0) if self.has_intercept else np.zeros(Y.shape[1])
-        return replace(self, operator=operator, Y=Y - means), means
+        return replace(self, operator=self.operator.take(rows), Y=Y - means), means
 
     def decompose(self, mix: np.ndarray) -> MixSpectrum:
         return MixSpectrum.of(self.operator, mix, self.has_intercept)

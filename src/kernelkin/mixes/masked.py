@@ -109,7 +109,7 @@ class MaskedTargets:
         """The targets at some rows, and the means (T,) that were taken off."""
         Y, mask = self.Y[rows], self.mask[rows]
         means = label_means(Y, mask) if self.has_intercept else np.zeros(Y.shape[1])
-        return replace(self, operator=_at_rows(self.operator, rows), Y=mask * (Y - means), mask=mask), means
+        return replace(self, operator=self.operator.take(rows), Y=mask * (Y - means), mask=mask), means
 
     def decompose(self, mix: np.ndarray) -> MixMatrix:
         arrays = self.arrays
@@ -184,8 +184,8 @@ class MaskedTargets:
         found = []
         for member in members[first].tolist():
             rows = np.flatnonzero(self.mask[:, member])
-            gram = _at_rows(matrix.operator, rows).matrix(0)
-            found.append(information(_at_rows(self.operator, rows), self._inverse(gram, strength)))
+            gram = matrix.operator.take(rows).matrix(0)
+            found.append(information(self.operator.take(rows), self._inverse(gram, strength)))
         return np.array(found), classes
 
     def _inverse(self, gram: Any, strength: float) -> Any:
@@ -261,12 +261,6 @@ class MaskedTargets:
         # Solutions, directions and errors at every strength are there at one time, in single precision.
         size = self.arrays.columns(self.operator.n_rows, len(self.strengths))
         return in_blocks(self.arrays, self.Y.shape[1], size, work)
-
-
-def _at_rows(operator: SharedOperator, rows: np.ndarray) -> SharedOperator:
-    """The kernels at some rows."""
-    index = operator.arrays.array(rows)
-    return SharedOperator(operator.arrays, operator.values[:, index][:, :, index])
 
 
 def label_means(Y: np.ndarray, mask: np.ndarray) -> np.ndarray:

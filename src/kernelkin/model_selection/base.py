@@ -20,7 +20,7 @@ from ..data.frames import is_dask
 from ..engines import SingleThreadedBLAS, clone_with_engine, count_workers, read_engine, state_without_engine
 from ..exceptions import warn_user
 from ..memory import check_memory
-from ..models.array_api import array_home
+from ..models.array_api import ArrayHome, array_home
 from ..models.facts import with_facts
 from .default_grid import MAX_EXTENSIONS, beyond, default_grid
 from .grid import Line, make_lines, read_grid
@@ -70,18 +70,19 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
                 "with engine= and compare their scores on other rows"
             )
         with SingleThreadedBLAS():
-            return self._fit(X, y, tasks, sample_weight)
+            model = self.make_model()
+            data = read_training(model, X, y, tasks, sample_weight, classification=is_classifier(model))
+            return self._fit_data(model, data, array_home(X))
 
-    def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
-        if (home := array_home(X)) is not None:
+    def _fit_data(self, model: Any, data: TaskData, home: ArrayHome | None) -> Self:
+        """Search, and fit the best candidate, on data that were read from arrays of `home`."""
+        if home is not None:
             raise ValueError(
                 f"a search over a grid does not compute on arrays of {home.namespace.__name__}: pass arrays of NumPy, "
                 "with device= for a device; or search with per_task=True on wide data"
             )
-        began, model = time.perf_counter(), self.make_model()
-        classification = is_classifier(model)
+        began, classification = time.perf_counter(), is_classifier(model)
         metric = None if self.scoring is None else read_scoring(self.scoring, classification=classification)
-        data = read_training(model, X, y, tasks, sample_weight, classification=classification)
         candidates, lines, folds, grams = self._prepare(model, data)
         if metric is None:
             scorer: Scorer | PooledScorer = PooledScorer(data, folds, classification=classification)
@@ -139,7 +140,10 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         n_bytes : int
         """
         model = self.make_model()
-        data = read_training(model, X, y, tasks, None, classification=is_classifier(model))
+        return self._bytes(model, read_training(model, X, y, tasks, None, classification=is_classifier(model)))
+
+    def _bytes(self, model: Any, data: TaskData) -> int:
+        """Bound the bytes that `_fit_data` takes."""
         _, lines, folds, grams = self._prepare(model, data, check=False)
         if grams is None:
             return separate_need(lines, data, folds, self.n_jobs).peak

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from ..data import read_training
+from ..data import TaskData
 from ..models import MKMTRLClassifier, MKMTRLRegressor
-from ..models.array_api import array_home
+from ..models.array_api import ArrayHome
 from ..models.parameters import REGRESSION_LOSS, Parameter, describe
 from .base import BaseSearch
 from .search_parameters import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS
@@ -236,33 +236,20 @@ class MKMTRLRegressorCV(BaseSearch):
         self.verbose = verbose
         self.callback = callback
 
-    def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
+    def _fit_data(self, model: MKMTRLRegressor, data: TaskData, home: ArrayHome | None) -> Self:
         for name in {"task_choices_", "task_costs_"} & vars(self).keys():
             delattr(self, name)
         if not self.per_task:
-            return super()._fit(X, y, tasks, sample_weight)
-        model = self.make_model()
-        data = read_training(model, X, y, tasks, sample_weight, classification=False)
+            return super()._fit_data(model, data, home)
         if data.form == "wide":
-            return fit_task_mixes(self, model, data, array_home(X))
+            return fit_task_mixes(self, model, data, home)
         check_task_costs(self)
-        return choose_task_costs(super()._fit(X, y, tasks, sample_weight), data)
+        return choose_task_costs(super()._fit_data(model, data, home), data)
 
-    def estimate_memory(self, X: Any, y: Any, tasks: Any = None) -> int:
-        """Return an upper bound on the bytes that `fit` takes besides the data; nothing is fitted.
-
-        Parameters
-        ----------
-        X, y, tasks : as for `fit`
-
-        Returns
-        -------
-        n_bytes : int
-        """
-        data = read_training(self.make_model(), X, y, tasks, None, classification=False)
+    def _bytes(self, model: MKMTRLRegressor, data: TaskData) -> int:
         if self.per_task and data.form == "wide":
             return mix_specification(self).plan(data).memory().peak
-        return super().estimate_memory(X, y, tasks)
+        return super()._bytes(model, data)
 
     def make_model(self) -> MKMTRLRegressor:
         return MKMTRLRegressor(**_model_parameters(self, MKMTRLRegressor))

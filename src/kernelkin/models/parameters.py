@@ -197,7 +197,8 @@ PARAMETERS: dict[str, Parameter] = {
     "verbose": Parameter("int", "1 prints a line for each iteration.", ["verbose"]),
     "callback": Parameter(
         "callable, optional",
-        "Called with an `Iterate` (weights, bounds, gap) after each iteration; what it keeps survives an interrupt.",
+        "Called with an `Iterate` (weights, bounds, gap) after each iteration; what it keeps survives an interrupt. "
+        "Where it returns True, the fit ends there.",
         [callable, None],
     ),
 }

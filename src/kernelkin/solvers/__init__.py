@@ -2,7 +2,7 @@
 
 from .alternating import Alternating
 from .base import UNFINISHED, Iterate, Progress, Solution, Solver, State, Status
-from .driver import solve
+from .driver import Callback, solve
 from .joint import Joint
 from .one_evaluation import OneEvaluation
 from .path import Path
@@ -15,6 +15,7 @@ __all__ = [
     "SOLVERS",
     "UNFINISHED",
     "Alternating",
+    "Callback",
     "Iterate",
     "Joint",
     "OneEvaluation",

@@ -22,10 +22,11 @@ class Status(Enum):
     STATIONARY = "the kernel weights no longer change; solver='joint' can close the rest of the gap"
     STALLED = "no further progress within the rounding of the machines; loosen tol, or give X as float64"
     MAX_ITER = "stopped at max_iter; raise max_iter or loosen tol"
+    STOPPED = "stopped by the callback"
 
 
 # After these the gap may be wider than requested.
-UNFINISHED = (Status.MAX_ITER, Status.STALLED)
+UNFINISHED = (Status.MAX_ITER, Status.STALLED, Status.STOPPED)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def solve(
     verbose : int
         Whether to print a line for each evaluation.
     callback : callable, optional
-        Called with an `Iterate` after each evaluation.
+        Called with an `Iterate` after each evaluation; where it returns True, the solver stops.
     units : Units, optional
         Of a problem in standard units: the solution, the history and what is shown are in the user's units.
 
@@ -90,9 +90,12 @@ def _solve_once(
             warm = evaluation.dual_variables
             best = evaluation if best is None or evaluation.primal < best.primal else best
             state = replace(state, progress=state.progress.after(evaluation))
-            log.add(state, evaluation)
+            stop = log.add(state, evaluation)
             if solver.stops_at_gap and state.progress.relative_gap <= tol:
                 status = Status.CONVERGED
+                break
+            if stop:
+                status = Status.STOPPED
                 break
         if last:
             status = Status.MAX_ITER
@@ -143,7 +146,8 @@ class _Log:
     iterates: list[Iterate] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
 
-    def add(self, state: State, evaluation: Evaluation) -> None:
+    def add(self, state: State, evaluation: Evaluation) -> bool:
+        """Record an evaluation; return whether the callback wants to stop."""
         own = state.own_penalty
         iterate = Iterate(
             iteration=len(self.iterates) + 1,
@@ -157,12 +161,11 @@ class _Log:
         )
         self.iterates.append(iterate)
         if not self.verbose and self.callback is None:
-            return
+            return False
         shown = replace(iterate, B=iterate.B.copy()) if self.units is None else self.units.restore_iterate(iterate)
         if self.verbose:
             print(_line(shown), flush=True)
-        if self.callback is not None:
-            self.callback(shown)
+        return self.callback is not None and self.callback(shown) is True
 
 
 def _line(iterate: Iterate) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from ..engines import Each, serially
 from ..problems import Evaluation, Problem, Units
 from .base import Solution, Solver, Status, history_of
-from .driver import solve
+from .driver import Callback, solve
 from .registry import choose_solver
 from .scale import suitable_scale
 
@@ -54,8 +54,8 @@ class Path:
         # The last two solutions: mu and evaluation of each, in the units of the problem.
         self._past: list[tuple[float, Evaluation]] = []
 
-    def solve(self, mu: float, start: np.ndarray | None = None) -> Solution:
-        """Solve the problem at mu; `start` (K, J) is used where no solution is near."""
+    def solve(self, mu: float, start: np.ndarray | None = None, callback: Callback | None = None) -> Solution:
+        """Solve the problem at mu; `start` (K, J) is used where no solution is near, `callback` as by `solve`."""
         problem = replace(self.problem, mu=mu)
         decay = _decay([evaluation for _, evaluation in self._past])
         solution = self._certify(problem) if decay > _SAME_FUNCTIONS else None
@@ -69,6 +69,7 @@ class Path:
                 tol=self.tol,
                 max_iter=self.max_iter,
                 each=self.each,
+                callback=callback,
             )
         self._past = [*self._past[-1:], (mu, solution.evaluation)]
         return solution if self.units is None else self.units.restore(solution)

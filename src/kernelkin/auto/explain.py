@@ -77,8 +77,9 @@ def explain(model: Any) -> str:
     best = {name: float(errors[table["candidate"] == name].min()) for name in names}
     leader = min(best, key=lambda name: best[name])
     first = int(errors.argmin())
+    counted = "1 candidate was" if len(names) == 1 else f"{len(names)} candidates were"
     lines = [
-        f"{len(names)} candidates were compared by their out-of-fold errors, pooled over {len(model.tasks_)} tasks.",
+        f"{counted} compared by their out-of-fold errors, pooled over {len(model.tasks_)} tasks.",
         f"The best is {leader}: {best[leader]:.4g} ± {table['standard_error'][first]:.2g} ({_cost(table, first)}).",
     ]
     own = {name: value for name, value in best.items() if name.startswith(OWN_CHOICE) and np.isfinite(value)}

@@ -169,7 +169,8 @@ class KinPlan:
         warnings = [warning for member in members for warning in member.fitted.warnings]
         if search.stopped:
             n_untried = search.n_untried()
-            left = f"{n_untried} groups of candidates were not tried" if n_untried else "some costs C were not tried"
+            groups = "group of candidates was" if n_untried == 1 else "groups of candidates were"
+            left = f"{n_untried} {groups} not tried" if n_untried else "some costs C were not tried"
             warnings.insert(0, (f"{search.stopped}: {left}; the fit uses those that were", UserWarning))
         return Fitted(attributes | self.fit.targets.attributes(self.data), tuple(warnings))
 

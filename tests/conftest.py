@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from sklearn import config_context
@@ -9,6 +11,8 @@ from sklearn import config_context
 from kernelkin.grams.arrays import NumpyArrays
 from kernelkin.grams.devices import TorchArrays
 
+# Tests start Python some fifty times: without bytecode each process would compile the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Files with tests that take a minute: begun last, one of them would run while other processes have nothing left to do.
 LONG = ("test_console.py", "test_readme.py")
 

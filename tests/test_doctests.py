@@ -13,22 +13,28 @@ import pytest
 import kernelkin
 
 ROOT = Path(__file__).parents[1]
-PAGES = [page for folder in ("docs", "docs/guide", "docs/howto") for page in sorted(ROOT.glob(f"{folder}/*.md"))]
+FOLDERS = ("docs", "docs/guide", "docs/howto")
+PAGES = [page for folder in FOLDERS for page in sorted(ROOT.glob(f"{folder}/*.md")) if ">>>" in page.read_text()]
 # The modules a user imports from.
 PUBLIC = ("datasets", "exceptions", "plots")
 
 
 def named(path: str) -> Any:
-    """The object that the reference means by `plots.TaskScoresDisplay` or `all_models`."""
-    module, _, name = f"kernelkin.{path}".rpartition(".")
+    """The object at `kernelkin.plots.TaskScoresDisplay` or `kernelkin.all_models`."""
+    module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(module), name)
 
 
-LISTED = re.findall(r"^   ([A-Za-z_.]+)$", (ROOT / "docs" / "api.rst").read_text(), flags=re.MULTILINE)
-OBJECTS = {f"kernelkin.{path}": named(path) for path in LISTED}
+# Section of the reference -> what it lists.
+TITLES_AND_TEXTS = re.split(r"^(.+)\n-+$", (ROOT / "docs" / "api.rst").read_text(), flags=re.MULTILINE)[1:]
+SECTIONS = {
+    title: [f"kernelkin.{path}" for path in re.findall(r"^   ([A-Za-z_.]+)$", text, flags=re.MULTILINE)]
+    for title, text in zip(TITLES_AND_TEXTS[::2], TITLES_AND_TEXTS[1::2], strict=True)
+}
+OBJECTS = {name: named(name) for names in SECTIONS.values() for name in names}
 # The registry of displays, which the tests run over.
 REGISTRY = "kernelkin.plots.DISPLAYS"
-NEEDS_FILES = pytest.mark.skipif("KERNELKIN_DATA" not in os.environ, reason="KERNELKIN_DATA is not set")
+LOADERS = [name for name in OBJECTS if name.startswith("kernelkin.datasets.load_")]
 
 
 def failures(test: doctest.DocTest) -> str:
@@ -37,10 +43,6 @@ def failures(test: doctest.DocTest) -> str:
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     runner.run(test, out=report.append)
     return "".join(report) if runner.failures else ""
-
-
-def with_files(names: Any) -> list:
-    return [pytest.param(n, marks=NEEDS_FILES if n.startswith("kernelkin.datasets.load_") else ()) for n in names]
 
 
 @pytest.fixture(autouse=True)
@@ -52,15 +54,26 @@ def _no_figures_left(monkeypatch):
     plt.close("all")
 
 
-@pytest.mark.parametrize("name", with_files(OBJECTS))
-def test_docstring(name):
+def failures_of_docstring(name: str) -> str:
     found = doctest.DocTestFinder(recurse=False).find(OBJECTS[name], name, globs={})
-    assert found and found[0].examples, f"{name} has no example"
-    assert not failures(found[0])
+    return failures(found[0]) if found and found[0].examples else f"{name} has no example"
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_docstrings_of_a_section_of_the_reference(section):
+    """What is printed names the object and the line."""
+    assert SECTIONS[section]
+    assert not "".join(failures_of_docstring(name) for name in SECTIONS[section] if name not in LOADERS)
+
+
+@pytest.mark.skipif("KERNELKIN_DATA" not in os.environ, reason="KERNELKIN_DATA is not set")
+def test_docstrings_of_loaders_that_read_files():
+    assert LOADERS
+    assert not "".join(map(failures_of_docstring, LOADERS))
 
 
 def test_docstrings_that_are_not_public():
-    """Those of the reference have a test each, above."""
+    """Those of the reference are tested above."""
     modules = [m.name for m in pkgutil.walk_packages(kernelkin.__path__, "kernelkin.") if "__main__" not in m.name]
     public = {name.split(".")[-1] for name in OBJECTS}
     found = [t for m in modules for t in doctest.DocTestFinder().find(importlib.import_module(m)) if t.examples]
@@ -77,7 +90,7 @@ def test_reference_lists_every_public_object():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page(page):
+def test_examples_of_a_page(page):
     # A fence is no part of what an example prints.
     text = page.read_text().replace("```", "\n")
     assert not failures(doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0))

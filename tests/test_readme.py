@@ -17,15 +17,12 @@ def readme():
     return module
 
 
-def test_the_tables_are_those_of_the_stored_results(readme):
-    text = (ROOT / "README.md").read_text()
-    assert readme.fill(text) == text, "run python -m docs.readme"
-
-
-def test_a_figure_that_is_changed_by_hand_is_noticed(readme):
+def test_the_tables_are_those_of_the_stored_results_whatever_is_changed_by_hand(readme):
     text = (ROOT / "README.md").read_text()
     row = next(line for line in text.splitlines() if line.startswith("| [Exam"))
-    assert readme.fill(text.replace(row, row.replace("0.", "1."))) == text
+    changed = text.replace(row, row.replace("0.", "1."))
+    assert changed != text
+    assert readme.fill(changed) == text, "run python -m docs.readme"
 
 
 def test_speed_takes_every_contender_of_the_measurements(readme):

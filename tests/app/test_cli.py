@@ -104,12 +104,14 @@ def test_wrong_calls_leave_with_two(argv, capsys):
     assert "usage: kernelkin" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", [command.name for command in cli.COMMANDS])
-def test_help_of_every_command_has_examples(name, capsys):
-    with pytest.raises(SystemExit) as leaving:
-        cli.main([name, "--help"])
-    assert leaving.value.code == 0
-    assert f"examples:\n  kernelkin {name}" in capsys.readouterr().out
+def test_help_of_every_command_has_examples(capsys):
+    without = []
+    for name in [command.name for command in cli.COMMANDS]:
+        with pytest.raises(SystemExit) as leaving:
+            cli.main([name, "--help"])
+        if leaving.value.code or f"examples:\n  kernelkin {name}" not in capsys.readouterr().out:
+            without.append(name)
+    assert not without
 
 
 def test_the_command_line_starts_without_what_only_its_commands_need():

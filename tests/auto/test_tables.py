@@ -73,7 +73,7 @@ def test_the_encoder_is_saved_with_the_model(fitted, tmp_path):
     assert loaded.model.encoder_.describe() == fitted.encoder_.describe()
 
 
-def test_classes():
+def test_classes_are_learned_from_a_mixed_table():
     frame, y = table()
     labels = np.where(y > np.median(y), "much", "little")
     model = KinClassifier("linear", cv=2, task_column="shop", random_state=0).fit(frame, labels)

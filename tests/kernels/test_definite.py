@@ -134,7 +134,7 @@ class TestNearest:
             (1j * np.eye(2), r"^G must hold finite real numbers$"),
         ],
     )
-    def test_refusals(self, G, message):
+    def test_what_is_no_finite_square_matrix_is_refused(self, G, message):
         with pytest.raises(ValueError, match=message):
             nearest_psd(G)
 

@@ -203,7 +203,7 @@ def test_cosine_needs_the_diagonal_of_the_queries(X):
         scaling.apply((X[:2] @ X.T)[None])
 
 
-def test_refusals(X):
+def test_negative_diagonals_unknown_names_and_zero_weights_are_refused(X):
     G = np.stack([X @ X.T, -X @ X.T])
     with pytest.raises(ValueError, match="kernel 'bad' has negative values"):
         fit_scaling("trace", G, names=["good", "bad"])

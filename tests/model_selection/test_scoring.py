@@ -81,7 +81,7 @@ def test_r2_of_one_row_is_undefined():
     assert np.isnan(METRICS["r2"].function(np.ones(1), np.ones(1), np.ones(1)))
 
 
-def test_defaults():
+def test_default_scores_are_accuracy_and_r2():
     assert read_scoring(None, classification=True) is METRICS["accuracy"]
     assert read_scoring(None, classification=False) is METRICS["r2"]
 

@@ -303,7 +303,6 @@ def test_a_grid_of_what_is_no_parameter_is_refused(grid, message):
     "search",
     [
         MKMTRLClassifierCV(linear_kernels(), grid={"mu": [0.1, 1.0]}, cv=2),
-        MKMTRLRegressorCV(linear_kernels(), grid={"mu": [0.1, 1.0]}, cv=2),
         MultiTaskCV(AverageRegressor(linear_kernels()), {"C": [0.1, 1.0]}, cv=2),
     ],
     ids=lambda search: type(search).__name__,

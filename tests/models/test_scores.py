@@ -89,7 +89,7 @@ def test_bad_scores_are_refused(regressor, wide):
         regressor.score(X, y[:-1], tasks=tasks)
     with pytest.raises(ValueError, match="y should be a 1d array, got an array of shape"):
         regressor.score(X, np.column_stack([y, y]), tasks=tasks)
-    with pytest.raises(ValueError, match="Negative values"):
+    with pytest.raises(ValueError, match=r"^Negative values in data passed to `sample_weight`"):
         regressor.score(X, y, tasks=tasks, sample_weight=-np.ones(len(X)))
     with pytest.raises(
         ValueError, match=r"y has shape \(42, 2\), but the predictions of all tasks have shape \(42, 3\)"

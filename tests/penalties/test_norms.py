@@ -29,7 +29,7 @@ ENTRIES = st.lists(st.just(0.0) | st.just(1.0) | st.floats(1e-3, 1e3), min_size=
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(ENTRIES)
 def test_fenchel_young_holds_everywhere(name, entries):
     norm, shape = CASES[name]

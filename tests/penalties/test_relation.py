@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kernelkin.penalties import RelationPenalty, effective_rank
 from kernelkin.penalties.water_filling import water_fill
+from tasks import in_turn
 
 LIMITS = [(0.1, 1.0), (0.0, 1.0), (0.0, 2.0), (0.3, 1.7), (0.02, 3.5), (1.0, 1.0), (0.0, 5.0), (1.0, 5.0), (0.5, 1.6)]
 
@@ -15,6 +16,14 @@ LIMITS = [(0.1, 1.0), (0.0, 1.0), (0.0, 2.0), (0.3, 1.7), (0.02, 3.5), (1.0, 1.0
 def spread_prior(J):
     X = np.random.default_rng(99).normal(size=(J, 2 * J))
     return X @ X.T
+
+
+PRIORS = {"identity": None, "prior": spread_prior(5)}
+
+
+def limits_and_priors(*limits):
+    """Each tuple of limits with one of the priors in turn."""
+    return [pytest.param(*each, PRIORS[prior], id=f"{each}, {prior}") for each, prior in in_turn(limits, PRIORS)]
 
 
 def scaled_roots(prior):
@@ -52,7 +61,7 @@ def test_water_filling_solves_its_cone_programme(low, rank):
     assert max(tau.max(), rest) <= high
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(st.just(1.0) | st.floats(1e-6, 1e3), min_size=1, max_size=29),
     st.integers(0, 20),
@@ -105,8 +114,7 @@ def test_value_is_the_minimum_over_relations(prior, shrinkage, min_rank, K):
     np.testing.assert_allclose(value, reference, rtol=1e-6)
 
 
-@pytest.mark.parametrize("prior", [None, spread_prior(5)], ids=["identity", "prior"])
-@pytest.mark.parametrize(("shrinkage", "min_rank"), LIMITS)
+@pytest.mark.parametrize(("shrinkage", "min_rank", "prior"), limits_and_priors(*LIMITS))
 def test_relation_attains_the_value_within_its_limits(prior, shrinkage, min_rank):
     J = 5
     penalty = RelationPenalty(J, prior, shrinkage, min_rank)
@@ -122,8 +130,9 @@ def test_relation_attains_the_value_within_its_limits(prior, shrinkage, min_rank
         np.testing.assert_allclose(attained, penalty.value(B), rtol=1e-8)
 
 
-@pytest.mark.parametrize("prior", [None, spread_prior(5)], ids=["identity", "prior"])
-@pytest.mark.parametrize(("shrinkage", "min_rank"), [(0.1, 1.0), (0.0, 2.0), (0.3, 1.7), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("shrinkage", "min_rank", "prior"), limits_and_priors((0.1, 1.0), (0.0, 2.0), (0.3, 1.7), (1.0, 1.0))
+)
 def test_no_feasible_relation_does_better(prior, shrinkage, min_rank):
     J, rng = 5, np.random.default_rng(1)
     B = rng.exponential(size=(4, J))
@@ -150,9 +159,9 @@ def test_value_where_singular_values_differ_by_orders_of_magnitude(shrinkage):
 # gradient
 
 
-@pytest.mark.parametrize("prior", [None, spread_prior(5)], ids=["identity", "prior"])
 @pytest.mark.parametrize(
-    ("shrinkage", "min_rank", "K"), [(0.1, 1.0, 1), (0.3, 1.7, 3), (0.02, 3.5, 8), (1.0, 1.0, 3), (0.0, 5.0, 8)]
+    ("shrinkage", "min_rank", "K", "prior"),
+    limits_and_priors((0.1, 1.0, 1), (0.3, 1.7, 3), (0.02, 3.5, 8), (1.0, 1.0, 3), (0.0, 5.0, 8), (0.1, 1.0, 8)),
 )
 def test_gradient_by_finite_differences(prior, shrinkage, min_rank, K):
     rng = np.random.default_rng(K)
@@ -238,9 +247,9 @@ def test_unused_directions_share_what_is_left():
 # bound
 
 
-@pytest.mark.parametrize("prior", [None, spread_prior(5)], ids=["identity", "prior"])
 @pytest.mark.parametrize(
-    ("shrinkage", "min_rank", "K"), [(0.1, 1.0, 3), (0.3, 2.5, 7), (0.0, 1.0, 3), (0.0, 2.0, 7), (1.0, 1.0, 3)]
+    ("shrinkage", "min_rank", "K", "prior"),
+    limits_and_priors((0.1, 1.0, 3), (0.3, 2.5, 7), (0.0, 1.0, 3), (0.0, 2.0, 7), (1.0, 1.0, 3), (0.1, 1.0, 7)),
 )
 def test_bound_holds_with_a_prior_and_any_shape(prior, shrinkage, min_rank, K):
     penalty = RelationPenalty(5, prior, shrinkage, min_rank)
@@ -357,21 +366,24 @@ def test_effective_rank():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"prior": np.eye(4)}, r"shape \(4, 4\); 3 components need \(3, 3\)"),
-        ({"prior": np.ones(3)}, r"shape \(3,\)"),
-        ({"prior": np.array([[1, 0, 0], [0.5, 1, 0], [0, 0, 1]])}, "not symmetric.* 0.5"),
-        ({"prior": np.diag([1.0, 1.0, -0.25])}, "smallest eigenvalue is -0.25"),
-        ({"prior": np.ones((3, 3))}, "prior is not positive definite"),
-        ({"prior": np.zeros((3, 3))}, "prior is not positive definite"),
+        ({"prior": np.eye(4)}, r"prior has shape \(4, 4\); 3 components need \(3, 3\)"),
+        (
+            {"prior": np.array([[1, 0, 0], [0.5, 1, 0], [0, 0, 1]])},
+            r"prior is not symmetric: entries differ from their mirror image by up to 0\.5",
+        ),
+        (
+            {"prior": np.diag([1.0, 1.0, -0.25])},
+            r"prior is not positive definite: its smallest eigenvalue is -0\.25",
+        ),
+        ({"prior": np.ones((3, 3))}, r"prior is not positive definite: its smallest eigenvalue is -?\d.+"),
         ({"prior": np.full((3, 3), np.nan)}, "prior has entries that are not finite"),
         ({"shrinkage": -0.1}, r"shrinkage must be in \[0, 1\], got -0.1"),
-        ({"shrinkage": 1.1}, r"shrinkage must be in \[0, 1\], got 1.1"),
         ({"shrinkage": np.nan}, r"shrinkage must be in \[0, 1\], got nan"),
-        ({"min_rank": 0.5}, r"min_rank must be in \[1, 3\]"),
+        ({"min_rank": 0.5}, r"min_rank must be in \[1, 3\] \(the number of components\), got 0\.5"),
         ({"min_rank": 3.5}, r"min_rank must be in \[1, 3\] \(the number of components\), got 3.5"),
         ({"n_components": 0}, "n_components must be at least 1, got 0"),
     ],
 )
 def test_arguments_outside_their_range(arguments, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         RelationPenalty(**({"n_components": 3} | arguments))

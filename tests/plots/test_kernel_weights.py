@@ -87,7 +87,7 @@ def test_groups_of_kernels_by_view_then_column_then_family():
     assert kernel_groups(names).tolist() == ["left", "age", "age", "poly", "poly", "rbf", "7"]
 
 
-def test_errors():
+def test_weights_of_another_shape_and_unfitted_models_are_refused():
     with pytest.raises(ValueError, match=r"2 tasks and 3 kernels have shape \(2, 3\), not \(3, 2\)"):
         KernelWeightsDisplay(np.ones((3, 2)), ["s", "t"], ["a", "b", "c"])
     with pytest.raises(NotFittedError):

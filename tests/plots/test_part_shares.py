@@ -61,7 +61,7 @@ def test_names_do_not_overlap(n_tasks):
     assert all(above.y0 >= below.y1 - 1 for below, above in pairwise(boxes))
 
 
-def test_errors(model):
+def test_models_without_shared_parts_and_shares_of_another_shape_are_refused(model):
     with pytest.raises(ValueError, match="fit MK-MTRL with couplings"):
         PartSharesDisplay.from_estimator(model)
     with pytest.raises(ValueError, match=r"have shape \(2, 2\), not \(2, 3\)"):

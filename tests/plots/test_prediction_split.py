@@ -75,7 +75,7 @@ def test_the_task_of_a_row_may_come_from_its_column():
     assert PredictionSplitDisplay.from_estimator(model, X[40:]).value_name == "decision value of class up"
 
 
-def test_errors(model, data):
+def test_unknown_tasks_and_parts_of_another_number_are_refused(model, data):
     with pytest.raises(ValueError, match="unknown task 'school'; this model knows 'task00'"):
         PredictionSplitDisplay.from_estimator(model, data.data_test, task="school")
     with pytest.raises(ValueError, match=r"^parts of shape \(1,\) for 2 kernels$"):

@@ -17,7 +17,7 @@ def related(n_groups, seed, **options):
 
 def test_tasks_of_one_mix_have_no_structure_though_their_functions_differ():
     found = []
-    for seed in range(20):
+    for seed in range(10):
         data, model = related(1, seed)
         options = {"n_permutations": 99, "random_state": 0}
         found.append(task_relations(model, data.data, data.target, data.tasks, by="kernels", **options))
@@ -26,13 +26,13 @@ def test_tasks_of_one_mix_have_no_structure_though_their_functions_differ():
 
 def test_groups_that_use_different_kernels_are_found():
     right = []
-    for seed in range(10):
+    for seed in range(5):
         data, model = related(2, seed, n_samples=60)
         relations = task_relations(
             model, data.data, data.target, data.tasks, by="kernels", n_permutations=99, random_state=0
         )
         right.append((relations.groups == data.groups).all())
-    assert sum(right) >= 9
+    assert sum(right) == 5
     assert relations.likeness[0, 5] < 0.7 and relations.intervals[0, 5, 1] < 1
     assert "one mix of kernels" in str(relations)
 

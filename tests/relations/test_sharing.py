@@ -109,7 +109,7 @@ def test_means_over_tasks_and_rows_and_the_median_are_what_they_are_called():
 def test_intervals_cover_the_true_gain():
     """Two models whose squared errors differ by a known amount; 95% intervals hold it nearly as often."""
     covered = []
-    for seed in range(25):
+    for seed in range(15):
         rng = np.random.default_rng(seed)
         y = [rng.normal(size=40) for _ in range(6)]
         models = {OURS: 0.5, "other": 0.7}
@@ -117,7 +117,7 @@ def test_intervals_cover_the_true_gain():
         found = held_out(values, y).gain(OURS, "other", 0.95)
         truth = np.mean([(0.7**2 - 0.5**2) / part.var() for part in y])
         covered.append(found.low.tasks <= truth <= found.high.tasks)
-    assert np.mean(covered) >= 0.84
+    assert sum(covered) >= 13
 
 
 def test_gains_of_noisy_tasks_are_drawn_towards_the_mean():
@@ -255,7 +255,7 @@ def test_a_column_of_tasks_and_kernels_by_name_are_read_as_in_a_fit():
     assert_allclose(found.scores[OURS], plain.scores[OURS])
 
 
-def test_errors():
+def test_unknown_ablations_and_tasks_without_enough_rows_are_refused():
     X, y, tasks = one_function(3, 6)
     with pytest.raises(
         ValueError, match="no ablation is named 'trees'; there are independent, average, single, pooled"

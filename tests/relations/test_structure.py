@@ -17,9 +17,9 @@ def find(X, y, tasks, **options):
     return task_relations(average_model(X, y, tasks), X, y, tasks, **options)
 
 
-def test_structure_is_claimed_in_at_most_5_percent_of_50_problems_without_it():
-    found = [find(*null_problem(kind, (seed, k))) for k, kind in enumerate(NULLS) for seed in range(10)]
-    assert sum(relations.structured for relations in found) <= 2
+def test_structure_is_claimed_in_at_most_one_of_25_problems_without_it():
+    found = [find(*null_problem(kind, (seed, k))) for k, kind in enumerate(NULLS) for seed in range(5)]
+    assert sum(relations.structured for relations in found) <= 1
     p = [relations.p_value for relations in found]
     # P-values are spread out, not merely large: twice a uniform one, for two statistics that hardly differ.
     assert 0.5 < np.mean(p) < 0.85 and min(p) < 0.2
@@ -30,13 +30,13 @@ def test_structure_is_claimed_in_at_most_5_percent_of_50_problems_without_it():
 
 
 @pytest.mark.parametrize("n_groups", [2, 3])
-def test_groups_are_found_in_9_of_10_problems_with_60_rows_a_task(n_groups):
+def test_groups_are_found_in_5_problems_with_60_rows_a_task(n_groups):
     right = []
-    for seed in range(10):
+    for seed in range(5):
         X, y, tasks, groups = group_problem(n_groups, 60, seed)
         relations = find(X, y, tasks)
         right.append(relations.structured and (relations.groups == groups).all())
-    assert sum(right) >= 9
+    assert right == [True] * 5
 
 
 def test_random_wards_on_the_diabetes_data_have_no_structure():
@@ -94,7 +94,7 @@ def test_estimated_correlation_does_not_follow_the_number_of_rows():
     from kernelkin.relations.estimate import group_likeness
 
     sizes, found = np.array([20, 40, 80, 160, 320]), []
-    for seed in range(15):
+    for seed in range(10):
         rng = np.random.default_rng(seed)
         common, own = draw_function(rng), [draw_function(rng) for _ in sizes]
         tasks = np.repeat(np.arange(5), sizes)
@@ -106,7 +106,7 @@ def test_estimated_correlation_does_not_follow_the_number_of_rows():
         found.append((likeness.values.sum(axis=1) - 1) / 4)
     means = np.mean(found, axis=0)
     assert np.ptp(means) < 0.2
-    assert abs(spearmanr(np.tile(sizes, 15), np.ravel(found)).statistic) < 0.2
+    assert abs(spearmanr(np.tile(sizes, 10), np.ravel(found)).statistic) < 0.2
 
 
 def _pooled(model, X, y, tasks):
@@ -126,8 +126,8 @@ def test_products_of_noise_are_zero_on_average_whatever_the_number_of_rows():
     products = ScoreProducts(data.features, data, wide=False)
     # Noise that differs between tasks as well.
     scale = np.array([2.0, 1.0, 0.5, 1.5])[codes]
-    draws = np.stack([products.matrix((scale * rng.normal(size=69))[:, np.newaxis]) for _ in range(4000)])
-    error = draws.std(axis=0) / np.sqrt(4000)
+    draws = np.stack([products.matrix((scale * rng.normal(size=69))[:, np.newaxis]) for _ in range(2000)])
+    error = draws.std(axis=0) / np.sqrt(2000)
     # Task means take a share 1/n of each residual's variance, which leaves a term of that order.
     assert (np.abs(draws.mean(axis=0)) < 4 * error + np.diag([0.5 * 4 * 3 * 2 / 3, 0.6, 0.1, 0.2])).all()
 
@@ -171,7 +171,7 @@ def test_the_null_follows_from_the_data_and_its_reason_is_given():
 def test_correlated_errors_of_tasks_on_the_same_rows_are_no_structure():
     rng = np.random.default_rng(0)
     p = []
-    for _ in range(10):
+    for _ in range(6):
         X, noise = rng.normal(size=(60, 2)), rng.normal(size=(60, 1))
         Y = np.sin(2 * X[:, [0]]) + 0.5 * noise + 0.2 * rng.normal(size=(60, 4))
         model = MKMTRLRegressor(C=10.0).fit(X, Y)
@@ -217,7 +217,7 @@ def test_saved_and_read_again():
     assert_allclose(read.intervals, relations.intervals)
 
 
-def test_errors():
+def test_impossible_arguments_and_tasks_of_another_model_are_refused():
     X, y, tasks = null_problem("one function", 0)
     model = average_model(X, y, tasks)
     with pytest.raises(ValueError, match="by must be 'functions' or 'kernels', got 'weights'"):

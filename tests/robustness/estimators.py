@@ -52,6 +52,23 @@ CLASSIFIERS = {name for name, make in ESTIMATORS.items() if is_classifier(make()
 REGRESSORS = set(ESTIMATORS) - CLASSIFIERS
 LONG = set(ESTIMATORS) - WIDE
 KERNEL = {name for name, make in ESTIMATORS.items() if hasattr(make(), "kernels")}
+# One estimator for each way of fitting; what fits one model with the same machines and another penalty is left out.
+FITTED_ALIKE = {
+    "AverageClassifier",
+    "AverageRegressor",
+    "IKLClassifier",
+    "IKLRegressor",
+    "IMKLClassifier",
+    "IMKLRegressor",
+    "STLRegressor",
+    "MKMTFLClassifier",
+    "MTFLClassifier",
+    "MTRLClassifier",
+    "MKMTRLClassifierCV",
+    "MultiTaskKernelEstimator",
+    "MultiTaskCV(MKMTRLRegressor)",
+}
+ONE_OF_EACH = sorted(set(ESTIMATORS) - FITTED_ALIKE)
 
 
 class Data(NamedTuple):

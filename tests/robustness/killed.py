@@ -103,6 +103,7 @@ if __name__ == "__main__":
     # Import and compile here what the processes need.
     search(base / "first")
     old, new = (MKMTRLRegressor(KERNELS, C=C).fit(X, Y, tasks=TASKS) for C in (1.0, 2.0))
+    save(old, base)
     # At the second piece. The first file that is begun and synced is the one that checks that the folder is writable.
     for event in (("begin", 3), ("sync", 3), ("rename", 2), ()):
         run(search, folders[0], *event)

@@ -13,7 +13,7 @@ from kernelkin.tables import TableSchema
 from kernelkin.tables.files import read_pieces, read_table
 from robustness import fuzz_parquet, fuzz_tables
 
-EXAMPLES = 150
+EXAMPLES = 100
 FUZZING = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -89,7 +89,7 @@ def test_files_that_are_not_tables(tmp_path, name):
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["1e999", "-inf", "1e308", "twelve"])
+@pytest.mark.parametrize("text", ["1e999", "1e308", "twelve"])
 def test_a_target_that_is_not_a_number_is_named(tmp_path, capsys, text):
     rows = [f"{'ab'[i % 2]},{i}.5,{i * 7 % 10}.25" for i in range(20)]
     rows[3] = f"b,3.5,{text}"

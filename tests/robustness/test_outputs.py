@@ -87,13 +87,13 @@ def assert_one_line(capsys, *words):
     assert all(word in error for word in words), error
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ["fit", "compare"])
 def test_a_folder_that_cannot_be_written_to_is_known_before_any_work(no_work, table, capsys, name):
     assert cli.main(COMMANDS[name](table, NOWHERE)) == 1
     assert_one_line(capsys, NOWHERE)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ["fit", "compare"])
 def test_a_file_in_place_of_a_folder_is_known_before_any_work(no_work, table, tmp_path, capsys, name):
     (tmp_path / "file").write_text("here first")
     before = files(table)
@@ -228,12 +228,12 @@ class TestWholeFiles:
         check_writable(tmp_path / "file")
         Folder(tmp_path / "new" / "folder").prepare()
         assert not files(tmp_path) and (tmp_path / "new" / "folder").is_dir()
-        with pytest.raises(IsADirectoryError, match=r"new"):
+        with pytest.raises(IsADirectoryError, match=rf"Is a directory: '{tmp_path}/new'$"):
             check_writable(tmp_path / "new")
         with pytest.raises(FileNotFoundError, match="there is no folder"):
             check_writable(tmp_path / "nowhere" / "file")
         write_whole(tmp_path / "file", "x")
-        with pytest.raises(OSError, match="file"):
+        with pytest.raises(OSError, match=f"{tmp_path}/file"):
             Folder(tmp_path / "file").prepare()
 
     def test_a_model_is_written_by_them(self, tmp_path):

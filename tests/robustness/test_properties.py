@@ -25,7 +25,7 @@ REGRESSORS = {
 }
 KERNEL = {name: estimator for name, estimator in REGRESSORS.items() if "kernels" in estimator().get_params()}
 few = settings(
-    max_examples=4, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=3, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 seeds, sizes = st.integers(0, 2**16), st.integers(6, 12)
 

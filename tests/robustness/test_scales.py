@@ -33,10 +33,7 @@ REGRESSORS = {
     "IMKL": IMKLRegressor(),
     "IMKL, 1-norm": IMKLRegressor(p=1.0),
     "IMKL, SVR": IMKLRegressor(**EPSILON_INSENSITIVE),
-    "IKL": IKLRegressor(),
-    "IKL, SVR": IKLRegressor(**EPSILON_INSENSITIVE),
     "AVG": AverageRegressor(),
-    "AVG, SVR": AverageRegressor(**EPSILON_INSENSITIVE),
     "MK-MTFL": MKMTFLRegressor(),
     "MTRL": MTRLRegressor(),
 }

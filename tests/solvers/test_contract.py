@@ -91,7 +91,7 @@ CASES = {
     ),
     "spectral alternation": (SpectralAlternation(), lambda loss: spectral_problem(FeatureForm, loss), spectral_optimum),
 }
-# How near each comes to the optimum in 300 iterations.
+# How near each comes to the optimum in 300 iterations; the closed form in 60.
 REACHED = {
     "alternating": 2e-3,
     "alternating, fista": 2e-3,
@@ -119,7 +119,7 @@ def make(case, loss="squared"):
 @pytest.mark.parametrize("loss", ["hinge", "squared"])
 def test_the_optimum_is_that_of_a_cone_solver_and_bounded_by_every_iterate(case, loss):
     solver, problem = make(case, loss)
-    solution, seen = watch(problem, solver, tol=1e-5, max_iter=300)
+    solution, seen = watch(problem, solver, tol=1e-5, max_iter=60 if case == "alternating, closed form" else 300)
     reference = CASES[case][2](loss)
     assert reference * (1 - 2e-6) <= solution.primal <= reference * (1 + REACHED.get(case, 2e-5))
     for iterate in seen:
@@ -162,9 +162,9 @@ def test_history_has_an_entry_for_each_evaluation(case):
         assert iterate.effective_rank == effective_rank(iterate.B)
 
 
-def test_a_callback_that_changes_its_weights_changes_nothing_else(case):
-    solver, problem = make(case)
-    _, kept = watch(problem, solver, max_iter=3)
+def test_two_runs_are_the_same_whatever_a_callback_does_to_its_weights(case):
+    solver, problem = make(case, "hinge")
+    first, kept = watch(problem, solver, max_iter=3)
     changed = []
 
     def overwrite(iterate):
@@ -173,14 +173,8 @@ def test_a_callback_that_changes_its_weights_changes_nothing_else(case):
 
     solution, _ = watch(problem, solver, max_iter=3, callback=overwrite)
     np.testing.assert_array_equal(changed, [iterate.B for iterate in kept])
-    assert np.isfinite(solution.B).all()
-
-
-def test_two_runs_are_the_same(case):
-    solver, problem = make(case, "hinge")
-    one, two = (solve(problem, solver, max_iter=5) for _ in range(2))
-    np.testing.assert_array_equal(one.B, two.B)
-    assert one.primal == two.primal
+    np.testing.assert_array_equal(solution.B, first.B)
+    assert solution.primal == first.primal
 
 
 def test_an_interrupt_in_a_callback_is_passed_on():
@@ -243,18 +237,13 @@ def test_zeros_in_the_start_do_not_stay_zero(start):
     assert solve(small_problem(), Joint(), tol=1e-5, start=B).status is Status.CONVERGED
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "one evaluation"])
-def test_max_iter_is_respected(name):
-    solver, problem = make(name, "hinge")
-    solution, seen = watch(problem, solver, tol=1e-13, max_iter=3)
-    assert solution.status is Status.MAX_ITER
-    assert "max_iter" in solution.status.value
-    if not isinstance(solver, Alternating):
-        assert len(seen) == 3
-
-
-def test_one_iteration_is_enough_for_a_solution(case):
-    solver, problem = make(case)
+def test_max_iter_is_respected_and_one_iteration_is_enough_for_a_solution(case):
+    solver, problem = make(case, "hinge")
+    if case != "one evaluation":
+        solution, seen = watch(problem, solver, tol=1e-13, max_iter=3)
+        assert solution.status is Status.MAX_ITER
+        assert "max_iter" in solution.status.value
+        assert len(seen) == 3 or isinstance(solver, Alternating)
     solution = solve(problem, solver, tol=1e-300, max_iter=1)
     assert np.isfinite([solution.primal, solution.bound]).all()
     assert solution.primal * (1 + 1e-12) >= solution.bound

@@ -18,11 +18,11 @@ def test_one_task_has_the_quantile_of_split_conformal_prediction():
 def test_coverage_is_exact_where_residuals_are_exchangeable():
     rng = np.random.default_rng(1)
     covered = []
-    for _ in range(4000):
+    for _ in range(2000):
         residuals = rng.exponential(size=20)
         covered.append(residuals[19] <= scores_of([residuals[:19]]).quantiles(0.8)[0])
     # 16 of 20: exactly 0.8, within three standard errors of the simulation.
-    assert abs(np.mean(covered) - 0.8) < 0.02
+    assert abs(np.mean(covered) - 0.8) < 0.027
 
 
 def test_many_small_tasks_are_covered_on_the_whole():

@@ -1,3 +1,5 @@
+from contextlib import redirect_stdout
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,7 +30,7 @@ def sales():
 
 @pytest.fixture(scope="package")
 def folder(tmp_path_factory, sales):
-    """A folder with the table and two models of it."""
+    """A folder with the table, two models of it, and what `fit` printed of each."""
     folder = tmp_path_factory.mktemp("shops")
     sales.to_csv(folder / "sales.csv", index=False)
     for name, target, other, more in (
@@ -37,7 +39,8 @@ def folder(tmp_path_factory, sales):
     ):
         out = str(folder / f"{name}.skops")
         argv = ["fit", str(folder / "sales.csv"), "--task", "shop", "--target", target, "--drop", other, "-o", out]
-        assert cli.main([*argv, *more]) == 0
+        with open(folder / f"{name}.txt", "w") as printed, redirect_stdout(printed):
+            assert cli.main([*argv, *more]) == 0
     return folder
 
 

@@ -39,7 +39,7 @@ def test_a_stream(run, folder, sales, monkeypatch):
     assert len(lines) == 4
 
 
-def test_parquet(run, folder, tmp_path, sales):
+def test_parquet_files_are_predicted_and_fitted(run, folder, tmp_path, sales):
     pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
     sales.to_parquet(tmp_path / "in.parquet")
     run("predict", folder / "number.skops", tmp_path / "in.parquet", "-o", tmp_path / "out.csv", "--rows", "50")
@@ -77,7 +77,7 @@ def test_an_error_in_a_later_piece_says_where_and_leaves_no_file(run, folder, tm
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
-def test_errors(run, folder, tmp_path, sales):
+def test_missing_columns_other_files_and_taken_names_are_refused(run, folder, tmp_path, sales):
     sales.drop(columns=["day", "size"]).to_csv(tmp_path / "in.csv", index=False)
     out = ["-o", tmp_path / "out.csv"]
     missing = run("predict", folder / "number.skops", tmp_path / "in.csv", *out, fails=True)

@@ -15,12 +15,14 @@ from kernelkin import (
     KinClassifier,
     KinRegressor,
     MKMTRLClassifier,
+    MKMTRLClassifierCV,
     MKMTRLRegressor,
     MKMTRLRegressorCV,
     STLClassifier,
     load_model,
     save_model,
 )
+from short_search import PLACE, few_candidates
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -100,14 +102,14 @@ def test_names_of_classes_stay_in_numpy(convert):
     assert type(model.decision_function(convert(X))) is type(convert(X))
 
 
-# One estimator for each way of fitting: what is tagged beside these differs in its penalty alone.
-@pytest.mark.parametrize("name", ["MKMTRLRegressor", "MKMTRLClassifier", "MKMTFLRegressor", "STLClassifier"])
+@pytest.mark.parametrize("name", SUPPORTED)
 @pytest.mark.parametrize(("library", "where"), [("array_api_strict", None), ("torch", "cpu"), ("torch", "cuda")])
 def test_scikit_learn_checks(monkeypatch, name, library, where):
     if where == "cuda" and not pytest.importorskip("torch").cuda.is_available():
         pytest.skip("no CUDA device")
     pytest.importorskip(library)
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    monkeypatch.setattr(PLACE, few_candidates)
     # Labels of tasks and names of kernels are arrays of NumPy, which the check does not expect.
     names = {attribute: _kept_apart(attribute) for attribute in ("tasks_", "kernel_names_")}
     checked = type(name, (getattr(kernelkin, name),), names)
@@ -178,19 +180,43 @@ def test_without_dispatch_tensors_are_read_as_numpy():
     assert isinstance(MKMTRLRegressor().fit(torch.asarray(X), torch.asarray(Y)).predict(torch.asarray(X)), np.ndarray)
 
 
-@pytest.mark.parametrize("model", [KinRegressor(), KinClassifier(), MKMTRLRegressor(loss="epsilon_insensitive")])
-def test_others_are_refused_by_name(dispatch, model):
-    xp = pytest.importorskip("array_api_strict")
+def test_another_loss_is_refused_by_name(dispatch):
+    xp, model = pytest.importorskip("array_api_strict"), MKMTRLRegressor(loss="epsilon_insensitive")
     message = rf"^{type(model).__name__} with these parameters does not compute on arrays of array_api_strict: pass"
     with pytest.raises(ValueError, match=message):
         model.fit(xp.asarray(X), xp.asarray(np.sign(Y)))
     assert not model.__sklearn_tags__().array_api_support
 
 
-def test_a_search_over_a_grid_is_refused(dispatch):
-    xp = pytest.importorskip("array_api_strict")
-    with pytest.raises(ValueError, match=r"^a search over a grid does not compute on arrays of array_api_strict: pass"):
-        MKMTRLRegressorCV().fit(xp.asarray(X), xp.asarray(Y))
+def test_strengths_of_tasks_with_rows_of_their_own_are_refused(dispatch):
+    xp, tasks = pytest.importorskip("array_api_strict"), np.repeat([0, 1], 15)
+    message = r"^per_task=True on tasks with rows of their own does not compute on arrays of array_api_strict: pass"
+    with pytest.raises(ValueError, match=message):
+        MKMTRLRegressorCV(per_task=True).fit(xp.asarray(X), xp.asarray(Y[:, 0]), tasks=tasks)
+
+
+@pytest.mark.parametrize(
+    ("model", "targets"),
+    [
+        (KinRegressor(["linear", "rbf"], cv=2, random_state=0), Y),
+        (KinClassifier(["linear", "rbf"], cv=2, random_state=0), LABELS[:, :2]),
+        (MKMTRLRegressorCV(["linear", "rbf"], grid={"C": [0.1, 1.0]}, cv=2, random_state=0), Y),
+        (MKMTRLRegressorCV(["linear", "rbf"], grid={"C": [0.1, 1.0]}, cv=2, random_state=0), Y[:, 0]),
+        (MKMTRLClassifierCV(["linear", "rbf"], grid={"C": [0.1, 1.0]}, cv=2, random_state=0), LABELS[:, :2]),
+    ],
+    ids=lambda value: type(value).__name__ if hasattr(value, "fit") else f"{value.ndim}d",
+)
+def test_searches_choose_what_they_choose_with_numpy(convert, monkeypatch, model, targets):
+    monkeypatch.setattr(PLACE, few_candidates)
+    model.fit(X, targets)
+    values, chosen = model.predict(X[:7]), getattr(model, "best_C_", None) or model.best_params_
+    tensors = model.fit(convert(X), convert(targets))
+    found = tensors.predict(convert(X[:7]))
+    assert type(found) is type(tensors.kernel_weights_) is type(convert(X))
+    assert found.device == tensors.kernel_weights_.device == convert(X).device
+    assert (getattr(tensors, "best_C_", None) or tensors.best_params_) == chosen
+    np.testing.assert_allclose(plain(found), values, atol=2e-2)
+    assert isinstance(pickle.loads(pickle.dumps(tensors)).predict(X[:7]), np.ndarray)
 
 
 def test_two_devices_are_refused(dispatch):

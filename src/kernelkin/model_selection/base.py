@@ -222,7 +222,14 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         inner = self.make_model().__sklearn_tags__()
-        for name in ("estimator_type", "classifier_tags", "regressor_tags", "input_tags", "target_tags"):
+        for name in (
+            "estimator_type",
+            "classifier_tags",
+            "regressor_tags",
+            "input_tags",
+            "target_tags",
+            "array_api_support",
+        ):
             setattr(tags, name, getattr(inner, name))
         return tags
 

@@ -19,7 +19,7 @@ from ..fitting import Fitted
 Placed = TypeVar("Placed")
 
 # Numbers that a fit leaves behind.
-ATTRIBUTES = ("kernel_weights_", "dual_coef_", "intercept_", "coupling_weights_")
+ATTRIBUTES = ("kernel_weights_", "dual_coef_", "intercept_", "coupling_weights_", "task_weights_")
 
 
 @dataclass(frozen=True)

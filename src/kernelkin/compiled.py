@@ -28,6 +28,10 @@ _lock = threading.RLock()
 # from Python, which saves some of the time that compilation takes.
 helper = njit(**(_OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}))
 
+# A helper with one caller, which numba puts into its caller before it compiles either. Other helpers are optimised once
+# by themselves and again in every caller and its callers, which takes most of the time where calls are deeply nested.
+inlined_helper = njit(**(_OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "inline": "always"}))
+
 
 def compiled(signature: str, purpose: str, seconds: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile a function for one signature, at its first call.

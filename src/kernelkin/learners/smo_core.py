@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import uint64
 
-from ..compiled import compiled, helper
+from ..compiled import compiled, helper, inlined_helper
 
 # Rows of w. SLOPE is p - G a. SLOPE + UP is the derivative of the dual as a row's `a` increases (-inf at the upper
 # bound) and SLOPE + DOWN that as it decreases (inf at the lower bound): UP and DOWN change only for rows that move.
@@ -131,7 +131,7 @@ def _count_missing(source, rows):
 # Steps of one row or of a pair of rows. These loops use unsigned indices: a signed one costs a test of its sign.
 
 
-@helper
+@inlined_helper
 def _steps_on_active_rows(gram, source, w, starts, epsilon, fraction, floor):
     """Take steps on a compact copy of the rows that can still move (shrinking), or on all rows where that saves little.
 
@@ -190,7 +190,7 @@ def _find_active(w, starts, rows, part_starts):
     return m
 
 
-@helper
+@inlined_helper
 def take_steps(gram, source, w, starts, epsilon, fraction, floor, limit):
     """Step until the violation is ``fraction`` of the present one or at most ``floor``, at most ``limit`` times.
 
@@ -244,7 +244,7 @@ def _best_single(w, first, last):
     return row, violation
 
 
-@helper
+@inlined_helper
 def _partner(gram, source, w, i, first, last):
     """The row whose decrease gains most while row i increases, and the curvature along that pair."""
     _make_row(gram, source, i)
@@ -259,7 +259,7 @@ def _partner(gram, source, w, i, first, last):
     return row, curvature
 
 
-@helper
+@inlined_helper
 def _move_pair(gram, source, w, epsilon, i, j, curvature):
     """Increase row i and decrease row j by the same amount; the gain in the dual."""
     _make_row(gram, source, j)
@@ -275,7 +275,7 @@ def _move_pair(gram, source, w, epsilon, i, j, curvature):
     return delta * (violation - 0.5 * delta * curvature)
 
 
-@helper
+@inlined_helper
 def _move_one(gram, source, w, epsilon, i):
     """Move row i alone to the best of its own values; the gain in the dual."""
     _make_row(gram, source, i)
@@ -314,7 +314,7 @@ def _limit(w, epsilon, i, direction):
 # for all free rows together, and in directions of the Gram's null space goes on to the next bound.
 
 
-@helper
+@inlined_helper
 def newton_steps(gram, source, w, starts, epsilon, budget):
     """Take Newton steps until no bound stops them, and undo them where rounding makes them no gain.
 
@@ -519,7 +519,7 @@ def _balance(w, first, last):
         w[A, row] = min(max(w[A, row] - total, w[LO, row]), w[HI, row])
 
 
-@helper
+@inlined_helper
 def _rounding_of_loss(gram, w):
     """What rounding of the slope may hide of the loss: the slope is added up in reverse order, and compared."""
     n, total = w.shape[1], 0.0
@@ -536,7 +536,7 @@ def _rounding_of_loss(gram, w):
     return 2.0 * total
 
 
-@helper
+@inlined_helper
 def _measure(w, starts, epsilon, intercept):
     """lin, quad and primal at `a`, and the best intercepts into ``intercept``.
 

@@ -267,7 +267,9 @@ class Custom:
 
     def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
         try:
-            values = np.asarray(self.function(X, X if Y is None else Y))
+            # Some compiled functions, scikit-learn's chi2 among them, refuse arrays that cannot be written to.
+            X = np.require(X, requirements="W")
+            values = np.asarray(self.function(X, X if Y is None else np.require(Y, requirements="W")))
         except (TypeError, ValueError) as error:
             raise (TypeError if isinstance(error, TypeError) else ValueError)(f"kernel {name!r}: {error}") from error
         if values.dtype.kind not in "biuf":

@@ -194,3 +194,9 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
+
+
+def with_bytecode(folder: str | Path) -> dict[str, str]:
+    """The environment of a new process that keeps compiled modules in a folder, as an installed package has them."""
+    # An empty value counts as not set: bytecode is written whatever the environment of this process says.
+    return {**os.environ, "PYTHONPYCACHEPREFIX": str(folder), "PYTHONDONTWRITEBYTECODE": ""}

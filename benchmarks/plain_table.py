@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .harness import OURS, Goal, Report, Row, threads, timed
+from .harness import OURS, Goal, Report, Row, threads, timed, with_bytecode
 
 TARGET = "ziel"
 
@@ -40,7 +40,7 @@ def command(folder: Path, *options: str) -> list[str]:
 def fit_table(folder: Path, *options: str) -> dict:
     """Fit the table in a new process and return what it prints."""
     argv = [sys.executable, "-m", "kernelkin", *command(folder, *options)]
-    done = subprocess.run(argv, check=True, capture_output=True, text=True)
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, env=with_bytecode(folder / "bytecode"))
     return json.loads(done.stdout)
 
 

@@ -24,10 +24,10 @@ INTRODUCTION = """\
 # Comparison with other methods
 
 `KinRegressor` and `KinClassifier`, as they are, beside what people would run instead: {n_sets} data sets, {n_models}
-contenders, {n_splits} splits into training and test rows. Where a contender has fewer (column "splits"), its mean loss is
-multiplied by the mean of Kin over all splits and divided by that over its own. Everyone gets standardised columns and, in regression, targets standardised task by task, and is tuned on the same five folds inside
-the training rows, which are also the folds of Kin. This page is written by `python -m benchmarks predict --report` from
-stored results.
+contenders, {n_splits} splits into training and test rows. Where a contender has fewer (column "splits"), its mean loss
+is multiplied by the mean of Kin over all splits and divided by that over its own. Everyone gets standardised columns
+and, in regression, targets standardised task by task, and is tuned on the same five folds inside the training rows,
+which are also the folds of Kin. This page is written by `python -m benchmarks predict --report` from stored results.
 
 Three parts of Kin were kept after their effect on some of these test rows was seen. One function for all tasks, as a
 candidate, changed the loss on two splits by -7% to -4% where tasks are one function, by -4% and -1% on landmine with 30
@@ -62,10 +62,10 @@ METHOD = """\
   scale for each column and an index kernel of rank 2. It and himalaya regress on classes coded as numbers.
 - **Not all run everywhere.** MultiTaskElasticNet and himalaya need tasks that share their rows, pooled ridge tasks that
   have rows of their own. Gaussian processes a task are left out above 100 columns and see 200 rows of a task at most;
-  the multi-task one is left out above 2,000 labels. Jobs, of one thread each, had a time limit: 60 s for MTFL,
-  MTRL and Gaussian processes (200 s where some splits of a set ended and others did not), 120 s for forests a task, 300 s
-  for the others. A contender that misses all splits of a set is left out there. Ranks are among those that ran. Where
-  LightGBM is not installed, scikit-learn's histogram gradient boosting takes its place.
+  the multi-task one is left out above 2,000 labels. Jobs, of one thread each, had a time limit: 60 s for MTFL, MTRL
+  and Gaussian processes (200 s where some splits of a set ended and others did not), 120 s for forests a task, and
+  300 s for the others. A contender that misses all splits of a set is left out there. Ranks are among those that ran.
+  Where LightGBM is not installed, scikit-learn's histogram gradient boosting takes its place.
 - **Sets** named "training rows" hold out a quarter of the training rows of an experiment of the paper. Where tasks have
   4 to 200 rows, they have 4 at least, so that every fold leaves some. Stock has one split into training and test weeks:
   its splits differ in their folds alone.

@@ -64,8 +64,8 @@ METHOD = """\
   have rows of their own. Gaussian processes a task are left out above 100 columns and see 200 rows of a task at most;
   the multi-task one is left out above 2,000 labels. Jobs, of one thread each, had a time limit: 60 s for MTFL, MTRL
   and Gaussian processes (200 s where some splits of a set ended and others did not), 120 s for forests a task, and
-  300 s for the others. A contender that misses a split is left out of the means on that set. Ranks are among those that ran.
-  Where LightGBM is not installed, scikit-learn's histogram gradient boosting takes its place.
+  300 s for the others. A contender that misses a split is left out of the means on that set. Ranks are among those
+  that ran. Where LightGBM is not installed, scikit-learn's histogram gradient boosting takes its place.
 - **Sets** named "training rows" hold out a quarter of the training rows of an experiment of the paper. Where tasks have
   4 to 200 rows, they have 4 at least, so that every fold leaves some. Stock has one split into training and test weeks:
   its splits differ in their folds alone.

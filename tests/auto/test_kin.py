@@ -9,33 +9,22 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
 from kernelkin import KinClassifier, KinRegressor, load_model, save_model
-from kernelkin.auto import jobs as search_jobs
 from kernelkin.auto.candidates import make_candidates
 from kernelkin.auto.kin_fit import KinPlan
-from kernelkin.auto.search import make_waves
 from kernelkin.auto.standard import Standard
 from kernelkin.auto.weights import PRIOR_ROWS, average_weights, own_choices, stack_weights
 from kernelkin.data import read_training
 from kernelkin.fitting import Regression, RunOptions
 from kernelkin.functions import CombinedFunctions
 from kernelkin.model_selection import make_folds
-from kernelkin.model_selection.fold_fits import Deadline
 from kernelkin.model_selection.pooled import ErrorPool, PooledError
 from scikit_learn_checks import PROBABILITIES
-from short_search import PLACE, cheap_candidates, few_candidates
-
-
-def data(seed=0, T=3, n=24, d=3):
-    """Tasks with one shared function of one column, levels and units of their own."""
-    rng = np.random.default_rng(seed)
-    X, tasks = rng.normal(size=(T * n, d)), np.repeat(np.arange(T), n)
-    y = 10.0 ** (tasks - 1) * (np.sin(2 * X[:, 1]) + 0.1 * rng.normal(size=T * n)) + 100 * tasks
-    return X, y, tasks
+from short_search import PLACE, cheap_candidates, few_candidates, small_tasks
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    X, y, tasks = data()
+    X, y, tasks = small_tasks()
     return KinRegressor(random_state=0).fit(X, y, tasks=tasks)
 
 
@@ -58,7 +47,7 @@ def test_scikit_learn_checks_of_classes(monkeypatch):
 
 
 def test_it_finds_the_column_and_the_units(fitted):
-    X, y, tasks = data(seed=1, n=100)
+    X, y, tasks = small_tasks(seed=1, n=100)
     scores = fitted.score_tasks(X, y, tasks=tasks)
     assert min(scores.values()) > 0.8
     single = {name: share for name, share in fitted.column_shares_.items() if name != "all columns together"}
@@ -80,7 +69,7 @@ def test_the_table_of_the_search(fitted):
 
 
 def test_predictions_are_the_weighted_average_of_the_members(fitted):
-    X = data(seed=2)[0]
+    X = small_tasks(seed=2)[0]
     functions = fitted.functions_
     assert isinstance(functions, CombinedFunctions)
     Z = (X - functions.center) / functions.scale
@@ -99,7 +88,7 @@ def test_a_task_may_have_weights_of_its_own(fitted):
     own = np.zeros_like(functions.task_weights)
     own[:, :2], own[-1, 2] = functions.weights[:, np.newaxis], 1.0
     changed = replace(functions, task_weights=own)
-    X = data(seed=2)[0][:5]
+    X = small_tasks(seed=2)[0][:5]
     Z = (X - functions.center) / functions.scale
     codes = np.full(5, 2)
     last = functions.members[-1].values(Z, codes)[:, 0]
@@ -127,7 +116,7 @@ def test_a_task_leaves_the_average_only_where_its_rows_are_certain():
 
 def test_other_units_of_columns_and_targets_change_nothing(monkeypatch):
     monkeypatch.setattr(PLACE, cheap_candidates)
-    X, y, tasks = data()
+    X, y, tasks = small_tasks()
     expected = KinRegressor(cv=2, random_state=0).fit(X, y, tasks=tasks).predict(X, tasks=tasks)
     scaled = KinRegressor(cv=2, random_state=0).fit(1e3 * X - 5, 1e-4 * y + 7, tasks=tasks)
     np.testing.assert_allclose(
@@ -136,129 +125,16 @@ def test_other_units_of_columns_and_targets_change_nothing(monkeypatch):
 
 
 def test_it_is_the_same_after_pickling_and_saving(fitted, tmp_path):
-    X, _, tasks = data(seed=3)
+    X, _, tasks = small_tasks(seed=3)
     expected = fitted.predict(X, tasks=tasks)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(X, tasks=tasks), expected)
     save_model(fitted, tmp_path / "model.skops")
     np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(X, tasks=tasks), expected)
 
 
-def test_the_number_of_processes_and_a_cache_change_nothing(tmp_path):
-    X, y, tasks = data(T=2, n=14, d=2)
-    models = [
-        KinRegressor("auto", cv=2, random_state=0, **options).fit(X, y, tasks=tasks)
-        for options in ({}, {"n_jobs": 2, "cache": tmp_path}, {"cache": tmp_path})
-    ]
-    for model in models[1:]:
-        np.testing.assert_array_equal(model.predict(X, tasks=tasks), models[0].predict(X, tasks=tasks))
-        np.testing.assert_array_equal(model.search_results_["error"], models[0].search_results_["error"])
-    assert list(tmp_path.iterdir())
-
-
-def test_candidates_that_are_dropped_would_have_had_no_weight(monkeypatch):
-    monkeypatch.setattr(PLACE, cheap_candidates)
-    rng = np.random.default_rng(9)
-    X, tasks = rng.normal(size=(200, 6)), np.repeat([0, 1], 100)
-    y = np.sin(3 * X[:, 2]) + 0.3 * rng.normal(size=200)
-    raced = KinRegressor(random_state=0).fit(X, y, tasks=tasks).search_results_
-    # Nothing is certain any more, so that nothing is dropped.
-    monkeypatch.setattr("kernelkin.auto.search.CERTAIN", np.inf)
-    full = KinRegressor(random_state=0).fit(X, y, tasks=tasks).search_results_
-    dropped = set(zip(raced["candidate"][raced["n_folds"] == 1], raced["C"][raced["n_folds"] == 1], strict=True))
-    assert len(dropped) > 20
-    assert (full["n_folds"] == 5).all()
-    weight = dict(zip(zip(full["candidate"], full["C"], strict=True), full["weight"], strict=True))
-    assert not any(weight[trial] for trial in dropped)
-
-
-def test_a_grid_is_extended_where_its_end_is_best():
-    X, _, tasks = data(T=2, n=40, d=2)
-    y = np.sin(3 * X[:, 0])  # without noise, for which no C is large enough
-    table = KinRegressor("auto", cv=2, random_state=0).fit(X, y, tasks=tasks).search_results_
-    assert table["C"].max() > 1e3
-
-
-def test_groups_are_tried_in_waves_and_costly_ones_last():
-    X, y, tasks = data()
-    task_data = read_training(KinRegressor(), X, y, tasks, None, classification=False)
-    candidates = make_candidates(task_data, Regression())
-    first, cheap, costly = make_waves(candidates, first_alone=True)
-    assert make_waves(candidates, first_alone=False) == [[*first, *cheap], costly]
-    assert first == [[candidate for candidate in candidates if candidate.group == candidates[0].group]]
-    assert sum(len(group) for wave in (first, cheap, costly) for group in wave) == len(candidates)
-    assert not any(candidate.is_costly for group in cheap for candidate in group)
-    names = [candidate.name for group in costly for candidate in group]
-    assert all("common part" in name or name.startswith(("MTFL", "one function")) for name in names)
-
-
-def test_a_time_limit_stops_after_the_first_group():
-    X, y, tasks = data(T=2, n=12, d=2)
-    with pytest.warns(UserWarning, match=r"time_limit=1e-06 reached: \d+ groups of candidates were not tried"):
-        model = KinRegressor(random_state=0, time_limit=1e-6).fit(X, y, tasks=tasks)
-    assert not model.is_complete_
-    assert "was not complete" in model.explain()
-    assert np.isfinite(model.predict(X, tasks=tasks)).all()
-
-
-def test_a_time_limit_ends_fits_at_work_and_only_complete_ones_are_used(monkeypatch):
-    X, y, tasks = data(T=2, n=12, d=2)
-    asked = []
-
-    def over_after_a_while(deadline):
-        asked.append(deadline.at)
-        return deadline.at is not None and sum(at is not None for at in asked) > 40
-
-    monkeypatch.setattr(Deadline, "is_over", over_after_a_while)
-    with pytest.warns(UserWarning, match=r"time_limit=1000 reached: \d+ groups of candidates were not tried"):
-        model = KinRegressor(random_state=0, time_limit=1000).fit(X, y, tasks=tasks)
-    table = model.search_results_
-    assert table["n_folds"][table["weight"] > 0].tolist() == [5] * len(model.members_)
-
-
-def test_an_interrupt_keeps_what_is_complete(monkeypatch):
-    X, y, tasks = data(T=2, n=12, d=2)
-    run_job, calls = search_jobs.run_job, []
-
-    def interrupted(*arguments):
-        calls.append(arguments)
-        if len(calls) == 7:  # five groups were screened, and one of them was tried on all folds
-            raise KeyboardInterrupt
-        return run_job(*arguments)
-
-    monkeypatch.setattr(search_jobs, "run_job", interrupted)
-    with pytest.warns(UserWarning, match=r"interrupted: \d+ groups of candidates were not tried"):
-        model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
-    table = model.search_results_
-    assert table["n_folds"][table["weight"] > 0].tolist() == [5] * len(model.members_)
-    assert not model.is_complete_
-
-
-def test_with_a_cache_an_interrupt_ends_the_fit_and_the_next_one_continues(monkeypatch, tmp_path):
-    monkeypatch.setattr(PLACE, cheap_candidates)
-    X, y, tasks = data(T=2, n=12, d=2)
-    run_job, calls = search_jobs.run_job, []
-
-    def interrupted(*arguments):
-        calls.append(arguments)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return run_job(*arguments)
-
-    model = KinRegressor(cv=2, random_state=0, cache=tmp_path / "parts")
-    with monkeypatch.context() as patch:
-        patch.setattr(search_jobs, "run_job", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X, y, tasks=tasks)
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "parts").iterdir()}
-    assert kept
-    whole = KinRegressor(cv=2, random_state=0).fit(X, y, tasks=tasks)
-    np.testing.assert_array_equal(model.fit(X, y, tasks=tasks).predict(X, tasks=tasks), whole.predict(X, tasks=tasks))
-    assert kept == {path: path.stat().st_mtime_ns for path in kept}, "a part that was kept was computed again"
-
-
 def test_members_that_do_not_converge_are_left_out(monkeypatch):
     monkeypatch.setattr(PLACE, cheap_candidates)
-    X, y, tasks = data(T=3, n=14, d=2)
+    X, y, tasks = small_tasks(T=3, n=14, d=2)
     fit_group, stopped = KinPlan._fit_group, []
 
     def fit(self, trials, options):
@@ -290,12 +166,12 @@ def test_classes_of_a_nonlinear_boundary_are_learned():
 
 
 def test_tasks_that_were_not_in_training_are_predicted_by_the_common_part():
-    X, y, tasks = data(n=20)
+    X, y, tasks = small_tasks(n=20)
     y = np.sin(2 * X[:, 1])
     model = KinRegressor(cv=2, random_state=0, unknown_tasks="common").fit(X, y, tasks=tasks)
     shared = ("with a common part", "one function for all tasks")
     assert all(any(words in member["name"] for words in shared) for member in model.members_)
-    X_new = data(seed=5)[0]
+    X_new = small_tasks(seed=5)[0]
     assert model.score(X_new, np.sin(2 * X_new[:, 1]), tasks=np.full(len(X_new), 99)) > 0.5
 
 
@@ -313,7 +189,7 @@ def test_candidates_of_wide_data_share_no_functions():
 
 
 def test_pooled_errors_are_means_over_the_rows_of_all_tasks():
-    X, y, tasks = data(seed=7)
+    X, y, tasks = small_tasks(seed=7)
     raw = read_training(KinRegressor(), X, y, tasks, None, classification=False)
     task_data = Standard.fit(raw, classification=False).apply(raw)
     folds = make_folds(task_data, 3, classification=False, random_state=0)
@@ -323,7 +199,7 @@ def test_pooled_errors_are_means_over_the_rows_of_all_tasks():
 
 
 def test_the_difference_of_two_candidates_is_paired():
-    X, y, tasks = data(seed=7)
+    X, y, tasks = small_tasks(seed=7)
     task_data = read_training(KinRegressor(), X, y, tasks, None, classification=False)
     folds = make_folds(task_data, 3, classification=False, random_state=0)[:1]
     pool = ErrorPool(task_data, folds, classification=False)
@@ -383,7 +259,7 @@ def test_rare_classes_count_in_errors_as_they_do_in_machines():
 
 
 def test_members_are_certified():
-    X, y, tasks = data(T=2, n=14, d=2)
+    X, y, tasks = small_tasks(T=2, n=14, d=2)
     plan = (
         KinRegressor("auto", cv=2, random_state=0, tol=1e-5)
         .specification()

@@ -193,7 +193,7 @@ def test_a_callback_that_returns_true_stops_the_solver(solver):
 
     def stop(iterate):
         seen.append(iterate)
-        return iterate.iteration == 2
+        return np.bool_(iterate.iteration == 2)
 
     stopped = solve(problem, solver, tol=1e-9, callback=stop)
     assert stopped.status is Status.STOPPED

@@ -99,7 +99,7 @@ def make_candidates(
     n_rows = sum(map(len, data.rows))
     is_large = data.form == "wide" and n_rows > MAX_MKMTFL_LABELS
     own_choices = [] if coupled_only else _own_choices(data, dictionaries, targets)
-    found = own_choices if is_large else []
+    found = [*own_choices] if is_large else []
     for name, source in () if coupled_only else dictionaries.items():
         found += _uncoupled(name, source, targets, tries_mkmtfl=not is_large)
     if data.n_tasks > 1 and (data.form != "wide" or task_features is not None) and _have_same_classes(data, targets):

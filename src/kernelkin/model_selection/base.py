@@ -80,7 +80,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         if home is None:
             self.best_estimator_ = model.store(self._search_and_fit(model, data))
             return self
-        home.place(model.specification(), model)
+        home.place(model.specification(), model)  # refuses what cannot be solved there
         given = model.device
         fitted = self._search_and_fit(model.set_params(device=home.torch_device), home.arrange(data))
         # The best estimator predicts where rows are, as the model does.

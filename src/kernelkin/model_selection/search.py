@@ -169,7 +169,7 @@ def run_search(
     """Return each candidate's outcome on each fold, and how many lines on folds were in the cache.
 
     Where the engine has workers of its own, each of them evaluates the kernels that it needs. Candidates that were not
-    solved on all folds before the deadline are left out.
+    solved on all folds before the deadline are left out (workers of an engine know no deadline).
     """
     store, tally = Cache(cache, data), Tally(lines, len(folds), verbose, callback)
     if engine is not None and engine.splits:

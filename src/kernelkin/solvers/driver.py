@@ -165,7 +165,9 @@ class _Log:
         shown = replace(iterate, B=iterate.B.copy()) if self.units is None else self.units.restore_iterate(iterate)
         if self.verbose:
             print(_line(shown), flush=True)
-        return self.callback is not None and self.callback(shown) is True
+        answer = None if self.callback is None else self.callback(shown)
+        # Comparisons with numbers of NumPy give its own True; other things that callbacks return mean nothing.
+        return isinstance(answer, bool | np.bool_) and bool(answer)
 
 
 def _line(iterate: Iterate) -> str:

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from kernelkin import KinRegressor
+from kernelkin import KinClassifier, KinRegressor
 from kernelkin.auto import jobs as search_jobs
 from kernelkin.auto.candidates import make_candidates
 from kernelkin.auto.search import make_waves
 from kernelkin.data import read_training
 from kernelkin.fitting import Regression
 from kernelkin.model_selection.fold_fits import Deadline
-from short_search import PLACE, cheap_candidates, small_tasks
+from short_search import PLACE, cheap_candidates, few_candidates, small_tasks
 
 
 def test_the_number_of_processes_and_a_cache_change_nothing(tmp_path):
@@ -46,6 +46,19 @@ def test_a_grid_is_extended_where_its_end_is_best():
     y = np.sin(3 * X[:, 0])  # without noise, for which no C is large enough
     table = KinRegressor("auto", cv=2, random_state=0).fit(X, y, tasks=tasks).search_results_
     assert table["C"].max() > 1e3
+
+
+def test_of_machines_that_are_the_same_the_one_with_the_least_c_is_taken(monkeypatch):
+    monkeypatch.setattr(PLACE, few_candidates)
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40, 2))
+    y = np.sign(X @ rng.normal(size=(2, 2))).astype(int)
+    model = KinClassifier(["linear", "rbf"], cv=2, random_state=0).fit(X, y)
+    table = model.search_results_
+    own = table["candidate"] == model.best_candidate_
+    # From some C on no margin is violated: the error does not change.
+    np.testing.assert_allclose(table["error"][own & (table["C"] >= 1000)], model.best_error_, rtol=1e-6)
+    assert table["C"][own].max() > model.best_C_ == 1000
 
 
 def test_groups_are_tried_in_waves_and_costly_ones_last():

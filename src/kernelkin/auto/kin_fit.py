@@ -25,7 +25,7 @@ from ..uncertainty.nearest import WithNearest
 from .candidates import SEARCH_TOL, Candidate, make_candidates
 from .explain import column_shares
 from .jobs import JobRunner
-from .search import Search, Trial
+from .search import Search, Trial, by_candidate, least_of_best
 from .standard import Standard
 from .weights import average_weights, own_choices, stack_weights
 
@@ -206,10 +206,7 @@ class KinPlan:
 
         For the squared loss they are those of a stack, drawn towards weights from errors; for classes the latter.
         """
-        best: dict[int, Trial] = {}
-        for trial in sorted(search.complete(), key=lambda trial: -trial.error.error):
-            best[id(trial.candidate)] = trial
-        entered = list(best.values())
+        entered = [least_of_best(own) for own in by_candidate(search.complete())]
         weights = average_weights([trial.error for trial in entered])
         if not self.classification:
             weights = stack_weights(weights, *search.out_of_fold(entered))

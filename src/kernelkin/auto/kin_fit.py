@@ -206,7 +206,7 @@ class KinPlan:
 
         For the squared loss they are those of a stack, drawn towards weights from errors; for classes the latter.
         """
-        entered = [least_of_best(own) for own in by_candidate(search.complete())]
+        entered = [least_of_best(own, classification=self.classification) for own in by_candidate(search.complete())]
         weights = average_weights([trial.error for trial in entered])
         if not self.classification:
             weights = stack_weights(weights, *search.out_of_fold(entered))

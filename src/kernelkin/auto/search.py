@@ -33,7 +33,8 @@ from .weights import REACH
 
 # Standard errors of a difference on the first fold, beyond which it is taken as real.
 CERTAIN = 2.0
-# Errors of one candidate that differ by less than this part of a standard error are the same.
+# Errors of one candidate for classes that differ by less than this part of a standard error are the same: support
+# vector machines are solved to a tolerance. Machines with the squared loss are solved exactly.
 TIED = 1e-3
 
 
@@ -295,14 +296,14 @@ def by_candidate(trials: Sequence[Trial]) -> list[list[Trial]]:
     return list(found.values())
 
 
-def least_of_best(own: Sequence[Trial]) -> Trial:
+def least_of_best(own: Sequence[Trial], *, classification: bool) -> Trial:
     """Return the trial with the least error of one candidate; of those with the same error the one with the least C.
 
-    A machine that violates no margin is the same for all larger values of C: rounding would choose among them.
+    A support vector machine that violates no margin is the same for all larger values of C: rounding would choose.
     """
     best = min((trial.error for trial in own), key=lambda error: error.error)
-    tied = [trial for trial in own if trial.error.error <= best.error + TIED * best.standard_error]
-    return min(tied, key=lambda trial: trial.C)
+    limit = best.error + (TIED * best.standard_error if classification else 0.0)
+    return min((trial for trial in own if trial.error.error <= limit), key=lambda trial: trial.C)
 
 
 def _values(trial: Trial, folds: Sequence[int]) -> list[list[np.ndarray]]:

@@ -26,11 +26,12 @@ _lock = threading.RLock()
 
 # A function called from compiled code: it becomes part of its callers, and has no cache of its own. It cannot be called
 # from Python, which saves some of the time that compilation takes.
-helper = njit(**(_OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}))
+_HELPER = _OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+helper = njit(**_HELPER)
 
 # A helper with one caller, which numba puts into its caller before it compiles either. Other helpers are optimised once
 # by themselves and again in every caller and its callers, which takes most of the time where calls are deeply nested.
-inlined_helper = njit(**(_OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "inline": "always"}))
+inlined_helper = njit(**_HELPER, inline="always")
 
 
 def compiled(signature: str, purpose: str, seconds: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -25,7 +25,7 @@ from ..uncertainty.nearest import WithNearest
 from .candidates import SEARCH_TOL, Candidate, make_candidates
 from .explain import column_shares
 from .jobs import JobRunner
-from .search import Search, Trial, by_candidate, least_of_best
+from .search import Search, Trial
 from .standard import Standard
 from .weights import average_weights, own_choices, stack_weights
 
@@ -206,7 +206,7 @@ class KinPlan:
 
         For the squared loss they are those of a stack, drawn towards weights from errors; for classes the latter.
         """
-        entered = [least_of_best(own, classification=self.classification) for own in by_candidate(search.complete())]
+        entered = search.best_of_each()
         weights = average_weights([trial.error for trial in entered])
         if not self.classification:
             weights = stack_weights(weights, *search.out_of_fold(entered))

@@ -34,7 +34,7 @@ from .weights import REACH
 # Standard errors of a difference on the first fold, beyond which it is taken as real.
 CERTAIN = 2.0
 # Errors of one candidate for classes that differ by less than this part of a standard error are the same: support
-# vector machines are solved to a tolerance. Machines with the squared loss are solved exactly.
+# vector machines are solved to a tolerance.
 TIED = 1e-3
 
 
@@ -111,6 +111,19 @@ class Search:
         """Return the trials that are complete by now."""
         return [trial for trial in self.trials if len(trial.outcomes) == len(self.folds)]
 
+    def best_of_each(self) -> list[Trial]:
+        """Return the complete trial with the least error of each candidate; of several that are as good the least C.
+
+        A support vector machine that violates no margin is the same at all larger values of C, and rounding would
+        choose among them. With the squared loss every C makes another machine.
+        """
+        found = []
+        for own in _by_candidate(self.complete()):
+            best = min((trial.error for trial in own), key=lambda error: error.error)
+            limit = best.error + (TIED * best.standard_error if self.classification else 0.0)
+            found.append(min((trial for trial in own if trial.error.error <= limit), key=lambda trial: trial.C))
+        return found
+
     def out_of_fold(self, trials: Sequence[Trial]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return values (n, m) of complete trials at all held-out rows, and targets (n,) and costs (n,) of the rows."""
         every = range(len(self.folds))
@@ -184,7 +197,7 @@ class Search:
         leader = min(everyone, key=lambda trial: pool.measure(_values(trial, [0])).error)
         kept = []
         for group in wave:
-            promising = [trial for own in by_candidate(group) for trial in self._promising(own, pool, leader)]
+            promising = [trial for own in _by_candidate(group) for trial in self._promising(own, pool, leader)]
             if promising:
                 kept.append(promising)
             self._remaining.kept(group[0].candidate.group, len(promising))
@@ -214,7 +227,7 @@ class Search:
         leader = min(self.complete(), key=lambda trial: trial.error.error)
         limit = leader.error.error + leader.error.standard_error
         found = []
-        for candidate in (own[0].candidate for own in by_candidate(group)):
+        for candidate in (own[0].candidate for own in _by_candidate(group)):
             tried = sorted((trial for trial in self.trials if trial.candidate is candidate), key=lambda trial: trial.C)
             best = min((trial for trial in tried if not trial.is_dropped), key=lambda trial: trial.error.error)
             if best.error.error > limit:
@@ -279,7 +292,7 @@ def make_lines(trials: Sequence[Trial], numbers: Sequence[int]) -> tuple[Line, .
     """Return one warm-started line for each candidate where C leads from one solution to the next, else many."""
     lines: list[Line] = []
     number = dict(zip(map(id, trials), numbers, strict=True))
-    for own in by_candidate(trials):
+    for own in _by_candidate(trials):
         steps = [Step(trial.candidate.make(trial.C, SEARCH_TOL), (number[id(trial)],)) for trial in own]
         specification, params = steps[0].specification, own[0].candidate.params
         warm = isinstance(specification, Fit) and specification.has_path
@@ -288,22 +301,11 @@ def make_lines(trials: Sequence[Trial], numbers: Sequence[int]) -> tuple[Line, .
     return tuple(lines)
 
 
-def by_candidate(trials: Sequence[Trial]) -> list[list[Trial]]:
-    """Return the trials of each candidate."""
+def _by_candidate(trials: Sequence[Trial]) -> list[list[Trial]]:
     found: dict[int, list[Trial]] = {}
     for trial in trials:
         found.setdefault(id(trial.candidate), []).append(trial)
     return list(found.values())
-
-
-def least_of_best(own: Sequence[Trial], *, classification: bool) -> Trial:
-    """Return the trial with the least error of one candidate; of those with the same error the one with the least C.
-
-    A support vector machine that violates no margin is the same for all larger values of C: rounding would choose.
-    """
-    best = min((trial.error for trial in own), key=lambda error: error.error)
-    limit = best.error + (TIED * best.standard_error if classification else 0.0)
-    return min((trial for trial in own if trial.error.error <= limit), key=lambda trial: trial.C)
 
 
 def _values(trial: Trial, folds: Sequence[int]) -> list[list[np.ndarray]]:

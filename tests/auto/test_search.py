@@ -1,5 +1,7 @@
 """The search of KinRegressor: the order of what is tried, what is dropped, and how it ends early."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,19 @@ def test_the_number_of_processes_and_a_cache_change_nothing(tmp_path):
         np.testing.assert_array_equal(model.predict(X, tasks=tasks), models[0].predict(X, tasks=tasks))
         np.testing.assert_array_equal(model.search_results_["error"], models[0].search_results_["error"])
     assert list(tmp_path.iterdir())
+
+
+def test_kernels_may_become_known_while_a_job_is_pickled():
+    class Learned:
+        """Stands for kernels; another result arrives while it is pickled."""
+
+        def __reduce__(self):
+            known["third"] = []
+            return str, ("kernels",)
+
+    known = search_jobs.KnownKernels(first=Learned(), second=[])
+    assert pickle.loads(pickle.dumps(known)) == {"first": "kernels", "second": []}
+    assert list(known) == ["first", "second", "third"]
 
 
 def test_candidates_that_are_dropped_would_have_had_no_weight(monkeypatch):

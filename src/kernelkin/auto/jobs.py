@@ -23,6 +23,13 @@ Known = Mapping[str, list[FittedKernel]]
 Results = Iterable[tuple[dict[int, list[Outcome]], Known]]
 
 
+class KnownKernels(dict[str, list[FittedKernel]]):
+    """Kernels that were learned so far. A thread of joblib pickles jobs while results of others are added here."""
+
+    def __reduce__(self) -> tuple[type, tuple[Known]]:
+        return dict, (dict(self),)
+
+
 @dataclass(frozen=True)
 class Job:
     """Lines with the same kernels, on folds of these numbers."""
@@ -44,7 +51,7 @@ class JobRunner:
     cache: Any = None
     n_jobs: int | None = None
     engine: Engine = field(default_factory=Threads)
-    _known: dict[str, list[FittedKernel]] = field(default_factory=dict)
+    _known: KnownKernels = field(default_factory=KnownKernels)
 
     @property
     def n_workers(self) -> int:
@@ -54,7 +61,7 @@ class JobRunner:
         """Yield each job, and the outcomes on its folds of each of its candidates that the deadline left time for."""
         results: Results
         if self.engine.splits:
-            shared = self.data, tuple(self.folds), self.cache, dict(self._known), deadline
+            shared = self.data, tuple(self.folds), self.cache, self._known, deadline
             results = self.engine.map(_run_shared, jobs, shared)
         elif self.n_workers > 1 and len(jobs) > 1:
             results = self._in_processes(jobs, deadline)

@@ -1,0 +1,165 @@
+"""Likelihoods: how targets scatter around the values of the function.
+
+A likelihood evaluates the negative log evidence of a prior covariance and its derivatives. The squared loss has it in closed
+form; classes and counts by Laplace's method, where the mode is found by Newton's method. Each Newton step is the
+closed form with noise 1/W and targets f + g/W, g and W the first and minus the second derivative of log p(y | f).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.special import expit, gammaln
+
+from .covariance import Parameters, Prior, Solved
+
+# Rows that are certain would have infinite noise.
+LEAST_CURVATURE = 1e-7
+NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
+NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
+
+
+@dataclass
+class Evaluated:
+    """The negative log evidence, its derivatives, and what predictions follow from.
+
+    Attributes
+    ----------
+    value : negative log evidence, without the prior of the parameters.
+    gradient : its derivatives, by term.
+    noise_gradient : that with respect to the log of the noise.
+    solved : of the last solve; `solved.a` are the coefficients of the posterior mean.
+    """
+
+    value: float
+    gradient: Parameters
+    noise_gradient: float
+    solved: Solved
+
+
+class Likelihood(Protocol):
+    has_noise: bool
+
+    def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
+        """Return the evidence of targets `part.z` (N, r), of rows with weights `part.weight` (N,)."""
+
+    def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """Return the mean of a target whose function value has this mean and variance."""
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Squared loss: targets scatter with one variance."""
+
+    has_noise: bool = True
+
+    def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
+        solved = prior.solve(noise / part.weight, part.z)
+        m = part.multiplicity
+        # A row of weight w counts as w rows with the same target.
+        repeated = 0.5 * m * (part.weight - 1.0).sum()
+        value = 0.5 * np.vdot(part.z, solved.a) + 0.5 * m * solved.log_det + repeated * np.log(noise)
+        of_rows = 0.5 * (m * solved.diagonal() - (solved.a**2).sum(1))
+        slope = float((of_rows * noise / part.weight).sum()) + repeated
+        return Evaluated(value, solved.gradient(m, [(solved.a, solved.a, -0.5)]), slope, solved)
+
+    def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        return f
+
+
+class Laplace:
+    """A likelihood whose evidence is that of a Gaussian at the mode."""
+
+    has_noise = False
+
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def derivatives(self, y: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the first, minus the second, and the third derivative of the log density with respect to f."""
+        raise NotImplementedError
+
+    def start(self, y: np.ndarray) -> np.ndarray:
+        """Return values of f to begin with."""
+        raise NotImplementedError
+
+    def evaluate(self, prior: Prior, part: Any, noise: float = 0.0) -> Evaluated:
+        y, w = part.z[:, 0], part.weight
+        f, solved, loss = self._mode(prior, y, w, part.offset, part.state.get("f"))
+        part.state["f"] = f
+        _, W, third = self.derivatives(y, f + part.offset)
+        curvature = np.maximum(w * W, LEAST_CURVATURE)
+        a = solved.a
+        value = loss + 0.5 * solved.log_det + 0.5 * np.log(curvature).sum()
+        variance = (1.0 - solved.diagonal() / curvature) / curvature
+        s = -0.5 * variance * w * third
+        u = solved.apply((s / curvature)[:, None])[0]
+        gradient = solved.gradient(1.0, [(a, a, -0.5), (u, a, 1.0)])
+        return Evaluated(float(value), gradient, 0.0, solved)
+
+    def _mode(self, prior: Prior, y, w, offset, f, tol: float = 1e-7, max_iter: int = 50):
+        """Newton's method for the mode; returns f, what was solved there, and -log p(y | f) + f'a/2."""
+        f, a, loss = self.start(y) if f is None else f, None, np.inf
+        for _ in range(max_iter):
+            g, W, _ = self.derivatives(y, f + offset)
+            curvature = np.maximum(w * W, LEAST_CURVATURE)
+            solved = prior.solve(1.0 / curvature, (f + w * g / curvature)[:, None])
+            full = solved.a[:, 0]
+            f_full = f + (w * g - full) / curvature
+            step, before = 1.0, loss
+            while True:
+                # f = K a holds along the step only where it held before; the first step is taken whole.
+                trial, f_trial = (full, f_full) if a is None or step == 1.0 else (a + step * (full - a), f + step * (f_full - f))
+                loss = float(-(w * self.log_density(y, f_trial + offset)).sum() + 0.5 * trial @ f_trial)
+                if a is None or loss <= before + 1e-10 * abs(before) or step < 1e-3:
+                    break
+                step *= 0.5
+            f, a = f_trial, trial
+            if before - loss <= tol * (1.0 + abs(loss)) and step == 1.0 and np.isfinite(before):
+                break
+        g, W, _ = self.derivatives(y, f + offset)
+        curvature = np.maximum(w * W, LEAST_CURVATURE)
+        return f, prior.solve(1.0 / curvature, (f + w * g / curvature)[:, None]), loss
+
+    def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        values = self.inverse_link(f[..., None] + np.sqrt(np.maximum(variance, 0.0))[..., None] * NODES)
+        return values @ NODE_WEIGHTS
+
+    def inverse_link(self, f: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+
+class Bernoulli(Laplace):
+    """Two classes, y in {0, 1}, with a logistic link."""
+
+    def log_density(self, y, f):
+        return -np.logaddexp(0.0, np.where(y > 0.5, -f, f))
+
+    def derivatives(self, y, f):
+        q = expit(f)
+        return y - q, q * (1.0 - q), -q * (1.0 - q) * (1.0 - 2.0 * q)
+
+    def start(self, y):
+        return np.zeros_like(y)
+
+    def inverse_link(self, f):
+        return expit(f)
+
+
+class Poisson(Laplace):
+    """Counts with a logarithmic link."""
+
+    def log_density(self, y, f):
+        return y * f - np.exp(f) - gammaln(y + 1.0)
+
+    def derivatives(self, y, f):
+        rate = np.exp(np.minimum(f, 50.0))
+        return y - rate, rate, -rate
+
+    def start(self, y):
+        return np.full_like(y, np.log(max(y.mean(), 1e-3)))
+
+    def inverse_link(self, f):
+        return np.exp(np.minimum(f, 50.0))

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .auto import KinClassifier, KinRegressor
+    from .kin import KinClassifier, KinRegressor
     from .io import SavedModel, load_model, save_model
     from .kernels import (
         Kernel,
@@ -106,7 +106,7 @@ __all__ = [
 
 # Names and modules are imported when they are first used: the command line imports this file before it can handle an
 # interrupt, and NumPy, SciPy and scikit-learn take a second.
-_SOURCES = ("auto", "io", "kernels", "model_selection", "models", "registry", "relations", "tables", "report")
+_SOURCES = ("kin", "io", "kernels", "model_selection", "models", "registry", "relations", "tables", "report")
 _MODULES = (
     *_SOURCES,
     "couplings",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from . import auto
+from . import kin
 from . import models as estimators
 
 _MURUGESAN = "Murugesan and Carbonell, Multi-Task Multiple Kernel Relationship Learning, SDM 2017"
@@ -45,8 +45,8 @@ _MODELS = (
         "Kin",
         "several of the models below on several sets of kernels, compared out of fold and averaged; nothing to set",
         "this library",
-        auto.KinClassifier,
-        auto.KinRegressor,
+        kin.KinClassifier,
+        kin.KinRegressor,
         ("KinRegressor", "KinClassifier"),
     ),
     Model(

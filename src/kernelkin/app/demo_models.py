@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ..auto import KinRegressor
+from ..kin import KinRegressor
 from ..model_selection import MultiTaskCV
 from ..models import AverageRegressor
 

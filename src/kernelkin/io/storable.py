@@ -58,9 +58,9 @@ class Storable:
     @cached_property
     def estimators(self) -> dict[Name, type]:
         """The estimators of this library: what a model file can be a file of."""
-        from .. import auto, model_selection, models
+        from .. import kin, model_selection, models
 
-        public = [getattr(module, name) for module in (auto, model_selection, models) for name in module.__all__]
+        public = [getattr(module, name) for module in (kin, model_selection, models) for name in module.__all__]
         return _by_name(thing for thing in public if isinstance(thing, type) and issubclass(thing, BaseEstimator))
 
     @cached_property

@@ -1,0 +1,29 @@
+"""Mixed kernel models: what all groups have in common, and what is particular to each, partially pooled."""
+
+from .average import Search
+from .covariance import Layout
+from .likelihoods import Bernoulli, Gaussian, Poisson
+from .model import MixedModel, Part
+from .structures import STRUCTURES, FittedStructure, MixedData, Structure
+from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel
+
+__all__ = [
+    "STRUCTURES",
+    "Additive",
+    "Bernoulli",
+    "Constant",
+    "FittedStructure",
+    "Gaussian",
+    "Given",
+    "Layout",
+    "Level",
+    "Linear",
+    "MixedData",
+    "MixedModel",
+    "Part",
+    "Poisson",
+    "Search",
+    "Smooth",
+    "Structure",
+    "TaskKernel",
+]

@@ -178,6 +178,8 @@ class Solved:
         inverse, log_det = invert(0.5 * (A + A.T)[None])
         self.A_inverse = inverse[0]
         self.log_det += log_det
+        # inv(V) Phi inv(A), of which gradients and the diagonal of the inverse are made.
+        self.tied = [(part.reshape(-1, f) @ self.A_inverse).reshape(part.shape) for part in self.white]
 
     def apply(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Targets (N, r) -> inv(K + diag(noise)) z (N, r), and the coefficients of the features (f, r)."""
@@ -198,7 +200,7 @@ class Solved:
         for i, table in enumerate(self.prior.layout.tables):
             own = np.diagonal(self.inverses[i], axis1=1, axis2=2)
             if self.prior.layout.by_features:
-                own = own - ((self.white[i] @ self.A_inverse) * self.white[i]).sum(2)
+                own = own - np.einsum("bnf,bnf->bn", self.tied[i], self.white[i])
             found[table[table >= 0]] = own[table >= 0]
         return found
 
@@ -212,7 +214,7 @@ class Solved:
         for i, (pairs, table) in enumerate(zip(self.prior.layout.pairs, self.prior.layout.tables, strict=True)):
             W, G = (0.5 * multiplicity) * self.inverses[i], None
             if by_features:
-                G = multiplicity * (self.white[i] @ self.A_inverse)
+                G = multiplicity * self.tied[i]
                 W -= 0.5 * (G @ np.swapaxes(self.white[i], 1, 2))
             for j, (u, v, c) in enumerate(products):
                 left, right = take(u, table), take(v, table)

@@ -40,7 +40,10 @@ class Evaluated:
 
 
 class Likelihood(Protocol):
+    """What a model needs of a likelihood; variances start `log_scale` above those of targets in standard units."""
+
     has_noise: bool
+    log_scale: float
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
         """Return the evidence of targets `part.z` (N, r), of rows with weights `part.weight` (N,)."""
@@ -54,6 +57,7 @@ class Gaussian:
     """Squared loss: targets scatter with one variance."""
 
     has_noise: bool = True
+    log_scale: float = 0.0
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
         solved = prior.solve(noise / part.weight, part.z)
@@ -73,6 +77,7 @@ class Laplace:
     """A likelihood whose evidence is that of a Gaussian at the mode."""
 
     has_noise = False
+    log_scale = 0.0
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         raise NotImplementedError
@@ -130,9 +135,15 @@ class Laplace:
     def inverse_link(self, f: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
+    def loss(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Return the loss of each target whose mean was predicted."""
+        raise NotImplementedError
+
 
 class Bernoulli(Laplace):
     """Two classes, y in {0, 1}, with a logistic link."""
+
+    log_scale = float(np.log(2.0))
 
     def log_density(self, y, f):
         return -np.logaddexp(0.0, np.where(y > 0.5, -f, f))
@@ -146,6 +157,9 @@ class Bernoulli(Laplace):
 
     def inverse_link(self, f):
         return expit(f)
+
+    def loss(self, y, mean):
+        return -np.log(np.maximum(np.where(y > 0.5, mean, 1.0 - mean), 1e-12))
 
 
 class Poisson(Laplace):
@@ -163,3 +177,6 @@ class Poisson(Laplace):
 
     def inverse_link(self, f):
         return np.exp(np.minimum(f, 50.0))
+
+    def loss(self, y, mean):
+        return mean - y * np.log(np.maximum(mean, 1e-12))

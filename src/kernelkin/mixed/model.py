@@ -72,6 +72,9 @@ class MixedModel:
         self.terms, self.rho = tuple(terms), rho
         self.likelihood = Gaussian() if likelihood is None else likelihood
         self.start = {term.name: term.start() for term in self.terms}
+        for part in self.start.values():
+            for key in part:
+                part[key] = part[key] + (0.0 if key == "lengths" else self.likelihood.log_scale)
         if self.likelihood.has_noise:
             self.start[NOISE] = {"variance": np.array([-1.0])}
 
@@ -207,7 +210,8 @@ class MixedModel:
         everyone = Rows(X[None], tuple(g[None] for g in groups))
         Phi = self._features(terms, everyone)[0]
         mean = Phi @ solved.beta
-        prior = sum(term.diagonal(self.p_[term.name], everyone, 0.0)[0] for term in terms)
+        # All of the variance: what features of landmarks leave out far from these is not known.
+        prior = sum(term.diagonal(self.p_[term.name], everyone, 1.0)[0] for term in terms) - (Phi * Phi).sum(1)
         rest, reduced = Phi.copy(), np.zeros(len(X))
         for i, (table, inner) in enumerate(zip(part.layout.tables, part.layout.pairs, strict=True)):
             asked = _queries_of_blocks(inner.A.groups[0][:, 0], groups[0])

@@ -164,7 +164,7 @@ class MultiTaskEstimator(BaseEstimator):
             return split_prediction(self, queries, found) if split else as_rows_are(X, found)
         if split or is_classifier(self):
             raise ValueError("return_std=True is for regressors, without split; classifiers have predict_proba")
-        return as_rows_are(X, self._predict(queries)), as_rows_are(X, prediction_deviations(self, queries))
+        return as_rows_are(X, self._predict(queries)), as_rows_are(X, self._deviations(queries))
 
     def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
         """Return the score of each task: accuracy for a classifier, R^2 for a regressor.
@@ -305,6 +305,10 @@ class MultiTaskEstimator(BaseEstimator):
         if is_classifier(self):
             return predicted_classes(self, queries)
         return function_values(self, queries)[..., 0]
+
+    def _deviations(self, queries: Queries) -> np.ndarray:
+        """Return standard deviations of targets around predictions (q,), or (q, T) for wide data."""
+        return prediction_deviations(self, queries)
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
         """Return the tasks, by position, that share parts of their functions with other tasks."""

@@ -110,7 +110,7 @@ class Recipe:
 
     def unfitted(self, schema: TableSchema, progress: Progress) -> Any:
         """The model, or a search if there are parameters to choose."""
-        from ...auto import KinClassifier, KinRegressor
+        from ...kin import KinClassifier, KinRegressor
         from ...model_selection import MultiTaskCV, has_choices
 
         estimator = self._estimator(schema)

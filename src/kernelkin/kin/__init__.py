@@ -1,0 +1,5 @@
+"""KinRegressor and KinClassifier: mixed kernel models, averaged by held-out errors."""
+
+from .estimators import KinClassifier, KinRegressor
+
+__all__ = ["KinClassifier", "KinRegressor"]

@@ -1,0 +1,263 @@
+"""From the data of many tasks to the rows of mixed kernel models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..couplings import TaskTable, read_task_features
+from ..data import TaskData, listing
+from ..fitting.targets import _class_weights, task_classes
+from ..kernels import evaluate, is_precomputed, read_kernels
+from ..mixed.structures import MixedData
+from ..mixed.units import Units, choose_units
+
+# With more columns than this, those that no table has put together share their parameters.
+OWN_PARAMETERS = 60
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows with a target each, as mixed models take them.
+
+    Attributes
+    ----------
+    rows : (N,) rows of X.
+    codes : (N,) the task of each; zeros where the columns of z are tasks.
+    y : (N,) or (N, T) targets as they were given.
+    wide : whether the columns of y are tasks.
+    """
+
+    rows: np.ndarray
+    codes: np.ndarray
+    y: np.ndarray
+    wide: bool
+
+    @classmethod
+    def of(cls, data: TaskData, classification: bool) -> LabelledRows:
+        """Tasks on the same rows stay columns where they are numbers and all known; else every label is a row."""
+        first = data.rows[0]
+        shared = data.form == "wide" and data.n_tasks > 1 and not classification
+        if shared and all(rows is first or np.array_equal(rows, first) for rows in data.rows):
+            return cls(first, np.zeros(len(first), dtype=np.intp), np.column_stack(data.y), True)
+        codes = np.repeat(np.arange(data.n_tasks), [len(rows) for rows in data.rows])
+        return cls(np.concatenate(data.rows), codes, np.concatenate(data.y), False)
+
+
+@dataclass(frozen=True)
+class ClassCodes:
+    """How classes became numbers.
+
+    Attributes
+    ----------
+    classes : (C,) all classes.
+    of_task : for each task its classes, those of tasks like it where it has a single one.
+    by_task : whether each task has two classes of its own, coded by their order.
+    """
+
+    classes: np.ndarray
+    of_task: tuple[np.ndarray, ...]
+    by_task: bool
+
+    @classmethod
+    def of(cls, data: TaskData) -> ClassCodes:
+        of_task = tuple(task_classes(data))
+        classes = np.unique(np.concatenate(of_task))
+        return cls(classes, of_task, len(classes) > 2 and all(len(own) == 2 for own in of_task))
+
+    @property
+    def is_binary(self) -> bool:
+        return self.by_task or len(self.classes) <= 2
+
+    def encode(self, y: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Labels (N,) of rows of tasks -> (N, 1) zeros and ones, or (N, C) indicators."""
+        if self.by_task:
+            second = np.array([own[1] for own in self.of_task])
+            return (y == second[codes]).astype(np.float64)[:, None]
+        wanted = self.classes[-1:] if self.is_binary else self.classes
+        return (y[:, None] == wanted).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class GivenKernels:
+    """Kernels that the user gave, scaled to mean diagonal one on the training rows.
+
+    Attributes
+    ----------
+    kernels : fitted kernels; None where X holds their values.
+    X : (N, d) training rows that they are evaluated with.
+    factors : (K,)
+    names : of the kernels.
+    """
+
+    kernels: tuple[Any, ...] | None
+    X: np.ndarray
+    factors: np.ndarray
+    names: tuple[str, ...]
+    rows: np.ndarray
+
+    @classmethod
+    def fit(cls, kernels: Any, data: TaskData, rows: np.ndarray) -> tuple[GivenKernels, tuple[np.ndarray, ...]]:
+        """Return the kernels and their values (N, N) at the rows."""
+        if is_precomputed(kernels):
+            X, fitted = data.X, None
+            stack = np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0)
+            names = tuple(f"kernel {k}" for k in range(len(stack)))
+        else:
+            fitted = tuple(read_kernels(kernels).fit(data))
+            X = np.asarray(data.X[rows], dtype=np.float64)
+            stack, names = evaluate(fitted, X), tuple(kernel.name for kernel in fitted)
+        diagonal = np.array([np.diagonal(values).mean() for values in stack])
+        factors = np.where(diagonal > 0, 1.0 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
+        found = cls(fitted, np.empty((0, 0)) if fitted is None else X, factors, names, rows)
+        return found, tuple(np.asarray(values) * factor for values, factor in zip(stack, factors, strict=True))
+
+    def at(self, X: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Values (q, N) at rows (q, d), or (q, n, K) where they are precomputed."""
+        stack = np.moveaxis(X[:, self.rows], 2, 0) if self.kernels is None else evaluate(self.kernels, X, self.X)
+        return tuple(np.asarray(values) * factor for values, factor in zip(stack, self.factors, strict=True))
+
+
+def column_families(data: TaskData, X: np.ndarray) -> np.ndarray:
+    """Return the family (d,) of each column: those of one column of a table, or all where there are many."""
+    d = X.shape[1]
+    if data.feature_origins is not None:
+        named = [f"{column}\0{part}" for column, part in data.feature_origins]
+        families = np.unique(named, return_inverse=True)[1]
+    else:
+        families = np.arange(d)
+    return families if families.max(initial=-1) < OWN_PARAMETERS else np.zeros(d, dtype=np.intp)
+
+
+def read_task_kernels(task_features: Any, tasks: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """Features of tasks -> kernels (G, G) between the T tasks of training and new ones, and the new tasks' labels."""
+    kernels = [
+        kernel
+        for name, table in read_task_features(task_features, tasks).items()
+        for kernel in table.kernels(name, tasks)
+    ]
+    if not kernels:
+        return (), np.empty(0, dtype=tasks.dtype)
+    new = np.array([label for label in kernels[0].labels.tolist() if label not in set(tasks.tolist())])
+    T, E = len(tasks), len(new)
+    found = []
+    for kernel in kernels:
+        values = np.eye(T + E)
+        values[:T, :T] = kernel.matrix(tasks)
+        if E:
+            values[T:, :T] = kernel.take(new).values
+            values[:T, T:] = values[T:, :T].T
+        found.append(values)
+    return tuple(found), new
+
+
+def join_task_features(first: Any, more: Any, tasks: np.ndarray) -> dict[str, TaskTable]:
+    """Return tables of features with the rows of more tasks; kernels between tasks cannot be extended."""
+    known, new = read_task_features(first, tasks), read_task_features(more, None)
+    if set(known) != set(new):
+        raise ValueError(f"task_features has {listing(sorted(new))} here, and {listing(sorted(known))} in training")
+    found = {}
+    for name, table in known.items():
+        other = new[name]
+        if not isinstance(table, TaskTable) or not isinstance(other, TaskTable):
+            raise ValueError(
+                f"task_features {name!r} is a kernel between tasks: give the kernel of all tasks, new ones included, "
+                "to the estimator before the fit"
+            )
+        if table.names != other.names:
+            names = f"{listing(other.names)} here, and {listing(table.names)} in training"
+            raise ValueError(f"task_features: {name!r} has the columns {names}")
+        fresh = ~np.isin(other.labels, table.labels)
+        pairs = zip(table.columns, other.columns, strict=True)
+        columns = tuple(np.concatenate([old, added[fresh]]) for old, added in pairs)
+        found[name] = TaskTable(np.concatenate([table.labels, other.labels[fresh]]), table.names, columns)
+    return found
+
+
+def mixed_data(
+    data: TaskData,
+    labelled: LabelledRows,
+    z: np.ndarray,
+    weight: np.ndarray,
+    kernels: Sequence[np.ndarray] = (),
+    task_kernels: Sequence[np.ndarray] = (),
+    use_columns: bool = True,
+) -> MixedData:
+    """Put rows together for mixed models; with `use_columns` false their kernels are all they have."""
+    X = np.asarray(data.X[labelled.rows], dtype=np.float64) if use_columns else np.empty((len(labelled.rows), 0))
+    return MixedData(
+        X=X,
+        groups=(labelled.codes,),
+        n_groups=(1 if labelled.wide else data.n_tasks,),
+        z=z,
+        weight=weight,
+        of_column=column_families(data, X) if use_columns else np.empty(0, dtype=np.intp),
+        wide=labelled.wide,
+        kernels=tuple(kernels),
+        task_kernels=tuple(task_kernels),
+    )
+
+
+def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray) -> Units:
+    """Return the units of targets: each task's own where the columns of y are tasks."""
+    if not labelled.wide:
+        return choose_units(labelled.y, labelled.codes, n_tasks, weight)
+    n = len(labelled.y)
+    codes, weights = np.repeat(np.arange(n_tasks), n), np.tile(weight, n_tasks)
+    return choose_units(labelled.y.T.ravel(), codes, n_tasks, weights, own=True)
+
+
+def class_weights(class_weight: Any, codes: ClassCodes, labelled: LabelledRows, weight: np.ndarray) -> np.ndarray:
+    """Return the weights (N,) of rows, times those of their classes in their tasks."""
+    if class_weight is None:
+        return weight
+    out = weight.copy()
+    for t, classes in enumerate(codes.of_task):
+        rows = np.flatnonzero(labelled.codes == t)
+        own = np.searchsorted(classes, labelled.y[rows])
+        out[rows] *= _class_weights(class_weight, classes, own, weight[rows])[own]
+    return out
+
+
+def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: bool, random_state: Any) -> np.ndarray:
+    """Return the fold (N,) of each row, -1 for rows that are never held out.
+
+    A number of folds deals the rows of each task out in turn, class by class; with fewer rows a task than folds, some
+    folds have none of it. Given pairs of training and test rows of X hold out their test rows.
+    """
+    N = len(labelled.rows)
+    if not isinstance(cv, int | np.integer):
+        return _given_folds(labelled, data, cv)
+    rng, folds = check_random_state(random_state), np.full(N, -1)
+    count = min(int(cv), N)
+    if count < 2:
+        return folds
+    every, first = rng.permutation(N), rng.randint(count, size=int(labelled.codes.max()) + 1)
+    kinds = np.unique(labelled.y, return_inverse=True)[1] if classification else np.zeros(N, dtype=np.intp)
+    shared = data.form == "wide" and not labelled.wide
+    if shared:
+        # A row of X is held out for all of its tasks.
+        of_row = rng.permutation(np.arange(len(data.X)) % count)
+        return of_row[labelled.rows]
+    order = every[np.lexsort((kinds[every], labelled.codes[every]))]
+    starts = np.searchsorted(labelled.codes[order], np.arange(len(first)))
+    place = np.arange(N) - starts[labelled.codes[order]]
+    folds[order] = (place + first[labelled.codes[order]]) % count
+    return np.unique(folds, return_inverse=True)[1]
+
+
+def _given_folds(labelled: LabelledRows, data: TaskData, cv: Any) -> np.ndarray:
+    folds = np.full(len(labelled.rows), -1)
+    for number, pair in enumerate(cv):
+        try:
+            train, test = (np.isin(np.arange(len(data.X)), np.arange(len(data.X))[np.asarray(part)]) for part in pair)
+        except (IndexError, TypeError, ValueError) as error:
+            raise ValueError(f"cv: fold {number} is not a pair of training and test rows of X: {error}") from None
+        if (train & test).any() or not test.any():
+            raise ValueError(f"cv: the test rows of fold {number} are empty, or some are training rows too")
+        folds[test[labelled.rows]] = number
+    return folds

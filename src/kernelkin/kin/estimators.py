@@ -1,0 +1,314 @@
+"""KinRegressor and KinClassifier: grouped data without a parameter to set."""
+
+from __future__ import annotations
+
+from copy import copy
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..data import Queries, Table, TaskData, read_training
+from ..kernels.encoded import refuse_positions
+from ..models.array_api import array_home, as_rows_are
+from ..models.base import MultiTaskEstimator
+from ..models.kinds import MultiTaskClassifier, MultiTaskRegressor
+from ..models.parameters import CLASSES, Parameter, describe
+from ..tables import TableEncoder
+from .data import join_task_features, read_task_kernels
+from .explain import explain
+from .fit import KinFit
+
+_ATTRIBUTES: dict[str, tuple[str, str]] = {
+    "tasks_": ("array of shape (T,)", "Task labels."),
+    "variance_components_": (
+        "dict from str to float",
+        "The share of the variance of targets that each term stands for, the largest first, `noise` included; they sum "
+        "to one. `level`: levels of groups; `linear`: what all groups have in common; `slopes`: by which slopes of "
+        "groups differ; `common smooth`, `additive`: curves that all groups share; `own smooth`: curves of each group. "
+        "For classes on the scale of log odds.",
+    ),
+    "members_": ("tuple of dicts", "The structures that are averaged: `name`, `weight`, `error` on held-out rows."),
+    "search_results_": (
+        "dict of arrays",
+        "A row for each structure that was tried: `structure`, `error` (mean squared error of held-out rows in standard "
+        "units, or log loss), `standard_error`, `weight` in the average, `evidence`, `seconds`.",
+    ),
+    "best_structure_": ("str", "The structure with the largest weight."),
+    "is_complete_": ("bool", "Whether all structures were tried, or time ran out."),
+    "column_shares_": ("dict", "Share of each column in what the columns explain, the largest first."),
+    "held_out_": ("object", "Predictions of the training rows by fits that left them out."),
+    "functions_": ("object", "The fitted functions of all tasks."),
+    "encoder_": ("TableEncoder or None", "How columns of a table became numbers; None where X was an array."),
+    "n_features_in_": ("int", "Number of columns of X in `fit`."),
+    "feature_names_in_": ("array of str", "Names of the columns of X, where it had names."),
+}
+_PARAMETERS: dict[str, Parameter] = {
+    "kernels": Parameter(
+        "None, or what the other models take",
+        "None: linear and smooth functions of the columns, with scales that are learned. Otherwise these kernels alone, "
+        'each with a variance for what groups have in common and one for what they have of their own; "precomputed": X '
+        "holds their values.",
+    ),
+    "encoder": Parameter(
+        "TableEncoder, optional",
+        "How the columns of a DataFrame become numbers (arrays hold numbers already). None: a `TableEncoder` as it is.",
+        [TableEncoder, None],
+    ),
+    "cv": Parameter(
+        "int, or iterable of (training rows, test rows)",
+        "Folds that weigh the structures and calibrate intervals. A number deals out the rows of every task; on wide "
+        "data a row is held out for all tasks at once.",
+        [Interval(Integral, 2, None, closed="left"), HasMethods("__iter__")],
+    ),
+    "unknown_tasks": Parameter(
+        '{"common", "error"}',
+        'Tasks that were not in training: "common" predicts them by what all tasks have in common, with intervals that '
+        'include what is not known of them; "error" refuses them.',
+        [StrOptions({"common", "error"})],
+    ),
+    "time_limit": Parameter(
+        "float, optional",
+        "Seconds that the fit may take. What was found by then is used, with a warning.",
+        [Interval(Real, 0, None, closed="neither"), None],
+    ),
+    "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
+    "verbose": Parameter("int", "1 shows progress on standard error.", ["verbose"]),
+    "callback": Parameter(
+        "callable, optional",
+        "Called during the fit with the seconds that were spent and those that the whole fit is expected to take.",
+        [callable, None],
+    ),
+}
+
+
+class TableEstimator(MultiTaskEstimator):
+    """An estimator that reads tables of mixed columns by a `TableEncoder`, fitted on the training rows."""
+
+    encoder: Any
+    encoder_: Any
+
+    def training_data(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> TaskData:
+        """Return what `fit` is given, read and checked; a table is encoded."""
+        self.encoder_ = None
+        classification = is_classifier(self)
+        return read_training(self, X, y, tasks, sample_weight, classification=classification, encode=self._fit_encoder)
+
+    def _fit_encoder(self, table: Table) -> Table:
+        """Encode the training rows of a table, unless they are encoded."""
+        if table.origins is not None:
+            return table
+        refuse_positions(self.kernels)
+        self.encoder_ = (TableEncoder() if self.encoder is None else clone(self.encoder)).fit(table)
+        return self.encoder_.encode(table)
+
+
+class KinEstimator(TableEstimator):
+    """What regression and classification have in common."""
+
+    def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
+        return super().fit(_in_main_memory(X), _in_main_memory(y), tasks, sample_weight)
+
+    fit.__doc__ = MultiTaskEstimator.fit.__doc__
+
+    def specification(self) -> KinFit:
+        return KinFit(
+            classification=is_classifier(self),
+            class_weight=getattr(self, "class_weight", None),
+            kernels=self.kernels,
+            task_features=self.task_features,
+            cv=self.cv,
+            time_limit=self.time_limit,
+            random_state=self.random_state,
+        )
+
+    def borrowing_tasks(self, data: TaskData) -> set[int]:
+        return set(range(data.n_tasks)) if data.n_tasks > 1 else set()
+
+    def explain(self) -> str:
+        """Return shares of variance, what is averaged and which columns matter, in a few sentences.
+
+        Returns
+        -------
+        text : str
+        """
+        check_is_fitted(self)
+        return explain(self)
+
+    def with_tasks(self, task_features: Any) -> Self:
+        check_is_fitted(self)
+        if self.task_features is None:
+            raise ValueError(f"this {type(self).__name__} was fitted without task_features: it cannot predict from them")
+        model = copy(self)
+        kernels, new = read_task_kernels(join_task_features(self.task_features, task_features, self.tasks_), self.tasks_)
+        model.functions_ = self.functions_.with_task_kernels(kernels, new)
+        return model
+
+    with_tasks.__doc__ = MultiTaskEstimator.with_tasks.__doc__
+
+    def _read_queries(self, X: Any, tasks: Any) -> Queries:
+        return super()._read_queries(_in_main_memory(X), tasks)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
+
+
+def _in_main_memory(values: Any) -> Any:
+    """Arrays of other libraries as arrays of NumPy, where scikit-learn's `array_api_dispatch` is on."""
+    if array_home(values) is None:
+        return values
+    return values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
+
+
+@describe((), _ATTRIBUTES, **_PARAMETERS)
+class KinRegressor(KinEstimator, MultiTaskRegressor):
+    """Regression for groups with few rows each; no parameter needs to be set.
+
+    A mixed kernel model: levels, slopes and smooth functions of the columns, common to all groups and particular to each,
+    partially pooled as far as the data say. Several structures of such terms are fitted by their evidence, compared on
+    held-out rows, and averaged: the less the rows can tell them apart, the more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import KinRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(60, 2)), np.repeat(["a", "b", "c", "d", "e", "f"], 10)
+    >>> level = np.repeat(rng.normal(size=6), 10)
+    >>> y = level + np.sin(2 * X[:, 1]) + 0.1 * rng.normal(size=60)
+    >>> model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
+    >>> bool(model.score(X, y, tasks=tasks) > 0.9)
+    True
+    >>> model.predict_interval(X[:1], tasks=["a task that was not in training"]).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        encoder=None,
+        task_features=None,
+        cv=5,
+        unknown_tasks="common",
+        time_limit=None,
+        task_column=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.kernels = kernels
+        self.encoder = encoder
+        self.task_features = task_features
+        self.cv = cv
+        self.unknown_tasks = unknown_tasks
+        self.time_limit = time_limit
+        self.task_column = task_column
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def _predict(self, queries: Queries) -> np.ndarray:
+        return self.functions_.normal(queries.X, queries.codes)[0]
+
+    def _deviations(self, queries: Queries) -> np.ndarray:
+        return self.functions_.normal(queries.X, queries.codes)[1] * self.functions_.scores.scale
+
+    def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
+        """Return intervals that contain the target with a given probability.
+
+        The posterior's deviation of each row, times a quantile of the standardised residuals of held-out rows, which were
+        predicted by fits that learned their parameters without them. For a task that was not in training the
+        deviation includes what is not known of it.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+        coverage : float in (0, 1), default 0.9
+            Share of targets that the intervals should contain.
+
+        Returns
+        -------
+        intervals : array of shape (q, 2), or (q, T, 2) on wide data
+            Lower and upper ends.
+        """
+        if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
+            raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
+        queries = self._read_queries(X, tasks)
+        mean, deviation = self.functions_.normal(queries.X, queries.codes)
+        half = deviation * self.functions_.scores.quantile(float(coverage))
+        return as_rows_are(X, np.stack([mean - half, mean + half], axis=-1))
+
+
+@describe((*CLASSES,), _ATTRIBUTES, **_PARAMETERS)
+class KinClassifier(KinEstimator, MultiTaskClassifier):
+    """Classification for groups with few rows each; no parameter needs to be set.
+
+    As `KinRegressor`, on the scale of log odds, by Laplace's method; structures are compared by the log loss of held-out
+    rows. `predict` is the most probable class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import KinClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(120, 4)), np.repeat(["a", "b", "c", "d"], 30)
+    >>> y = np.sin(2 * X[:, 1]) > 0
+    >>> model = KinClassifier(random_state=0).fit(X, y, tasks=tasks)
+    >>> bool(model.score(X, y, tasks=tasks) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        encoder=None,
+        class_weight=None,
+        task_features=None,
+        cv=5,
+        unknown_tasks="common",
+        time_limit=None,
+        task_column=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.kernels = kernels
+        self.encoder = encoder
+        self.class_weight = class_weight
+        self.task_features = task_features
+        self.cv = cv
+        self.unknown_tasks = unknown_tasks
+        self.time_limit = time_limit
+        self.task_column = task_column
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def _predict(self, queries: Queries) -> np.ndarray:
+        return self.classes_[self.functions_.probabilities(queries.X, queries.codes).argmax(axis=-1)]
+
+    def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
+        """Return the probability of each class: its mean over the posterior, calibrated on held-out rows.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+
+        Returns
+        -------
+        probabilities : array of shape (q, n_classes), or (q, T, n_classes) on wide data
+            In the order of `classes_`; zero for classes that a row's task does not have.
+        """
+        queries = self._read_queries(X, tasks)
+        return as_rows_are(X, self.functions_.probabilities(queries.X, queries.codes))

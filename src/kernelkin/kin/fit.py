@@ -1,0 +1,218 @@
+"""The fit behind KinRegressor and KinClassifier: rows, structures, their average, and what is known about its errors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..data import TaskData
+from ..fitting import Fitted, RunOptions
+from ..memory import Need
+from ..mixed.average import Member, Search
+from ..mixed.components import column_shares, variance_components
+from ..mixed.likelihoods import Bernoulli, Gaussian
+from ..mixed.structures import EXACT_ROWS, LANDMARKS, STRUCTURES, MixedData, Structure
+from ..mixed.units import Units
+from ..progress import Progress
+from .data import (
+    ClassCodes,
+    GivenKernels,
+    LabelledRows,
+    class_weights,
+    mixed_data,
+    read_task_kernels,
+    row_folds,
+    target_units,
+)
+from .functions import KinFunctions, Link, Scores, held_out_normal
+
+# Members with less weight than this are left out of the average.
+LEAST_WEIGHT = 0.01
+ADDITIVE_COLUMNS = 30
+GIVEN = (Structure("given kernels", slopes=False), Structure("given kernels, loose", slopes=False, rho=0.02, clip=False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class KinFit:
+    """Specification of a fit; the parameters are those of `KinRegressor`."""
+
+    classification: bool
+    class_weight: Any = None
+    kernels: Any = None
+    task_features: Any = None
+    cv: Any = 5
+    time_limit: float | None = None
+    random_state: Any = None
+    began: float = field(default_factory=time.monotonic)
+
+    def plan(self, data: TaskData) -> KinPlan:
+        """Apply to data: rows, units, kernels and folds."""
+        labelled = LabelledRows.of(data, self.classification)
+        weight = data.sample_weight[labelled.rows].astype(np.float64)
+        task_kernels, new_tasks = read_task_kernels(self.task_features, data.labels)
+        if task_kernels and labelled.wide:
+            codes = np.repeat(np.arange(data.n_tasks), len(labelled.rows))
+            rows = np.tile(labelled.rows, data.n_tasks)
+            labelled, weight = LabelledRows(rows, codes, labelled.y.T.ravel(), False), np.tile(weight, data.n_tasks)
+        given, values = (None, ()) if self.kernels is None else GivenKernels.fit(self.kernels, data, labelled.rows)
+        units, classes = None, None
+        if self.classification:
+            classes = ClassCodes.of(data)
+            z = classes.encode(labelled.y, labelled.codes)
+            weight = class_weights(self.class_weight, classes, labelled, weight)
+        else:
+            units = target_units(labelled, data.n_tasks, weight)
+            location, spread = (units.location, units.spread) if labelled.wide else units.of(labelled.codes)
+            z = ((labelled.y - location) / spread).reshape(len(labelled.y), -1)
+        folds = row_folds(labelled, data, self.cv, self.classification, self.random_state)
+        rows = mixed_data(data, labelled, z, weight, values, task_kernels, use_columns=given is None)
+        return KinPlan(self, data, labelled, rows, folds, units, classes, given, new_tasks)
+
+
+@dataclass(frozen=True)
+class KinPlan:
+    """A fit on data of which nothing large exists yet."""
+
+    fit: KinFit
+    data: TaskData
+    labelled: LabelledRows
+    rows: MixedData
+    folds: np.ndarray
+    units: Units | None
+    classes: ClassCodes | None
+    given: GivenKernels | None
+    new_tasks: np.ndarray
+
+    def memory(self, n_jobs: int = 1) -> Need:
+        """Return an upper bound: a few matrices of all rows, or of rows and features with the blocks of groups."""
+        N, d = self.rows.X.shape
+        if self.rows.wide or self.rows.kernels or N <= EXACT_ROWS:
+            peak = 8 * N * (N * (12 + 2 * min(d, ADDITIVE_COLUMNS) + len(self.rows.kernels)) + 4 * d)
+        else:
+            squares = float((np.bincount(self.rows.groups[0]).astype(float) ** 2).sum())
+            peak = int(8 * (14 * squares + N * (10 * (LANDMARKS + d) + 4 * d)))
+        advice = "fit fewer rows, or models of the paper with a limit on their matrices"
+        return Need(int(peak), "covariance matrices", int(peak), advice)
+
+    def structures(self) -> Sequence[Structure]:
+        """Return the structures that are tried."""
+        if self.given is not None:
+            return GIVEN
+        d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
+        found = [s for s in STRUCTURES if not (s.additive and d > ADDITIVE_COLUMNS)]
+        if grouped:
+            return found
+        # Without groups, structures that differ in what groups have of their own are the same.
+        return [s for s in found if s.common or s.additive]
+
+    def run(self, options: RunOptions) -> Fitted:
+        """Fit all structures, weigh them, and put together what the estimator stores."""
+        likelihood = Bernoulli() if self.fit.classification else Gaussian()
+        limit = self.fit.time_limit
+        deadline = np.inf if limit is None else self.fit.began + limit
+        with Progress(1) if options.verbose else nullcontext() as display:
+            if display is not None:
+                display.begin("fitting")
+
+            def report(share: float, text: str) -> None:
+                if display is not None:
+                    display.share(share, text)
+                if options.callback is not None:
+                    spent = time.monotonic() - self.fit.began
+                    options.callback(spent, spent / max(share, 0.01))
+
+            search = Search(self.rows, self.folds, likelihood, self.structures(), deadline, report)
+            tried = search.run()
+        members = [member for member in tried if member.weight >= LEAST_WEIGHT]
+        weights = np.array([member.weight for member in members])
+        weights /= weights.sum()
+        warnings: tuple[tuple[str, type[Warning]], ...] = ()
+        if not search.is_complete:
+            text = f"time_limit={limit:g} reached: {len(tried)} of {len(self.structures())} structures were tried"
+            warnings = ((f"{text}; the fit uses these", UserWarning),)
+        attributes = self._functions(members, weights, likelihood) | {
+            "tasks_": self.data.labels,
+            "data_form_": self.data.form,
+            "members_": tuple(
+                {"name": m.structure.name, "weight": float(w), "error": m.error} for m, w in zip(members, weights, strict=True)
+            ),
+            "search_results_": _table(tried, members, weights),
+            "best_structure_": members[0].structure.name,
+            "is_complete_": search.is_complete,
+            "variance_components_": variance_components([m.fitted for m in members], weights, likelihood),
+            "column_shares_": column_shares([m.fitted for m in members], weights, self._column_names()),
+        }
+        if self.classes is not None:
+            attributes |= {"classes_": self.classes.classes, "task_classes_": list(self.classes.of_task)}
+        return Fitted(attributes, warnings)
+
+    def _column_names(self) -> list[str]:
+        d = self.rows.X.shape[1]
+        if self.data.feature_origins is not None:
+            return [column for column, _ in self.data.feature_origins]
+        return list(map(str, range(d) if self.data.feature_names is None else self.data.feature_names))
+
+    def _functions(self, members: Sequence[Member], weights: np.ndarray, likelihood: Any) -> dict[str, Any]:
+        """Return the functions, and the held-out values that their errors are known by."""
+        base = {
+            "members": tuple(member.fitted for member in members),
+            "weights": weights,
+            "likelihood": likelihood,
+            "wide": self.labelled.wide,
+            "n_tasks": self.data.n_tasks,
+            "kernels": self.given,
+            "new_tasks": self.new_tasks if len(self.new_tasks) else None,
+        }
+        codes = self.labelled.codes
+        if self.classes is None:
+            assert self.units is not None
+            mean, variance = held_out_normal(members, weights)
+            known = ~np.isnan(mean).any(axis=1)
+            scores = np.sort((np.abs(self.rows.z - mean) / np.sqrt(variance))[known].ravel())
+            location, spread = (self.units.location, self.units.spread) if self.labelled.wide else self.units.of(codes)
+            values = location + spread * (mean if self.labelled.wide else mean[:, 0])
+            deviations = spread * np.sqrt(variance if self.labelled.wide else variance[:, 0])
+            held = HeldOutValues(codes, self.labelled.y, values, deviations * Scores(scores).scale)
+            return {"functions_": KinFunctions(**base, units=self.units, scores=Scores(scores)), "held_out_": held}
+        each = [likelihood.mean(member.mean, member.variance) for member in members]
+        p: Any = sum(w * part for w, part in zip(weights, each, strict=True))
+        known = ~np.isnan(p).any(axis=1)
+        weight = np.repeat(self.rows.weight[known][:, None], p.shape[1], axis=1)
+        link = Link.fit(p[known].ravel(), self.rows.z[known].ravel(), weight.ravel())
+        functions = KinFunctions(**base, classes=self.classes, link=link)
+        return {"functions_": functions, "held_out_": HeldOutValues(codes, self.labelled.y, link(p), None)}
+
+
+@dataclass(frozen=True)
+class HeldOutValues:
+    """Predictions of training rows by fits that left them out; NaN for rows that were never left out.
+
+    Attributes
+    ----------
+    codes : (N,) the task of each row; zeros on wide data.
+    y : (N,) or (N, T) targets as they were given.
+    values : of their shape, predicted means; for classes probabilities (N, r) of each output.
+    deviations : of their shape; None for classes.
+    """
+
+    codes: np.ndarray
+    y: np.ndarray
+    values: np.ndarray
+    deviations: np.ndarray | None
+
+
+def _table(tried: Sequence[Member], members: Sequence[Member], weights: np.ndarray) -> dict[str, np.ndarray]:
+    weight = {id(member): w for member, w in zip(members, weights.tolist(), strict=True)}
+    return {
+        "structure": np.array([member.structure.name for member in tried]),
+        "error": np.array([member.error for member in tried]),
+        "standard_error": np.array([member.standard_error for member in tried]),
+        "weight": np.array([weight.get(id(member), 0.0) for member in tried]),
+        "evidence": np.array([-member.fitted.model.value_ for member in tried]),
+        "seconds": np.array([member.seconds for member in tried]),
+    }

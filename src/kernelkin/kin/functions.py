@@ -1,0 +1,196 @@
+"""What a fit of Kin leaves behind: means, deviations, intervals and probabilities at any rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+from scipy.stats import norm
+
+from ..mixed.average import Member, average
+from ..mixed.likelihoods import Likelihood
+from ..mixed.structures import FittedStructure
+from ..mixed.terms import TaskKernel
+from ..mixed.units import Units
+from .data import ClassCodes, GivenKernels
+
+CERTAIN = 1e-9
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Absolute held-out residuals over their deviations, in ascending order (n,)."""
+
+    values: np.ndarray
+
+    @property
+    def scale(self) -> float:
+        """The factor that makes deviations right on average."""
+        return float(np.sqrt(np.mean(self.values**2))) if len(self.values) else 1.0
+
+    def quantile(self, coverage: float) -> float:
+        """Return the factor of intervals, so that they would hold a new row with this probability."""
+        n = len(self.values)
+        if not n:
+            return float(norm.ppf(0.5 + 0.5 * coverage))
+        place = (n + 1) * coverage
+        if place <= n:
+            return float(np.interp(place, np.arange(1, n + 1), self.values))
+        # Too few rows for this coverage: go on as normal residuals would.
+        return float(self.values[-1] * norm.ppf(0.5 + 0.5 * coverage) / norm.ppf(0.5 + 0.5 * n / (n + 1)))
+
+
+@dataclass(frozen=True)
+class Link:
+    """Calibrated probabilities: expit(slope logit(p) + offset)."""
+
+    slope: float = 1.0
+    offset: float = 0.0
+
+    @classmethod
+    def fit(cls, p: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Link:
+        """Read off held-out probabilities (n,) and classes (n,); drawn to the probabilities as they are by few rows."""
+        x = logit(np.clip(p, CERTAIN, 1 - CERTAIN))
+
+        def loss(c: np.ndarray) -> float:
+            f = c[0] * x + c[1]
+            return float(weight @ np.logaddexp(0.0, np.where(y > 0.5, -f, f))) + 5.0 * (c[0] - 1.0) ** 2 + 5.0 * c[1] ** 2
+
+        found = minimize(loss, [1.0, 0.0], bounds=[(0.2, 3.0), (-2.0, 2.0)], method="L-BFGS-B").x
+        return cls(float(found[0]), float(found[1]))
+
+    def __call__(self, p: np.ndarray) -> np.ndarray:
+        return expit(self.slope * logit(np.clip(p, CERTAIN, 1 - CERTAIN)) + self.offset)
+
+
+@dataclass(frozen=True)
+class KinFunctions:
+    """The average of fitted structures.
+
+    Attributes
+    ----------
+    members, weights : fitted structures and their weights.
+    likelihood : how targets scatter.
+    wide : whether tasks are outputs on the same rows.
+    n_tasks : T.
+    units : of the targets of a regressor.
+    scores : held-out residuals of a regressor.
+    classes, link : of a classifier.
+    kernels : that the user gave.
+    new_tasks : (E,) labels of tasks without rows that have features; their codes are T to T + E - 1.
+    """
+
+    members: tuple[FittedStructure, ...]
+    weights: np.ndarray
+    likelihood: Likelihood
+    wide: bool
+    n_tasks: int
+    units: Units | None = None
+    scores: Scores | None = None
+    classes: ClassCodes | None = None
+    link: Link | None = None
+    kernels: GivenKernels | None = None
+    new_tasks: np.ndarray | None = None
+
+    def rows(self) -> np.ndarray | None:
+        """The rows (s, d) of training, in the units of X; None where there are kernels alone."""
+        member = self.members[0]
+        inner = [pairs.A.X for pairs in member.model.parts[0].layout.pairs]
+        rows = np.concatenate([part.reshape(-1, part.shape[2]) for part in inner])
+        if not rows.shape[1]:
+            return None
+        return np.unique(rows, axis=0) * member.columns.scale + member.columns.center
+
+    def latent(self, X: np.ndarray, codes: np.ndarray, terms: Sequence[str] | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances (M, q, r) of each member's function, in standard units."""
+        kernels = () if self.kernels is None else self.kernels.at(X)
+        columns = X if self.members[0].columns.scale.size else np.empty((len(X), 0))
+        found = [member.predict(columns, [codes], kernels, terms) for member in self.members]
+        return np.array([mean for mean, _ in found]), np.array([variance for _, variance in found])
+
+    def normal(self, X: np.ndarray, codes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Means and standard deviations of targets (q,), or (q, T) without codes, in the units of the user."""
+        assert self.units is not None
+        if codes is None and not self.wide:
+            T = self.n_tasks
+            mean, deviation = self.normal(np.repeat(X, T, axis=0), np.tile(np.arange(T), len(X)))
+            return mean.reshape(-1, T), deviation.reshape(-1, T)
+        means, variances = self.latent(X, np.zeros(len(X), dtype=np.intp) if self.wide else codes)
+        noise = np.array([member.model.noise_ for member in self.members])[:, None, None]
+        mean, variance = average(list(zip(means, variances + noise, strict=True)), self.weights.tolist())
+        if self.wide:
+            location, spread = self.units.location, self.units.spread
+            if codes is not None:
+                rows = np.arange(len(X))
+                mean, variance = mean[rows, codes], variance[rows, codes]
+                location, spread = location[codes], spread[codes]
+        else:
+            mean, variance = mean[:, 0], variance[:, 0]
+            location, spread = self.units.of(np.where(codes < self.n_tasks, codes, -1))
+        return location + spread * mean, spread * np.sqrt(variance)
+
+    def probabilities(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+        """Probabilities (q, C) of all classes, or (q, T, C) without codes."""
+        assert self.classes is not None and self.link is not None
+        if codes is None:
+            T = self.n_tasks
+            return self.probabilities(np.repeat(X, T, axis=0), np.tile(np.arange(T), len(X))).reshape(len(X), T, -1)
+        p = self.link(self.raw_probabilities(X, codes))
+        return spread_probabilities(self.classes, p, codes)
+
+    def raw_probabilities(self, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """The average (q, r) of the members' probabilities of each output."""
+        return np.tensordot(self.weights, self.likelihood.mean(*self.latent(X, codes)), axes=1)
+
+    def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+        """Means of targets (q, 1) or (q, T, 1); for classes their log odds, one output where there are two."""
+        if self.classes is None:
+            return self.normal(X, codes)[0][..., None]
+        p = np.clip(self.probabilities(X, codes), CERTAIN, 1.0)
+        return np.log(p[..., 1:]) - np.log(p[..., :1]) if len(self.classes.classes) == 2 else np.log(p)
+
+    def with_task_kernels(self, kernels: Sequence[np.ndarray], new_tasks: np.ndarray) -> KinFunctions:
+        """Return the functions with kernels between more tasks than there were."""
+        members = []
+        for member in self.members:
+            numbered = iter(kernels)
+            member, member.model = copy(member), copy(member.model)
+            member.model.terms = tuple(
+                replace(term, values=next(numbered)) if isinstance(term, TaskKernel) else term
+                for term in member.model.terms
+            )
+            members.append(member)
+        return replace(self, members=tuple(members), new_tasks=new_tasks)
+
+
+def spread_probabilities(classes: ClassCodes, p: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Probabilities (q, r) of outputs -> (q, C) of all classes; zero for classes that a row's task does not have."""
+    out = np.zeros((len(p), len(classes.classes)))
+    if len(classes.classes) <= 2:
+        out[:, -1] = p[:, 0]
+        if len(classes.classes) == 2:
+            out[:, 0] = 1.0 - p[:, 0]
+        return out
+    if not classes.by_task:
+        out[:] = np.maximum(p, CERTAIN)
+    for t, own in enumerate(classes.of_task):
+        # Tasks that were not in training have the classes of the first task where each has its own.
+        rows = np.flatnonzero((codes == t) | (classes.by_task & (t == 0) & ((codes < 0) | (codes >= len(classes.of_task)))))
+        at = np.searchsorted(classes.classes, own)
+        if classes.by_task:
+            out[np.ix_(rows, at)] = np.hstack([1.0 - p[rows], p[rows]])
+        elif len(own) > 1 and len(rows):
+            others = np.setdiff1d(np.arange(len(classes.classes)), at)
+            out[np.ix_(rows, others)] = 0.0
+    return out / out.sum(axis=1, keepdims=True)
+
+
+def held_out_normal(members: Sequence[Member], weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances (N, r) of held-out targets, in standard units; NaN for rows that no fold held out."""
+    parts: list[tuple[Any, Any]] = [(member.mean, member.variance + member.noise[:, None]) for member in members]
+    return average(parts, weights.tolist())

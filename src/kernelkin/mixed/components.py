@@ -1,0 +1,113 @@
+"""What fitted structures say about the data: shares of variance by term and by column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .covariance import Layout, Parameters
+from .structures import FittedStructure
+from .terms import Additive, Given, Level, Linear, Smooth, TaskKernel, Term
+
+NOISE = "noise"
+# The variance of the logistic distribution: what classes scatter by on the scale of log odds.
+LOGISTIC = np.pi**2 / 3.0
+
+
+def variance_components(fitted: Sequence[FittedStructure], weights: np.ndarray, likelihood: Any) -> dict[str, float]:
+    """Return the share of the variance of targets that each term stands for, noise included; they sum to one.
+
+    The variance of a term is what it is expected to contribute to the variance of the training rows.
+    """
+    total: dict[str, float] = {}
+    for member, weight in zip(fitted, weights.tolist(), strict=True):
+        parts = _of_structure(member)
+        parts[NOISE] = member.model.noise_ if likelihood.has_noise else LOGISTIC
+        whole = sum(parts.values())
+        for name, value in parts.items():
+            total[name] = total.get(name, 0.0) + weight * value / whole
+    return dict(sorted(total.items(), key=lambda item: -item[1]))
+
+
+def _of_structure(member: FittedStructure) -> dict[str, float]:
+    model, found = member.model, {}
+    # With tasks as columns, own terms vary inside each task and common ones once for all: rows of one task do for both.
+    layout = model.parts[0].layout
+    for term in model.terms:
+        for name, p in _parts(term, model.p_[term.name]):
+            found[name] = _variance(term, p, layout)
+    return found
+
+
+def _parts(term: Term, p: dict[str, np.ndarray]) -> list[tuple[str, dict[str, np.ndarray]]]:
+    """Name and parameters of the common and of the own part of a term; those of the other part have variance zero."""
+    if isinstance(term, Smooth | Given):
+        return [
+            (f"{part} {term.name}", {**p, **{other: np.array([-np.inf]) for other in ("common", "own") if other in p and other != part}})
+            for part in ("common", "own")
+            if getattr(term, part)
+        ]
+    return [(term.name, p)] if term.start() else []
+
+
+def _variance(term: Term, p: dict[str, np.ndarray], layout: Layout) -> float:
+    """The expected variance over the training rows of a function drawn from a term: mean diagonal less mean entry."""
+    n, total, inside = layout.n_rows, 0.0, 0.0
+    sharing = 1.0
+    for pairs in layout.pairs:
+        mask = np.ones(pairs.A.X.shape[:2], bool) if pairs.A.mask is None else pairs.A.mask
+        total += float(term.diagonal(p, pairs.A, sharing)[mask].sum())
+        block = term.block(p, pairs)[0]
+        if pairs.sharing > 1.0:
+            block = term.block(p, _once(pairs))[0]
+        inside += float((block if pairs.both is None else block * pairs.both).sum())
+    if layout.by_features:
+        sums = sum(
+            (term.features(p, pairs.A)[0] * (1.0 if pairs.A.mask is None else pairs.A.mask[:, :, None])).sum((0, 1))
+            for pairs in layout.pairs
+        )
+        inside += float(np.sum(np.square(sums)))
+    return max(total / n - inside / n**2, 0.0)
+
+
+def _once(pairs: Any) -> Any:
+    from dataclasses import replace
+
+    return replace(pairs, sharing=1.0)
+
+
+def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names: Sequence[str]) -> dict[str, float]:
+    """Return the share of each column in what terms explain, the largest first.
+
+    Linear and additive parts are shared out by the variances of columns, smooth ones by how fast they vary along each.
+    """
+    total: dict[str, float] = {}
+    for member, weight in zip(fitted, weights.tolist(), strict=True):
+        for share, by_column in _by_column(member):
+            for name, part in zip(names, by_column.tolist(), strict=True):
+                total[name] = total.get(name, 0.0) + weight * share * part
+    whole = sum(total.values())
+    if not whole:
+        return {}
+    return dict(sorted(((name, value / whole) for name, value in total.items()), key=lambda item: -item[1]))
+
+
+def _by_column(member: FittedStructure) -> list[tuple[float, np.ndarray]]:
+    """The variance of each term, and the shares (d,) of columns in it."""
+    model, found = member.model, []
+    layout = model.parts[0].layout
+    for term in model.terms:
+        p = model.p_[term.name]
+        if isinstance(term, Linear | Additive):
+            own = np.exp(p["variances"])[term.of_column]
+        elif isinstance(term, Smooth) or (isinstance(term, TaskKernel) and term.smooth):
+            own = np.exp(-2.0 * p["lengths"])[term.of_column]
+        else:
+            continue
+        found.append((_variance(term, p, layout), own / own.sum()))
+    return found
+
+
+__all__ = ["NOISE", "Level", "Parameters", "column_shares", "variance_components"]

@@ -1,0 +1,211 @@
+"""Structures: the sets of terms that are fitted and averaged, and one of them fitted to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .columns import Columns
+from .covariance import Layout
+from .likelihoods import Gaussian, Likelihood
+from .model import MixedModel, Part
+from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel, Term
+
+# Above this many rows common terms are features, and each group is a block.
+EXACT_ROWS = 300
+LANDMARKS = 150
+KNOTS = 12
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Terms beside the level of each group and the common linear part.
+
+    Attributes
+    ----------
+    name : what it is called in results.
+    slopes : a linear function of each group.
+    common : a smooth function of all columns, common to all groups.
+    own : a smooth function of each group.
+    additive : a common smooth of each column.
+    rho : strength of the prior on the parameters.
+    clip : whether columns with outliers are clipped.
+    """
+
+    name: str
+    slopes: bool = True
+    common: bool = False
+    own: bool = False
+    additive: bool = False
+    rho: float = 0.2
+    clip: bool = True
+
+
+STRUCTURES = (
+    Structure("slopes, common and own smooth", common=True, own=True),
+    Structure("slopes", slopes=True),
+    Structure("common smooth", slopes=False, common=True),
+    Structure("slopes and own smooth", own=True),
+    Structure("slopes, common and own smooth, loose", common=True, own=True, rho=0.02, clip=False),
+    Structure("slopes, additive and own smooth", own=True, additive=True),
+)
+
+
+@dataclass(frozen=True)
+class MixedData:
+    """Rows that mixed models are fitted to.
+
+    Attributes
+    ----------
+    X : (N, d) numbers.
+    groups : codes (N,) of each grouping; one of zeros where there are no groups.
+    n_groups : number of groups of each grouping.
+    z : (N, r) targets: in standard units, 0 and 1 for classes, or counts. Several columns are classes, or with `wide`
+        tasks that all have the same rows.
+    weight : (N,) weights of rows.
+    of_column : (d,) the family of each column.
+    wide : whether the columns of z are tasks.
+    offset : (N,) added to the function inside the likelihood.
+    kernels : values (N, N) of kernels that the user gave.
+    task_kernels : (G, G) kernels between groups of the first grouping, groups without rows included.
+    """
+
+    X: np.ndarray
+    groups: tuple[np.ndarray, ...]
+    n_groups: tuple[int, ...]
+    z: np.ndarray
+    weight: np.ndarray
+    of_column: np.ndarray
+    wide: bool = False
+    offset: np.ndarray | None = None
+    kernels: tuple[np.ndarray, ...] = ()
+    task_kernels: tuple[np.ndarray, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.X)
+
+    def take(self, rows: np.ndarray) -> MixedData:
+        """Return some of the rows."""
+        return replace(
+            self,
+            X=self.X[rows],
+            groups=tuple(part[rows] for part in self.groups),
+            z=self.z[rows],
+            weight=self.weight[rows],
+            offset=None if self.offset is None else self.offset[rows],
+            kernels=tuple(kernel[np.ix_(rows, rows)] for kernel in self.kernels),
+        )
+
+
+class FittedStructure:
+    """A structure fitted to rows; `predict` gives values in the units of z.
+
+    Attributes
+    ----------
+    model : the model with its parameters.
+    columns : how columns became standard units.
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        data: MixedData,
+        likelihood: Likelihood | None = None,
+        *,
+        evaluations: int = 50,
+        start: np.ndarray | None = None,
+        deadline: float = np.inf,
+        n_landmarks: int = LANDMARKS,
+    ):
+        self.structure, self.wide, self.n_outputs = structure, data.wide, data.z.shape[1]
+        self.likelihood = Gaussian() if likelihood is None else likelihood
+        self.columns = Columns.fit(data.X, structure.clip, data.of_column)
+        X = self.columns(data.X)
+        exact = data.wide or bool(data.kernels) or len(X) <= EXACT_ROWS
+        layout = Layout.dense(X, data.groups, data.kernels) if exact else Layout.blocks(X, data.groups)
+        self.model = MixedModel(self._terms(X, data, exact, n_landmarks), structure.rho, self.likelihood)
+        self.model.fit(self._parts(layout, data), evaluations, start, deadline)
+
+    def _terms(self, X: np.ndarray, data: MixedData, exact: bool, n_landmarks: int) -> list[Term]:
+        structure, of = self.structure, data.of_column
+        grouped = data.wide or data.n_groups[0] > 1
+        terms: list[Term] = [Constant()]
+        for g, n_groups in enumerate(data.n_groups):
+            if n_groups > 1 or data.wide:
+                blocked = g > 0 and not exact
+                terms.append(Level(g, n_groups if blocked else 0, name="level" if g == 0 else f"level {g + 1}"))
+        if X.shape[1]:
+            terms.append(Linear(of))
+            if structure.slopes and grouped:
+                terms.append(Linear(of, 0, name="slopes"))
+            if structure.common or (structure.own and grouped):
+                landmarks = None if exact or not structure.common else choose_landmarks(X, n_landmarks)
+                terms.append(Smooth(of, 0, structure.common, structure.own and grouped, landmarks))
+            if structure.additive:
+                knots = () if exact else tuple(choose_knots(X[:, j]) for j in range(X.shape[1]))
+                terms.append(Additive(of, knots))
+        for k in range(len(data.kernels)):
+            parts = {"common": True, "own": grouped, "share": 1.0 / len(data.kernels)}
+            terms.append(Given(k, 0, **parts, name=f"kernel {k + 1}"))
+        for k, values in enumerate(data.task_kernels):
+            smooth = exact and X.shape[1] > 0 and (structure.common or structure.own)
+            terms.append(TaskKernel(values, of, smooth, name=f"task features {k + 1}"))
+        return terms
+
+    def _parts(self, layout: Layout, data: MixedData) -> list[Part]:
+        offset: Any = 0.0 if data.offset is None else data.offset
+        if not data.wide:
+            return [Part(layout, column[:, None], data.weight, 1.0, offset) for column in data.z.T]
+        # Tasks with the same rows: their mean has T times the common part, contrasts between tasks only own parts.
+        T = data.z.shape[1]
+        mean = data.z.mean(1, keepdims=True)
+        parts = [Part(_with_sharing(layout, float(T)), np.sqrt(T) * mean, data.weight, 1.0)]
+        if T > 1:
+            parts.append(Part(_with_sharing(layout, 0.0), data.z - mean, data.weight, T - 1.0))
+        return parts
+
+    def predict(
+        self,
+        X: np.ndarray,
+        groups: Sequence[np.ndarray],
+        kernels: Sequence[np.ndarray] = (),
+        terms: Sequence[str] | None = None,
+        variance: bool = True,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (q, d) and the codes (q,) of their groups -> means and variances (q, r) of the function."""
+        X = self.columns(X)
+        found = [
+            self.model.predict(X, groups, kernels, part, variance, terms) for part in range(len(self.model.parts))
+        ]
+        variances = [np.zeros(len(X)) if v is None else v for _, v in found]
+        if not self.wide:
+            return np.hstack([mean for mean, _ in found]), np.stack(variances, axis=1)
+        T = self.n_outputs
+        means, total = found[0][0] / np.sqrt(T) + np.zeros(T), variances[0] / T
+        if T > 1:
+            means, total = means + found[1][0], total + variances[1] * (1.0 - 1.0 / T)
+        return means, np.repeat(total[:, None], T, axis=1)
+
+
+def _with_sharing(layout: Layout, sharing: float) -> Layout:
+    return replace(layout, pairs=tuple(replace(pairs, sharing=sharing) for pairs in layout.pairs))
+
+
+def choose_landmarks(X: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
+    """Return at most so many distinct rows (m, d), drawn at random."""
+    distinct = np.unique(X, axis=0)
+    if len(distinct) <= count:
+        return distinct
+    return distinct[np.random.RandomState(seed).permutation(len(distinct))[:count]]
+
+
+def choose_knots(x: np.ndarray, count: int = KNOTS) -> np.ndarray:
+    """Return at most so many distinct quantiles of a column (N,)."""
+    distinct = np.unique(x)
+    if len(distinct) <= count:
+        return distinct
+    return np.unique(np.quantile(distinct, np.linspace(0.0, 1.0, count)))

@@ -1,0 +1,69 @@
+"""Units of targets: one for all rows, or one for each task where their spreads differ by more than chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import digamma, polygamma
+from scipy.stats import chi2
+
+# Tasks have units of their own where the log of their variance varies more than this, beyond what chance gives.
+OWN_UNITS = 1.4
+CERTAIN = 1e-4
+
+
+@dataclass(frozen=True)
+class Units:
+    """Targets in standard units are (y - location) / spread.
+
+    Attributes
+    ----------
+    location, spread : (T,) of each task; all the same where tasks have one unit.
+    new_location, new_spread : of a task that was not in training.
+    """
+
+    location: np.ndarray
+    spread: np.ndarray
+    new_location: float
+    new_spread: float
+
+    def of(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Codes of tasks, -1 for new ones -> location and spread of each."""
+        location = np.append(self.location, self.new_location)
+        spread = np.append(self.spread, self.new_spread)
+        return location[codes], spread[codes]
+
+
+def pooled_units(y: np.ndarray, n_tasks: int, weight: np.ndarray) -> Units:
+    """Return the mean and the standard deviation of all targets (N,), for every task."""
+    location = float(np.average(y, weights=weight))
+    spread = float(np.sqrt(np.average((y - location) ** 2, weights=weight)))
+    spread = spread if spread > 1e-12 * max(abs(location), 1e-300) else 1.0
+    return Units(np.full(n_tasks, location), np.full(n_tasks, spread), location, spread)
+
+
+def choose_units(y: np.ndarray, codes: np.ndarray, n_tasks: int, weight: np.ndarray, own: bool = False) -> Units:
+    """Return units of each task where `own` is given or spreads differ by more than chance, else one for all rows."""
+    pooled = pooled_units(y, n_tasks, weight)
+    count = np.bincount(codes, minlength=n_tasks)
+    mean = np.bincount(codes, y, n_tasks) / np.maximum(count, 1)
+    squares = np.bincount(codes, (y - mean[codes]) ** 2, n_tasks)
+    scale = pooled.new_spread**2
+    varies = (count > 1) & (squares > 1e-20 * scale)
+    if n_tasks < 2 or varies.sum() < 2:
+        return pooled
+    dof = np.maximum(count - 1, 1) / 2.0
+    # The mean and the variance of the log of a variance that is estimated from few rows.
+    log_variance = np.log(np.where(varies, squares, scale) / (2 * dof)) - digamma(dof) + np.log(dof)
+    chance = polygamma(1, dof)
+    known, noise = log_variance[varies], chance[varies]
+    center = np.average(known, weights=1.0 / noise)
+    between = max(float(np.mean((known - known.mean()) ** 2 - noise)), 0.0)
+    statistic = ((known - center) ** 2 / noise).sum()
+    if not own and (np.sqrt(between) < OWN_UNITS or chi2.sf(statistic, len(known) - 1) > CERTAIN):
+        return pooled
+    center = np.average(known, weights=1.0 / (noise + between + 1e-12))
+    drawn = np.where(varies, center + between / (between + chance) * (log_variance - center), center)
+    spread = np.exp(0.5 * drawn)
+    return Units(mean, spread, pooled.new_location, float(np.exp(0.5 * center)))

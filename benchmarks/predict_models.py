@@ -238,8 +238,8 @@ def mixed_model(choose: bool, case: Case, seed: int) -> Parts:
 
 def gpboost(case: Case, seed: int) -> Parts:
     """Boosting is tuned; variances of random effects are those of greatest likelihood."""
-    make = partial(GPBoost, case.classification, seed, True)
-    return tune(case, with_units(case, _boosting_grid(case)), Pooled(case, make, codes))
+    grid = list(product((10, 30, 100, 300), (4, 15), (0.03, 0.1)))
+    return tune(case, with_units(case, grid), Pooled(case, partial(GPBoost, case.classification, seed, True), codes))
 
 
 def _ridge(case: Case, alpha: float) -> Any:
@@ -312,7 +312,7 @@ def _forest(classification: bool, seed: int, trees: int, params: tuple[int, Any]
 
 
 def boosted(kind: Callable[..., Any], pooled: bool, case: Case, seed: int) -> Parts:
-    """Gradient boosting: so many rounds, trees of so many leaves, and a rate."""
+    """Gradient boosting: tuned as the grid says."""
     grid = _boosting_grid(case)
     make = partial(kind, case.classification, seed, pooled)
     if pooled:
@@ -320,14 +320,14 @@ def boosted(kind: Callable[..., Any], pooled: bool, case: Case, seed: int) -> Pa
     return tune(case, grid, partial(each_task, make))
 
 
-def _boosting_grid(case: Case) -> list[tuple[int, int, float]]:
-    """More values where groups have a few rows each: some of these sets need ten rounds."""
+def _boosting_grid(case: Case) -> list[tuple[int, int, float, float]]:
+    """Rounds, leaves, rate, and how much LightGBM smooths categories; more values where groups have a few rows each."""
     if case.suite == "standardised":
-        return list(product((60, 200), (4, 15), (0.1,)))
-    return list(product((10, 30, 100, 300), (4, 15), (0.03, 0.1)))
+        return list(product((60, 200), (4, 15), (0.1,), (1.0,)))
+    return list(product((30, 100, 300), (4, 15), (0.03, 0.1), (1.0, 10.0)))
 
 
-def _boosting(classification: bool, seed: int, pooled: bool, params: tuple[int, int, float]) -> Any:
+def _boosting(classification: bool, seed: int, pooled: bool, params: tuple[int, int, float, float]) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingClassifier if classification else HistGradientBoostingRegressor

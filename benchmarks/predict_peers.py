@@ -18,8 +18,8 @@ MAX_SLOPES = 10
 class LightGBM:
     """Gradient boosting by lightgbm; the first column may be a category."""
 
-    def __init__(self, classification: bool, seed: int, category: bool, params: tuple[int, int, float]) -> None:
-        self.rounds, leaves, rate = params
+    def __init__(self, classification: bool, seed: int, category: bool, params: tuple[int, int, float, float]) -> None:
+        self.rounds, leaves, rate, smooth = params
         self.category = category
         self.params = {
             "objective": "binary" if classification else "regression",
@@ -28,7 +28,7 @@ class LightGBM:
             "min_data_in_leaf": 5,
             # Made for categories with hundreds of rows: tasks have fewer.
             "min_data_per_group": 5,
-            "cat_smooth": 1.0,
+            "cat_smooth": smooth,
             "num_threads": 1,
             "seed": seed,
             "deterministic": True,

@@ -40,7 +40,9 @@ def main(arguments: Sequence[str]) -> None:
         prog="python -m benchmarks predict", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--n-jobs", type=int, default=1, metavar="N", help="number of processes, each with one thread")
-    parser.add_argument("--suite", nargs="+", choices=SUITES, default=list(SUITES), metavar="NAME", help="all by default")
+    parser.add_argument(
+        "--suite", nargs="+", choices=SUITES, default=list(SUITES), metavar="NAME", help="all by default"
+    )
     parser.add_argument("--splits", type=int, metavar="N", help="the first N splits; all by default")
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="data sets; all by default")
     parser.add_argument("--contenders", nargs="+", metavar="NAME", help="contenders; all by default")

@@ -1,4 +1,4 @@
-"""The contenders: Kin, the models of kernelkin, and what people would run instead, each tuned on the folds of the case."""
+"""The contenders: Kin, the models of the paper, and what people would run instead, each tuned on folds of the case."""
 
 from __future__ import annotations
 
@@ -207,8 +207,9 @@ def ridge_pooled(case: Case, seed: int) -> Parts:
 
 def ridge_indicators(case: Case, seed: int) -> Parts:
     """Columns, and indicators of groups on a scale of their own, which is how much groups are pooled."""
-    alphas, scales = np.logspace(-3, 4, 8 if case.classification else 15), (0.1, 0.3, 1.0, 3.0, 10.0)
-    return tune(case, with_units(case, list(product(alphas, scales))), Pooled(case, partial(IndicatorRidge, case), codes))
+    alphas = np.logspace(-3, 4, 8 if case.classification else 15)
+    grid = list(product(alphas, (0.1, 0.3, 1.0, 3.0, 10.0)))
+    return tune(case, with_units(case, grid), Pooled(case, partial(IndicatorRidge, case), codes))
 
 
 class IndicatorRidge:

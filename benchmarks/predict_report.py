@@ -225,17 +225,16 @@ def before(results: Results, name: str) -> float:
     return mean if np.isfinite(mean) else BEFORE_LOSSES.get(name, float("nan"))
 
 
-def on_its_splits(results: Results, name: str, model: str) -> float:
-    """The mean loss over the splits that the figures of Kin at 2d532f1 are means of."""
-    found = results.values(name, model, "loss")
-    values = [found[split] for split in BEFORE_SPLITS if split in found]
-    return float(np.mean(values)) if values else float("nan")
-
-
 def relative_to_before(results: Results, model: str) -> float:
-    """The geometric mean over sets of the loss relative to Kin at 2d532f1, on the splits of its figures."""
-    ratios = np.array([on_its_splits(results, name, model) / before(results, name) for name in results.sets])
-    return float(np.exp(np.nanmean(np.log(ratios)))) if np.isfinite(ratios).any() else float("nan")
+    """The geometric mean over sets of the loss relative to Kin at 2d532f1, on the splits that both have."""
+    logs = []
+    for name in results.sets:
+        theirs, found = results.values(name, BEFORE, "loss"), results.values(name, model, "loss")
+        both = [split for split in theirs or BEFORE_SPLITS if split in found]
+        if both:
+            reference = np.mean([theirs[split] for split in both]) if theirs else BEFORE_LOSSES[name]
+            logs.append(np.log(np.mean([found[split] for split in both]) / reference))
+    return float(np.exp(np.mean(logs))) if logs else float("nan")
 
 
 def losses_table(results: Results) -> str:

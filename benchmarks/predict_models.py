@@ -234,13 +234,13 @@ def mixed_model(choose: bool, case: Case, seed: int) -> Parts:
     """Random intercepts, and random slopes where columns are few; with `choose` folds say whether slopes are used."""
     slopes = [True] if case.X[0].shape[1] <= MAX_SLOPES else []
     grid = [*([False] if choose or not slopes else []), *slopes]
-    return tune(case, with_units(case, grid), Pooled(case, partial(MixedModel, case.classification, seed, True), codes))
+    return tune(case, with_units(case, grid), Pooled(case, partial(MixedModel, case.classification), codes))
 
 
 def gpboost(case: Case, seed: int) -> Parts:
     """Boosting is tuned; variances of random effects are those of greatest likelihood."""
     grid = list(product((10, 30, 100, 300), (4, 15), (0.03, 0.1)))
-    return tune(case, with_units(case, grid), Pooled(case, partial(GPBoost, case.classification, seed, True), codes))
+    return tune(case, with_units(case, grid), Pooled(case, partial(GPBoost, case.classification, seed), codes))
 
 
 def _ridge(case: Case, alpha: float) -> Any:

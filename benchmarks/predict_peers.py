@@ -56,7 +56,7 @@ class MixedModel:
     their variances by maximum likelihood. Classes have a logistic likelihood (Laplace's method).
     """
 
-    def __init__(self, classification: bool, seed: int, category: bool, slopes: bool) -> None:
+    def __init__(self, classification: bool, slopes: bool) -> None:
         self.classification, self.slopes = classification, slopes
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
@@ -97,7 +97,7 @@ class MixedModel:
 class GPBoost:
     """Boosted trees and random intercepts of groups, by gpboost; the first column is the group."""
 
-    def __init__(self, classification: bool, seed: int, category: bool, params: tuple[int, int, float]) -> None:
+    def __init__(self, classification: bool, seed: int, params: tuple[int, int, float]) -> None:
         self.classification = classification
         self.rounds, leaves, rate = params
         self.params = {

@@ -28,9 +28,8 @@ from kernelkin.exceptions import CollapseWarning
 from kernelkin.model_selection import MultiTaskCV
 
 from .parsimony import score
-from .predict_engine import read_results
-from .predict_made import draw_function
-from .predict_sets import Problem, experiment, mfeat
+from .predict import read_results
+from .predict_sets import Problem, draw_function, experiment, mfeat
 
 RESULTS = Path(__file__).parent / "results" / "matrix_normal.jsonl"
 # Made tasks, and real ones.

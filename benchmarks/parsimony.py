@@ -22,7 +22,7 @@ import numpy as np
 from kernelkin import AverageRegressor, MKMTRLRegressor
 from kernelkin.model_selection import MultiTaskCV
 
-from .predict_engine import read_results
+from .predict import read_results
 from .predict_sets import Problem, experiment
 
 RESULTS = Path(__file__).parent / "results" / "parsimony.jsonl"

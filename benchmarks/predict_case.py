@@ -1,4 +1,4 @@
-"""A problem as contenders see it: standard units, the rows of each task, and folds that are the same for all."""
+"""A problem as contenders see it: standard units, the rows of each task, and folds; how they are tuned and scored."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
-from kernelkin import KinClassifier, KinRegressor
-from kernelkin.data import TaskData, read_training
-from kernelkin.model_selection import Fold, make_folds, roc_auc
-
-from .predict_sets import Problem
+from .predict_sets import DataSet, Problem
 
 N_FOLDS = 5
 # One array for each task.
@@ -23,88 +20,95 @@ Predictor = Callable[[Any, Parts, Parts, Parts], Parts]
 
 @dataclass(frozen=True)
 class Case:
-    """A problem in standard units.
+    """A problem, and the same in standard units.
 
-    Columns are standardised by the training rows; real targets task by task, the spread of tasks with few rows drawn
-    towards that of all. Classes are 0 and 1.
+    Columns are standardised by the training rows. Real targets are standardised task by task in the suite
+    "standardised", the spread of tasks with few rows drawn towards that of all; in other suites once, over all rows.
+    Classes are 0 and 1.
 
     Attributes
     ----------
-    problem : columns and targets in standard units, as arrays.
-    data : the training rows of `problem`, as read by kernelkin.
-    folds : five, inside the training rows of each task.
-    X_test, y_test : of each task; targets in standard units.
+    problem : what Kin is given: standard units in the suite "standardised", otherwise the data as they are.
+    X, y, X_test, y_test : of each task, in standard units.
+    folds : fold of each training row of the problem, (n,); -1 for rows that are never held out.
     location, spread : (T,), from standard units back to those of the data.
-    deviation : (T,), the standard deviation of all targets of a task, training and test, in standard units.
+    suite, classification : as of the data set.
     """
 
     problem: Problem
-    data: TaskData
-    folds: list[Fold]
+    X: Parts
+    y: Parts
     X_test: Parts
     y_test: Parts
+    folds: np.ndarray
     location: np.ndarray
     spread: np.ndarray
-    deviation: np.ndarray
+    suite: str
     classification: bool
 
     @property
     def n_tasks(self) -> int:
-        return self.data.n_tasks
+        return len(self.y)
 
     @property
     def is_wide(self) -> bool:
         return self.problem.tasks is None
 
-    @property
-    def X(self) -> Parts:
-        return [self.data.X[rows] for rows in self.data.rows]
-
-    @property
-    def y(self) -> Parts:
-        return list(self.data.y)
-
     def cv(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """The folds as rows of X."""
-        return [fold.rows(self.data) for fold in self.folds]
+        return [(np.flatnonzero(self.folds != i), np.flatnonzero(self.folds == i)) for i in range(N_FOLDS)]
 
     def by_task(self, values: np.ndarray) -> Parts:
         """Values of test rows, (q,) or wide (q, T) -> those of each task."""
-        if self.is_wide:
-            return list(np.asarray(values).T)
-        return [values[self.problem.tasks_test == label] for label in self.data.labels]
+        return split_by_task(values, self.problem.tasks, self.problem.tasks_test)
 
 
-def make_case(problem: Problem, classification: bool, split: int) -> Case:
+def split_by_task(values: np.ndarray, tasks: np.ndarray | None, tasks_of_rows: np.ndarray | None) -> Parts:
+    """Values of rows, wide (n, T) or with the task of each, -> those of each task, in the order of labels."""
+    if tasks is None:
+        return list(np.asarray(values).T)
+    return [values[tasks_of_rows == label] for label in np.unique(tasks)]
+
+
+def make_case(problem: Problem, data_set: DataSet, split: int) -> Case:
     """Standardise a problem by its training rows, and make its folds."""
+    location, spread = _units(problem, data_set)
+    if data_set.classification:
+        y, y_test = ((part == problem.y.max()).astype(np.int64) for part in (problem.y, problem.y_test))
+    else:
+        y = _scaled(problem.y, problem.tasks, problem.tasks, location, spread)
+        y_test = _scaled(problem.y_test, problem.tasks, problem.tasks_test, location, spread)
     center, scale = problem.X.mean(axis=0), problem.X.std(axis=0)
     scale = np.where(scale > 1e-12, scale, 1.0)
     X, X_test = (problem.X - center) / scale, (problem.X_test - center) / scale
-    y, y_test = problem.y, problem.y_test
-    if classification:
-        y, y_test = ((part == problem.y.max()).astype(np.int64) for part in (y, y_test))
-        location, spread = np.zeros(1), np.ones(1)
-    else:
-        location, spread = _moments(problem)
-        y, y_test = _scaled(y, problem.tasks, location, spread), _scaled(y_test, problem.tasks_test, location, spread)
     scaled = Problem(X, y, problem.tasks, X_test, y_test, problem.tasks_test)
-    model = KinClassifier() if classification else KinRegressor()
-    data = read_training(model, X, y, problem.tasks, None, classification=classification)
-    folds = make_folds(data, N_FOLDS, classification=classification, random_state=split)
-    case = Case(scaled, data, folds, [], [], location, spread, np.ones(data.n_tasks), classification)
-    parts = case.by_task(y_test)
-    deviation = np.array([np.concatenate([a, b]).std() for a, b in zip(data.y, parts, strict=True)])
-    places = X_test if case.is_wide else None
-    tests = [X_test] * data.n_tasks if places is not None else case.by_task(X_test)
-    return Case(scaled, data, folds, tests, parts, location, spread, deviation, classification)
+    return Case(
+        scaled if data_set.suite == "standardised" else problem,
+        *_rows_of_tasks(X, y, problem.tasks, problem.tasks),
+        *_rows_of_tasks(X_test, y_test, problem.tasks, problem.tasks_test),
+        make_folds(scaled, data_set.classification, split),
+        location,
+        spread,
+        data_set.suite,
+        data_set.classification,
+    )
 
 
-def _moments(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and spread of the training targets of each task, in the order of its labels."""
-    if problem.tasks is None:
-        parts = list(problem.y.T)
-    else:
-        parts = [problem.y[problem.tasks == task] for task in np.unique(problem.tasks)]
+def _rows_of_tasks(
+    X: np.ndarray, y: np.ndarray, tasks: np.ndarray | None, tasks_of_rows: np.ndarray | None
+) -> tuple[Parts, Parts]:
+    """Columns and targets of each task; tasks of wide data share their columns."""
+    parts = split_by_task(y, tasks, tasks_of_rows)
+    return [X] * len(parts) if tasks is None else split_by_task(X, tasks, tasks_of_rows), parts
+
+
+def _units(problem: Problem, data_set: DataSet) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and spread of the training targets of each task (or of all), in the order of labels."""
+    parts = split_by_task(problem.y, problem.tasks, problem.tasks)
+    if data_set.classification:
+        return np.zeros(len(parts)), np.ones(len(parts))
+    if data_set.suite != "standardised":
+        return np.full(len(parts), problem.y.mean()), np.full(len(parts), problem.y.std())
     count = np.array([len(part) for part in parts])
     variance = np.array([part.var() for part in parts])
     # The spread of tasks with few rows is drawn towards that of all, on a logarithmic scale: units may differ.
@@ -113,11 +117,28 @@ def _moments(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     return np.array([part.mean() for part in parts]), np.sqrt(np.where(variance > 0, shrunk, 1.0))
 
 
-def _scaled(y: np.ndarray, tasks: np.ndarray | None, location: np.ndarray, spread: np.ndarray) -> np.ndarray:
+def _scaled(
+    y: np.ndarray, tasks: np.ndarray | None, tasks_of_rows: np.ndarray | None, location: np.ndarray, spread: np.ndarray
+) -> np.ndarray:
     if tasks is None:
         return (y - location) / spread
-    code = np.unique(tasks, return_inverse=True)[1]
+    code = np.searchsorted(np.unique(tasks), tasks_of_rows)
     return (y - location[code]) / spread[code]
+
+
+def make_folds(problem: Problem, classification: bool, seed: int) -> np.ndarray:
+    """The fold of each training row: inside each task and class in turn; single rows are never held out (-1)."""
+    rng, n = np.random.default_rng(seed), len(problem.X)
+    classes = np.unique(problem.y, axis=0, return_inverse=True)[1].ravel() if classification else np.zeros(n, int)
+    tasks = np.zeros(n) if problem.tasks is None else problem.tasks
+    folds = np.full(n, -1)
+    for label in np.unique(tasks):
+        rows = rng.permutation(np.flatnonzero(tasks == label))
+        rows = rows[np.argsort(classes[rows], kind="stable")]
+        number = rng.permutation(N_FOLDS)[np.arange(len(rows)) % N_FOLDS]
+        alone = np.bincount(classes[rows])[classes[rows]] == 1
+        folds[rows] = np.where(alone, -1, number)
+    return folds
 
 
 def tune(case: Case, candidates: Sequence[Any], predict: Predictor, final: Predictor | None = None) -> Parts:
@@ -131,47 +152,64 @@ def tune(case: Case, candidates: Sequence[Any], predict: Predictor, final: Predi
 
 
 def _out_of_fold_loss(case: Case, candidate: Any, predict: Predictor) -> float:
-    """The squared error over the rows of all tasks, or 1 - AUC, the mean over tasks."""
-    X, y = case.X, case.y
-    values: list[Parts] = [[] for _ in y]
-    targets: list[Parts] = [[] for _ in y]
-    for fold in case.folds:
-        kept = list(zip(X, y, fold.kept, fold.held, strict=True))
-        found = predict(
-            candidate, [a[k] for a, _, k, _ in kept], [b[k] for _, b, k, _ in kept], [a[h] for a, _, _, h in kept]
+    """The squared error over the rows of all tasks, or 1 - AUC (of all rows, or the mean over tasks)."""
+    if case.is_wide:
+        folds = [case.folds] * case.n_tasks
+    else:
+        folds = split_by_task(case.folds, case.problem.tasks, case.problem.tasks)
+    values = [np.full(len(part), np.nan) for part in case.y]
+    for i in range(N_FOLDS):
+        kept, held = ([fold != i for fold in folds], [fold == i for fold in folds])
+        if not any(part.any() for part in held):
+            continue
+        X, y, X_held = (
+            [part[rows] for part, rows in zip(parts, chosen, strict=True)]
+            for parts, chosen in ((case.X, kept), (case.y, kept), (case.X, held))
         )
-        for t, (_, b, _, h) in enumerate(kept):
-            values[t].append(found[t])
-            targets[t].append(b[h])
-    pairs = [(np.concatenate(a), np.concatenate(b)) for a, b in zip(targets, values, strict=True)]
+        for value, rows, found in zip(values, held, predict(candidate, X, y, X_held), strict=True):
+            value[rows] = found
+    judged = [(y[fold >= 0], value[fold >= 0]) for y, value, fold in zip(case.y, values, folds, strict=True)]
     if case.classification:
-        return 1.0 - float(np.nanmean([auc(a, b) for a, b in pairs]))
-    return float(np.concatenate([(a - b) ** 2 for a, b in pairs]).mean())
+        return 1.0 - _mean_auc(case, *zip(*judged, strict=True))
+    loss = float(np.concatenate([(y - value) ** 2 for y, value in judged]).mean())
+    return loss if np.isfinite(loss) else np.inf
+
+
+def _mean_auc(case: Case, y: Sequence[np.ndarray], values: Sequence[np.ndarray]) -> float:
+    """The mean over tasks in the suite "standardised", otherwise that of all rows."""
+    if case.suite != "standardised":
+        return auc(np.concatenate(y), np.concatenate(values))
+    return float(np.nanmean([auc(a, b) for a, b in zip(y, values, strict=True)]))
 
 
 def auc(y: np.ndarray, values: np.ndarray) -> float:
-    """The area under the curve; NaN where all rows have one class."""
-    return roc_auc(y == 1, values, np.ones(len(y))) if len(y) else float("nan")
+    """The share of pairs of both classes in order, ties counting half; NaN where all rows have one class."""
+    positive = y == 1
+    n = int(positive.sum())
+    if n in (0, len(y)):
+        return float("nan")
+    return float((rankdata(values)[positive].sum() - n * (n + 1) / 2) / (n * (len(y) - n)))
 
 
 def scores(case: Case, values: Parts) -> dict[str, float]:
     """values: of the test rows of each task -> named scores; `loss` is what regret goes by.
 
-    Regression: the mean over tasks of R^2, and R^2 of the rows of all tasks together, each in units of the standard
-    deviation of its task. Classification: means over tasks of AUC and of accuracy.
+    Suite "standardised". Regression: the mean over tasks of R^2, and R^2 of the rows of all tasks together, each in
+    units of the standard deviation of its task. Classification: means over tasks of AUC and of accuracy.
+    Other suites: the squared error over the variance of all test rows, or 1 - AUC of these.
     """
     if case.classification:
-        areas = [auc(y, v) for y, v in zip(case.y_test, values, strict=True)]
+        area = _mean_auc(case, case.y_test, values)
         right = [np.mean((v > 0) == (y == 1)) for y, v in zip(case.y_test, values, strict=True) if len(y)]
-        return {
-            "auc": float(np.nanmean(areas)),
-            "accuracy": float(np.mean(right)),
-            "loss": 1 - float(np.nanmean(areas)),
-        }
+        return {"auc": area, "accuracy": float(np.mean(right)), "loss": 1 - area}
+    if case.suite != "standardised":
+        y, v = np.concatenate(case.y_test), np.concatenate(values)
+        return {"loss": float(((y - v) ** 2).mean() / y.var())}
     errors, spreads, r2 = 0.0, 0.0, []
-    for y, v, unit in zip(case.y_test, values, np.maximum(case.deviation, 1e-12), strict=True):
+    for y_train, y, v in zip(case.y, case.y_test, values, strict=True):
         if not len(y):
             continue
+        unit = max(np.concatenate([y_train, y]).std(), 1e-12)
         error, spread = ((y - v) ** 2).sum() / unit**2, ((y - y.mean()) ** 2).sum() / unit**2
         errors, spreads = errors + error, spreads + spread
         if spread > 0:

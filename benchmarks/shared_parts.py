@@ -1,6 +1,6 @@
 """Own parts alone, a common part, and `couplings="auto"`: what they predict, on tasks that share more or less.
 
-The sets of `predict_made` and, where KERNELKIN_DATA has it, landmine with 30 rows a task, where being told the terrain
+The sets of `predict_sets` and, where KERNELKIN_DATA has it, landmine with 30 rows a task, where being told the terrain
 is the couplings "known". C is chosen by five folds of the training rows. A line of JSON for each fit; lines that are in
 the file are not run again.
 
@@ -20,7 +20,7 @@ from sklearn.metrics import roc_auc_score
 from kernelkin import MKMTRLClassifierCV, MKMTRLRegressorCV
 from kernelkin.datasets import load_landmine
 
-from .predict_made import MADE
+from .predict_sets import MADE
 
 TEST_ROWS, LANDMINE = 100, "landmine, 30 rows"
 GRID = {"C": np.logspace(-1, 2, 7)}

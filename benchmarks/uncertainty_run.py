@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from .predict_engine import THREADS, read_results
+from .predict import THREADS, read_results
 
 Record = dict[str, Any]
 # (data set, split, contender) -> what is recorded of it.

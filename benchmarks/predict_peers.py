@@ -11,22 +11,24 @@ from .predict_case import Case, Parts
 # Widths of Gaussians relative to the median distance, as our default kernels have them.
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 MAX_GP_LABELS, GP_STEPS, GP_RANK = 2000, 100, 2
+# Slopes of more columns than that, each with a variance of its own, are not estimated from a few rows a group.
+MAX_SLOPES = 10
 
 
 class LightGBM:
     """Gradient boosting by lightgbm; the first column may be a category."""
 
-    def __init__(self, classification: bool, seed: int, category: bool, params: tuple[int, int]) -> None:
-        self.rounds, leaves = params
+    def __init__(self, classification: bool, seed: int, category: bool, params: tuple[int, int, float, float]) -> None:
+        self.rounds, leaves, rate, smooth = params
         self.category = category
         self.params = {
             "objective": "binary" if classification else "regression",
             "num_leaves": leaves,
-            "learning_rate": 0.1,
+            "learning_rate": rate,
             "min_data_in_leaf": 5,
             # Made for categories with hundreds of rows: tasks have fewer.
             "min_data_per_group": 5,
-            "cat_smooth": 1.0,
+            "cat_smooth": smooth,
             "num_threads": 1,
             "seed": seed,
             "deterministic": True,
@@ -47,6 +49,82 @@ class LightGBM:
         return found - 0.5 if self.params["objective"] == "binary" else found
 
 
+class MixedModel:
+    """A linear mixed model by GPBoost's GPModel; the first column is the group.
+
+    Fixed effects of all columns, random intercepts of groups, and with `slopes` also a random slope of each column,
+    their variances by maximum likelihood. Classes have a logistic likelihood (Laplace's method).
+    """
+
+    def __init__(self, classification: bool, slopes: bool) -> None:
+        self.classification, self.slopes = classification, slopes
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        import gpboost
+        from scipy.linalg import qr
+
+        columns = self._columns(X)
+        # Columns that others determine (one of all indicators of a text) have no fixed effect that can be told.
+        _, R, order = qr(columns, mode="economic", pivoting=True)
+        size = np.abs(np.diag(R))
+        self.used = np.sort(order[: int((size > 1e-8 * size[0]).sum())])
+        self.model = gpboost.GPModel(
+            group_data=X[:, 0].astype(int),
+            likelihood="bernoulli_logit" if self.classification else "gaussian",
+            **self._slopes(X, ""),
+            **({"ind_effect_group_rand_coef": [1] * (X.shape[1] - 1)} if self.slopes else {}),
+        )
+        self.model.fit(y=y.astype(float), X=columns[:, self.used], params={"trace": False})
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Targets, or log odds of class 1."""
+        found = self.model.predict(
+            group_data_pred=X[:, 0].astype(int),
+            X_pred=self._columns(X)[:, self.used],
+            predict_response=not self.classification,
+            **self._slopes(X, "_pred"),
+        )
+        return np.asarray(found["mu"])
+
+    def _columns(self, X: np.ndarray) -> np.ndarray:
+        return np.column_stack([np.ones(len(X)), X[:, 1:]])
+
+    def _slopes(self, X: np.ndarray, suffix: str) -> dict[str, np.ndarray]:
+        return {f"group_rand_coef_data{suffix}": X[:, 1:]} if self.slopes else {}
+
+
+class GPBoost:
+    """Boosted trees and random intercepts of groups, by gpboost; the first column is the group."""
+
+    def __init__(self, classification: bool, seed: int, params: tuple[int, int, float]) -> None:
+        self.classification = classification
+        self.rounds, leaves, rate = params
+        self.params = {
+            "objective": "binary" if classification else "regression",
+            "num_leaves": leaves,
+            "learning_rate": rate,
+            "min_data_in_leaf": 5,
+            "num_threads": 1,
+            "seed": seed,
+            "verbose": -1,
+        }
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        import gpboost
+
+        likelihood = "bernoulli_logit" if self.classification else "gaussian"
+        groups = gpboost.GPModel(group_data=X[:, 0].astype(int), likelihood=likelihood)
+        data = gpboost.Dataset(X[:, 1:], y.astype(float))
+        self.booster = gpboost.train(self.params, data, gp_model=groups, num_boost_round=self.rounds)
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Targets, or log odds of class 1."""
+        found = self.booster.predict(X[:, 1:], group_data_pred=X[:, 0].astype(int), pred_latent=True)
+        return found["fixed_effect"] + found["random_effect_mean"]
+
+
 def himalaya_ridge(case: Case, seed: int) -> Parts:
     """Multiple kernel ridge by random search; classes are regressed on."""
     from himalaya.kernel_ridge import MultipleKernelRidgeCV
@@ -54,15 +132,12 @@ def himalaya_ridge(case: Case, seed: int) -> Parts:
 
     Y = np.column_stack(case.y).astype(np.float64)
     mean = Y.mean(axis=0)
-    train, test = _kernel_stacks(case.data.X, case.X_test[0])
-    label = np.full(len(Y), -1)
-    for i, (_, held) in enumerate(case.cv()):
-        label[held] = i
+    train, test = _kernel_stacks(case.X[0], case.X_test[0])
     model = MultipleKernelRidgeCV(
         kernels="precomputed",
         solver="random_search",
         solver_params={"n_iter": 60, "alphas": np.logspace(-4, 4, 17), "progress_bar": False},
-        cv=PredefinedSplit(label),
+        cv=PredefinedSplit(case.folds),
         random_state=seed,
     )
     found = model.fit(train, Y - mean).predict(test) + mean

@@ -25,6 +25,15 @@ def matern(D: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (1.0 + r + r * r / 3.0) * e, (5.0 / 3.0) * (1.0 + r) * e
 
 
+def gaussian(D: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Squared distances -> the Gaussian kernel, and minus twice its derivative with respect to the squared distance."""
+    e = np.exp(-0.5 * D)
+    return e, e
+
+
+SHAPES = {"matern": matern, "gaussian": gaussian}
+
+
 def squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """(..., n, d), (..., m, d) -> (..., n, m)."""
     D = A @ np.swapaxes(B, -1, -2)
@@ -197,7 +206,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Smooth:
-    """A smooth function of all columns (Matern 5/2, a length scale for each family), common and of each group.
+    """A smooth function of all columns, with a length scale for each family, common and of each group.
 
     Both parts have the same length scales. `landmarks` (m, d) are the rows that features of the common part are made of.
     """
@@ -207,6 +216,7 @@ class Smooth:
     common: bool = True
     own: bool = True
     landmarks: np.ndarray | None = None
+    shape: str = "matern"
     name: str = "smooth"
 
     def start(self):
@@ -232,7 +242,7 @@ class Smooth:
         if self._is_empty(pairs):
             return _none(pairs), None
         lengths = self._lengths(p)
-        kernel, slope = matern(squared_distances(pairs.A.X / lengths, pairs.B.X / lengths))
+        kernel, slope = SHAPES[self.shape](squared_distances(pairs.A.X / lengths, pairs.B.X / lengths))
         factor = self._factor(p, pairs)
         return kernel * factor, (kernel, slope, factor)
 
@@ -258,7 +268,7 @@ class Smooth:
     def _landmark_factor(self, p):
         assert self.landmarks is not None
         Z = self.landmarks / self._lengths(p)
-        kernel, slope = matern(squared_distances(Z, Z))
+        kernel, slope = SHAPES[self.shape](squared_distances(Z, Z))
         return np.linalg.cholesky(kernel + JITTER * np.eye(len(Z))), slope
 
     def features(self, p, rows):
@@ -266,7 +276,7 @@ class Smooth:
             return np.zeros((*rows.X.shape[:2], 0)), None
         lengths = self._lengths(p)
         L, slope_at_landmarks = self._landmark_factor(p)
-        kernel, slope = matern(squared_distances(rows.X / lengths, self.landmarks / lengths))
+        kernel, slope = SHAPES[self.shape](squared_distances(rows.X / lengths, self.landmarks / lengths))
         b, n, m = kernel.shape
         Phi = solve_triangular(L, kernel.reshape(-1, m).T, lower=True, check_finite=False).T.reshape(b, n, m)
         Phi *= np.exp(0.5 * p["common"])

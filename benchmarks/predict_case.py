@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelkin import KinClassifier, KinRegressor
-from kernelkin.data import TaskData, read_training
+from kernelkin.data import TaskData
 from kernelkin.model_selection import Fold, make_folds, roc_auc
 
 from .predict_sets import Problem
@@ -89,7 +89,7 @@ def make_case(problem: Problem, classification: bool, split: int) -> Case:
         y, y_test = _scaled(y, problem.tasks, location, spread), _scaled(y_test, problem.tasks_test, location, spread)
     scaled = Problem(X, y, problem.tasks, X_test, y_test, problem.tasks_test)
     model = KinClassifier() if classification else KinRegressor()
-    data = read_training(model, X, y, problem.tasks, None, classification=classification)
+    data = model.training_data(X, y, problem.tasks)
     folds = make_folds(data, N_FOLDS, classification=classification, random_state=split)
     case = Case(scaled, data, folds, [], [], location, spread, np.ones(data.n_tasks), classification)
     parts = case.by_task(y_test)

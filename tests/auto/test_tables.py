@@ -9,7 +9,6 @@ from kernelkin import KinClassifier, KinRegressor, TableEncoder, gaussian_kernel
 from kernelkin.auto.standard import Standard
 from kernelkin.data import read_training
 from kernelkin.kernels import AutoKernels
-from kernelkin.models import MeanRegressor
 
 GROUPS = {"drinks": ["colour", "size"], "weather": ["warm"]}
 
@@ -90,7 +89,7 @@ def test_positions_of_columns_are_refused():
 def encoded_data():
     frame, y = table()
     encoded = TableEncoder().fit(frame.drop(columns="shop")).encode(frame)
-    return read_training(MeanRegressor(), encoded, y, frame.shop, None, classification=False)
+    return read_training(encoded, y, frame.shop, None, classification=False)
 
 
 def test_the_features_of_a_column_are_one_group_of_kernels():

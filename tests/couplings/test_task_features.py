@@ -41,7 +41,7 @@ def make_shops(seed=0, n_tasks=12, n_rows=12):
 def training_data():
     tasks = np.repeat(LABELS, 5)
     X = np.random.default_rng(0).normal(size=(20, 2))
-    return read_training(MKMTRLRegressor(), X, X[:, 0], tasks, None, classification=False)
+    return read_training(X, X[:, 0], tasks, None, classification=False)
 
 
 def matrices(task_features):

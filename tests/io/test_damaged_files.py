@@ -1,4 +1,4 @@
-"""Files that were damaged, or made on purpose with a checksum that is right: refused with one error, in bounded memory."""
+"""Files that were damaged, or made on purpose with the right checksum: refused with one error, in bounded memory."""
 
 import json
 import pickle
@@ -214,8 +214,9 @@ def test_values_of_all_kinds_come_back_as_they_were():
         ("a", 1): {1, 2}, 2: frozenset("b"), "slice": slice(1, None, 2), "empty": np.zeros((0, 3)),
         "numbers": tuple(range(50)), "reals": [0.1] * 20, "large": [2**64] * 20,
         "text": np.array(["\u00e9", ""]), "objects": np.array([1, "a", None], dtype=object).reshape(3, 1),
-        "dates": np.array(["2024-01-31"], dtype="M8[D]"), "date": np.datetime64("2024-01-31T12"), "big": np.arange(3, dtype=">i4"),
-        "scalars": [np.float32(0.1), np.int8(-3), np.bool_(True), np.str_("x")], "zero": np.array(2.5), "twice": [shared, shared],
+        "dates": np.array(["2024-01-31"], dtype="M8[D]"), "date": np.datetime64("2024-01-31T12"),
+        "scalars": [np.float32(0.1), np.int8(-3), np.bool_(True), np.str_("x")], "zero": np.array(2.5),
+        "twice": [shared, shared], "big": np.arange(3, dtype=">i4"),
         "rng": np.random.default_rng(3),
     }  # fmt: skip
     found = load(*dump(value))

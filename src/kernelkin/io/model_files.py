@@ -194,8 +194,8 @@ def save_model(
         load(*parts)
     except ValueFault as error:
         raise ValueError(
-            f"this model cannot be saved: {str(error).replace('[0]', 'model', 1)}. A file holds kernels of this library "
-            "and those that scikit-learn has a name for, but no functions or classes of your own"
+            f"this model cannot be saved: {str(error).replace('[0]', 'model', 1)}. A file holds kernels of this "
+            "library and those that scikit-learn has a name for, but no functions or classes of your own"
         ) from error
     write_whole(path, seal(*parts))
 
@@ -257,7 +257,9 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
     if len(content) != int(n_text) + int(n_arrays):
         raise ModelFileError(f"{path} was cut short or damaged: it has {len(content)} bytes after its first line")
     if hashlib.sha256(content).hexdigest() != digest:
-        raise ModelFileError(f"{path} was damaged, or changed after it was saved: its checksum is not that of its content")
+        raise ModelFileError(
+            f"{path} was damaged, or changed after it was saved: its checksum is not that of its content"
+        )
     try:
         return _checked(load(content[: int(n_text)], content[int(n_text) :]), version)
     except ValueFault as error:
@@ -266,12 +268,13 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
 
 def _checked(content: Any, version: str) -> SavedModel:
     """The parts of a file, if they belong together."""
-    model, schema, about = content if isinstance(content, list) and len(content) == 3 else (None, None, None)
-    if not isinstance(model, BaseEstimator) or not isinstance(about, dict):
-        raise ValueFault("it does not hold an estimator of this library, and notes about it")
+    kinds = (BaseEstimator, TableSchema | None, dict)
+    if not isinstance(content, list) or len(content) != len(kinds) or not all(map(isinstance, content, kinds)):
+        raise ValueFault("it does not hold an estimator of this library, its table, and notes about it")
+    model, schema, about = content
     try:
         check_is_fitted(model)
-        if schema is not None and len(TableSchema.features.fget(schema)) != model.n_features_in_:
+        if schema is not None and len(schema.features) != model.n_features_in_:
             raise ValueFault(f"its table has {len(schema.features)} features, its model {model.n_features_in_!r:.80}")
     except ValueFault:
         raise

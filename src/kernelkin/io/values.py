@@ -1,7 +1,7 @@
 """Python values as JSON and arrays, and back: what a model file consists of.
 
-A value that is no number, text or None is a node of one flat list; `{"at": 3}` refers to the fourth node. Nodes refer to
-nodes before them only, so that a file can neither contain itself nor have anything nested without end. Objects are
+A value that is no number, text or None is a node of one flat list, and `{"at": 3}` refers to the fourth node. Nodes
+refer to nodes before them only, so that a value can neither contain itself nor be nested without end. Objects are
 created without calling anything of their class: no constructor, no hook, no code of the file.
 """
 
@@ -23,8 +23,28 @@ from sklearn.base import BaseEstimator
 
 # Packages of kernelkin whose classes may be part of a model.
 PACKAGES = frozenset(
-    "auto couplings data fitting functions grams kernels kin learners mixed mixes model_selection models paper penalties "
-    "problems relations solvers tables uncertainty".split()
+    [
+        "auto",
+        "couplings",
+        "data",
+        "fitting",
+        "functions",
+        "grams",
+        "kernels",
+        "kin",
+        "learners",
+        "mixed",
+        "mixes",
+        "model_selection",
+        "models",
+        "paper",
+        "penalties",
+        "problems",
+        "relations",
+        "solvers",
+        "tables",
+        "uncertainty",
+    ]
 )
 # Before JSON is parsed: no model comes near these.
 MOST_BYTES, MOST_PARTS = 2**28, 5_000_000
@@ -226,7 +246,7 @@ class _Reader:
     def _objects(self, shape: list[int], items: list[Any]) -> np.ndarray:
         if _count(shape) != len(items):
             raise ValueFault("an array of objects has another shape than it says")
-        found = np.empty(len(items), dtype=object)
+        found: np.ndarray = np.empty(len(items), dtype=object)
         found[:] = list(map(self._get, items))
         return found.reshape(shape)
 
@@ -234,7 +254,7 @@ class _Reader:
         cls = _find_class(name)
         state = {key: self._get(part) for key, part in items}
         check_state(cls, state)
-        found = object.__new__(cls)
+        found: Any = object.__new__(cls)
         vars(found).update(state)
         return found
 
@@ -270,9 +290,11 @@ def _check_types(cls: type, state: dict[str, Any]) -> None:
     for field in fields(cls):
         value = state[field.name]
         outer, inner = _FIELDS.get(str(field.type), (object, None))
-        parts = [] if inner is None or not isinstance(value, outer) else value.values() if outer is dict else value
-        good = all(isinstance(part, inner or object) and not (inner is float and math.isnan(part)) for part in parts)
-        if not isinstance(value, outer) or not good:
+        good = isinstance(value, outer)
+        if good and inner is not None:
+            parts = value.values() if isinstance(value, dict) else value
+            good = all(isinstance(part, inner) and part == part for part in parts)
+        if not good:
             raise ValueFault(f"{field.name} of a {cls.__name__} cannot be {value!r:.80}")
 
 

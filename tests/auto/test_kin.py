@@ -28,12 +28,14 @@ def fitted():
     return KinRegressor(random_state=0).fit(X, y, tasks=tasks)
 
 
+@pytest.mark.filterwarnings("ignore:no tasks were given")
 def test_scikit_learn_checks(monkeypatch):
     monkeypatch.setattr(PLACE, few_candidates)
     found = check_estimator(KinRegressor("linear", cv=2, random_state=0), on_fail=None, on_skip=None)
     assert not [f"{each['check_name']}: {each['exception']}" for each in found if each["status"] == "failed"]
 
 
+@pytest.mark.filterwarnings("ignore:no tasks were given")
 def test_scikit_learn_checks_of_classes(monkeypatch):
     # The others are those of the regressor, which reads its arguments in the same way.
     monkeypatch.setattr(PLACE, few_candidates)
@@ -175,6 +177,7 @@ def test_tasks_that_were_not_in_training_are_predicted_by_the_common_part():
     assert model.score(X_new, np.sin(2 * X_new[:, 1]), tasks=np.full(len(X_new), 99)) > 0.5
 
 
+@pytest.mark.filterwarnings("ignore:no tasks were given")
 def test_precomputed_kernels_are_refused():
     with pytest.raises(ValueError, match="kernels='precomputed' leaves no columns to choose kernels for"):
         KinRegressor("precomputed").fit(np.eye(8)[:, :, None], np.arange(8.0))

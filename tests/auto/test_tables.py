@@ -52,6 +52,7 @@ def test_shares_are_by_the_names_of_groups_and_columns(fitted):
     assert "drinks" in fitted.explain()
 
 
+@pytest.mark.filterwarnings("ignore:no tasks were given")
 def test_it_is_the_encoder_that_makes_the_numbers():
     frame, y = table()
     own = KinRegressor("linear", cv=2, random_state=0).fit(frame.drop(columns="shop"), y, tasks=frame.shop)

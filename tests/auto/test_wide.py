@@ -61,6 +61,7 @@ def test_many_targets_begin_with_the_fastest_candidate_and_leave_out_the_slowest
         assert any(name.startswith("MK-MTFL") for name in names) is not is_large
 
 
+@pytest.mark.filterwarnings("ignore:no tasks were given")
 def test_a_device_finds_the_same(device):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2))

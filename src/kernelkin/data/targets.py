@@ -25,8 +25,8 @@ from .arrays import (
 
 # Objectives and scores are quadratic in the targets, and these squares still have a sum.
 LARGEST = 1e150
-# Weights are multiplied by C and by squares of targets.
-LARGEST_WEIGHT = 1e100
+# Above, the penalty is lost in rounding: machines interpolate noise, or overflow.
+LARGEST_WEIGHT = 1e30
 
 
 def check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndarray:

@@ -82,6 +82,7 @@ class TableSchema:
         regression: bool,
         decimal: Decimal = ".",
         units: Sequence[str] = (),
+        day_first: bool | None = None,
     ) -> TableSchema:
         """Learn the schema of a training table whose tasks and targets are all there.
 
@@ -101,11 +102,13 @@ class TableSchema:
             What separates the fraction of numbers that are text.
         units : sequence of str
             The units that cells of the targets may have, such as "EUR"; none by default.
+        day_first : bool or None
+            Whether 3/4/2024 is the third of April, as for `TableEncoder`.
         """
         targets = (target,) if isinstance(target, str) else tuple(target)
         special = [*targets, *([] if task is None else [task])]
         check_columns(frame, [*special, *drop])
-        encoder = TableEncoder(decimal=decimal, drop=list(drop)).fit(frame.drop(columns=special))
+        encoder = TableEncoder(decimal=decimal, drop=list(drop), day_first=day_first).fit(frame.drop(columns=special))
         units = tuple(units) or ("",) * len(targets)
         each = zip(targets, units, strict=True)
         moments = [target_moments(frame[name], decimal, unit) if regression else (0.0, 1.0) for name, unit in each]

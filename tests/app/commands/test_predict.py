@@ -1,7 +1,6 @@
 import csv
 import gzip
 import io
-import re
 import sys
 
 import numpy as np
@@ -117,12 +116,14 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_the_text_of_each_row_is_repeated_and_a_cell_added(run, folder, tmp_path, name):
+def test_the_cells_of_each_row_are_repeated_and_one_is_added(run, folder, tmp_path, name):
     (tmp_path / "in.csv").write_bytes(FORMS[name])
     run("predict", folder / "number.skops", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--rows", "1")
-    before = (tmp_path / "in.csv").read_bytes()
-    after = (tmp_path / "out.csv").read_bytes()
-    assert re.sub(rb",(prediction|-?\d+\.\d+(e[+-]\d+)?)(?=[\r\n]|$)", b"", after) == before
+    before, after = ((tmp_path / file).read_bytes().decode("utf-8-sig") for file in ("in.csv", "out.csv"))
+    limit = csv.field_size_limit(2**20)
+    rows = [list(csv.reader(io.StringIO(text, newline=""))) for text in (before, after)]
+    csv.field_size_limit(limit)
+    assert [row[:-1] for row in rows[1]] == rows[0]
     values, whole = pd.read_csv(tmp_path / "out.csv").prediction, pd.read_csv(tmp_path / "in.csv", dtype=str)
     np.testing.assert_allclose(values, load_model(folder / "number.skops").predict(whole))
 

@@ -287,8 +287,8 @@ def test_saved_models_predict_new_tasks(tmp_path, form):
     }
     known = tasks != "shop02"
     model = MKMTRLRegressor(KERNELS, task_features=given[form]).fit(X[known], y[known], tasks=tasks[known])
-    save_model(model, tmp_path / "model.skops")
-    loaded = load_model(tmp_path / "model.skops").model
+    save_model(model, tmp_path / "model.kin")
+    loaded = load_model(tmp_path / "model.kin").model
     np.testing.assert_array_equal(loaded.predict(X, tasks=tasks), model.predict(X, tasks=tasks))
     again = clone(loaded).fit(X[known], y[known], tasks=tasks[known])
     np.testing.assert_allclose(again.predict(X, tasks=tasks), model.predict(X, tasks=tasks), atol=1e-10)

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 HELP = "add a column of predictions to a table of any length"
 EXAMPLES = (
-    "  kernelkin predict sales.skops new.csv -o predictions.csv\n"
-    "  cat new.csv | kernelkin predict sales.skops - -o - | head\n"
-    "  kernelkin predict sales.skops new_shops.csv --unknown-tasks common -o predictions.csv\n"
-    "  kernelkin predict sales.skops new_shops.csv --task-features shops.csv -o predictions.csv\n"
-    "  kernelkin predict sales.skops new.csv --interval 0.9 -o predictions.csv\n"
-    "  kernelkin predict churn.skops new.csv --proba -o predictions.csv\n\n"
+    "  kernelkin predict sales.kin new.csv -o predictions.csv\n"
+    "  cat new.csv | kernelkin predict sales.kin - -o - | head\n"
+    "  kernelkin predict sales.kin new_shops.csv --unknown-tasks common -o predictions.csv\n"
+    "  kernelkin predict sales.kin new_shops.csv --task-features shops.csv -o predictions.csv\n"
+    "  kernelkin predict sales.kin new.csv --interval 0.9 -o predictions.csv\n"
+    "  kernelkin predict churn.kin new.csv --proba -o predictions.csv\n\n"
     "the cells of a CSV or TSV file are repeated as they are, and one with the prediction is added to each row. A\n"
     "model of several targets adds a column for each, named by the target and --column. What is written is UTF-8"
 )

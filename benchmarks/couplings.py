@@ -64,7 +64,7 @@ def structured_against_dense(n_tasks: int = 12) -> float:
     """One ridge machine of coupled schools, solved with structure and from its entries: the largest difference."""
     X, y, tasks = school()
     kept = np.isin(tasks, np.unique(tasks)[:n_tasks])
-    data = read_training(MKMTRLRegressor(), X[kept], y[kept], tasks[kept], None, classification=False)
+    data = read_training(X[kept], y[kept], tasks[kept], None, classification=False)
     couplings = read_couplings("common", data)
     grams, _ = build_grams(data, fit_kernels(EACH, data.X), "trace", couplings)
     (machine,) = link_machines(Regression().machines(data, 1.0), couplings, data.labels)

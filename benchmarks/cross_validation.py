@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from kernelkin import MKMTRLClassifier, polynomial_kernels
-from kernelkin.data import make_folds, read_training
+from kernelkin.data import make_folds
 from kernelkin.datasets import load_landmine
 from kernelkin.model_selection import MultiTaskCV
 
@@ -62,7 +62,7 @@ def same_choice(ours, theirs) -> bool:
 def run(repetitions: int, seed: int = 0) -> Report:
     X, y = landmine(seed)
     model = MKMTRLClassifier(polynomial_kernels((1, 2, 3, 4, 5)), class_weight="balanced", task_column=0, n_jobs=1)
-    data = read_training(model, X, y, None, None, classification=True)
+    data = model.training_data(X, y)
     folds = [fold.rows(data) for fold in make_folds(data, 5, classification=True, random_state=seed)]
     ours = MultiTaskCV(model, GRID, cv=folds, scoring="accuracy", n_jobs=1)
     theirs = GridSearchCV(model, GRID, cv=folds, n_jobs=1, refit=False)

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from kernelkin import KinRegressor, MKMTRLClassifier, MKMTRLRegressor, MKMTRLRegressorCV
-from kernelkin.data import read_training
 from kernelkin.grams import SharedGrams
 
 from . import peers
@@ -127,7 +126,7 @@ class Bench:
         stack = None
         for name, device in (("the device, first", self.device), ("the device", self.device), ("main memory", None)):
             model = MKMTRLClassifier("precomputed", C=10.0, device=device)
-            plan = model.specification().plan(read_training(model, X, Y, None, None, classification=True))
+            plan = model.specification().plan(model.training_data(X, Y))
             if stack is None:
                 stack = plan.scale(plan.raw_grams(), overwrite=True)[0].stack
             grams = SharedGrams(stack, plan.data.rows)

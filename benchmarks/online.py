@@ -17,7 +17,6 @@ import time
 import numpy as np
 
 from kernelkin import TwoStageMKMTRLClassifier, gaussian_kernels
-from kernelkin.data import read_training
 from kernelkin.engines import Workers
 from kernelkin.fitting import Classification
 from kernelkin.grams import RowKernels
@@ -54,7 +53,7 @@ def learn(X, y, tasks, kernels, n_rounds, update="perceptron"):
     """Stage 1 alone: seconds to prepare, seconds of the rounds, and the run."""
     model = TwoStageMKMTRLClassifier()
     began = time.perf_counter()
-    data = read_training(model, X, y, tasks, None, classification=True)
+    data = model.training_data(X, y, tasks)
     values = RowKernels.of(data.X, fit_kernels(kernels, data.X), "trace")
     source = PairSource(data, values, Classification().machines(data, 1.0), "trace", classes=True)
     ready = time.perf_counter()

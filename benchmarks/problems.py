@@ -6,16 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
-
-from kernelkin.data import read_training
 
 
 def referee(model: Any, X: np.ndarray, y: np.ndarray, tasks: np.ndarray | None = None) -> Callable[[np.ndarray], float]:
     """The objective of `model` on these rows, as a function of kernel weights B (K, T); machines to a gap of 1e-8."""
-    data = read_training(model, X, y, tasks, None, classification=is_classifier(model))
+    data = model.training_data(X, y, tasks)
     plan = model.specification().plan(data)
     grams, _ = plan.scale(plan.raw_grams(), overwrite=True)
     problem, units = plan.problem(grams), plan.units

@@ -22,7 +22,6 @@ import numpy as np
 from sklearn.base import clone
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
-from kernelkin.data import read_training
 from kernelkin.grams import collections
 from kernelkin.problems import panel
 
@@ -162,7 +161,7 @@ def class_grams(per_class: int, n_classes: int, n_kernels: int) -> tuple[np.ndar
 def classes(per_class: int = 30, n_classes: int = 102, n_kernels: int = 38) -> list[Row]:
     X, Y = class_grams(per_class, n_classes, n_kernels)
     model = MKMTRLClassifier("precomputed", C=10.0)
-    plan = model.specification().plan(read_training(model, X, Y, None, None, classification=True))
+    plan = model.specification().plan(model.training_data(X, Y))
     grams, _ = plan.scale(plan.raw_grams(), overwrite=True)
 
     def solve(least: int):

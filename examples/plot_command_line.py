@@ -44,7 +44,7 @@ def kernelkin(command):
 # Whether sharing helps is measured by one repetition of cross-validation in the training rows (the default is two).
 
 options = "--task group --target progression --couplings common --set C=0.2 parsimony=1"
-kernelkin(f"fit patients.csv {options} --sharing-repeats 1 -o model.skops")
+kernelkin(f"fit patients.csv {options} --sharing-repeats 1 -o model.kin")
 
 # %%
 # Compare with other models on the same folds; whether sharing helps is known already.
@@ -54,19 +54,19 @@ kernelkin(f"compare patients.csv {options} --folds 3 --sharing-repeats 0")
 # %%
 # What is in the file?
 
-kernelkin("inspect model.skops")
+kernelkin("inspect model.kin")
 
 # %%
 # The report has the same and more, in one file that needs no network. Here it is, to try: sort the table, search a
 # group, set columns and see the prediction.
 
-kernelkin("report model.skops -o report.html")
-load_model(folder / "model.skops").report()
+kernelkin("report model.kin -o report.html")
+load_model(folder / "model.kin").report()
 
 # %%
 # Predict: a column is added to the table, however long it is.
 
-kernelkin("predict model.skops patients.csv -o predicted.csv")
+kernelkin("predict model.kin patients.csv -o predicted.csv")
 print((folder / "predicted.csv").read_text()[:300])
 
 # %%

@@ -79,7 +79,7 @@ labelled = train.assign(sales=shops.target)
 schema = TableSchema.fit(labelled, task="shop", target="sales", regression=True)
 coupled.fit(schema.encode_table(labelled), schema.targets(labelled), tasks=schema.tasks(labelled))
 with tempfile.TemporaryDirectory() as folder:
-    path = Path(folder, "shops.skops")
+    path = Path(folder, "shops.kin")
     save_model(coupled, path, schema=schema)
     saved = load_model(path)
 print(saved.predict(test.head(3)).round(1))

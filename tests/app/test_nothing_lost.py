@@ -21,7 +21,7 @@ TABLE = pd.DataFrame({"task": TASKS, "x": X[:, 0], "z": X[:, 1], "y": X[:, 0] + 
 @pytest.fixture
 def argv(tmp_path):
     TABLE.to_csv(tmp_path / "t.csv", index=False)
-    given = ["--task", "task", "--target", "y", "--kernels", "linear", "-o", str(tmp_path / "m.skops")]
+    given = ["--task", "task", "--target", "y", "--kernels", "linear", "-o", str(tmp_path / "m.kin")]
     return ["fit", str(tmp_path / "t.csv"), "--sharing-repeats", "0", *given]
 
 
@@ -124,7 +124,7 @@ def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, m
     with monkeypatch.context() as patch:
         patch.setattr(Progress, "part", interrupt_at_ten)
         assert cli.main(argv) == 130
-    folder = tmp_path / "m.skops.search"
+    folder = tmp_path / "m.kin.search"
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == (
         f"kernelkin: interrupted; the finished parts are in {folder}, and the same command continues from there"
@@ -134,9 +134,9 @@ def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, m
     assert cli.main(argv) == 0
     assert f"AVG: {kept} parts of the cross-validation were found in the cache" in capsys.readouterr().err
     assert not folder.exists()
-    again = tmp_path / "again.skops"
-    assert cli.main([str(again) if argument == str(tmp_path / "m.skops") else argument for argument in argv]) == 0
-    np.testing.assert_array_equal(load_model(again).predict(TABLE), load_model(tmp_path / "m.skops").predict(TABLE))
+    again = tmp_path / "again.kin"
+    assert cli.main([str(again) if argument == str(tmp_path / "m.kin") else argument for argument in argv]) == 0
+    np.testing.assert_array_equal(load_model(again).predict(TABLE), load_model(tmp_path / "m.kin").predict(TABLE))
 
 
 def test_an_interrupted_comparison_continues_with_the_same_command(argv, tmp_path, monkeypatch, capsys):
@@ -193,10 +193,10 @@ def interrupt(*arguments):
 
 
 def test_files_of_the_user_are_not_removed_with_a_search(argv, tmp_path):
-    (tmp_path / "m.skops.search").mkdir()
-    (tmp_path / "m.skops.search" / "notes.txt").write_text("mine")
+    (tmp_path / "m.kin.search").mkdir()
+    (tmp_path / "m.kin.search" / "notes.txt").write_text("mine")
     assert cli.main([*argv, "--cv", "--model", "AVG", "--test-size", "0"]) == 0
-    assert [path.name for path in (tmp_path / "m.skops.search").iterdir()] == ["notes.txt"]
+    assert [path.name for path in (tmp_path / "m.kin.search").iterdir()] == ["notes.txt"]
 
 
 def test_a_search_that_fails_at_once_leaves_no_folder(argv, tmp_path, capsys):

@@ -28,12 +28,14 @@ def fitted():
     return KinRegressor(random_state=0).fit(X, y, tasks=tasks)
 
 
+@pytest.mark.filterwarnings("ignore:no tasks were given")
 def test_scikit_learn_checks(monkeypatch):
     monkeypatch.setattr(PLACE, few_candidates)
     found = check_estimator(KinRegressor("linear", cv=2, random_state=0), on_fail=None, on_skip=None)
     assert not [f"{each['check_name']}: {each['exception']}" for each in found if each["status"] == "failed"]
 
 
+@pytest.mark.filterwarnings("ignore:no tasks were given")
 def test_scikit_learn_checks_of_classes(monkeypatch):
     # The others are those of the regressor, which reads its arguments in the same way.
     monkeypatch.setattr(PLACE, few_candidates)
@@ -175,6 +177,7 @@ def test_tasks_that_were_not_in_training_are_predicted_by_the_common_part():
     assert model.score(X_new, np.sin(2 * X_new[:, 1]), tasks=np.full(len(X_new), 99)) > 0.5
 
 
+@pytest.mark.filterwarnings("ignore:no tasks were given")
 def test_precomputed_kernels_are_refused():
     with pytest.raises(ValueError, match="kernels='precomputed' leaves no columns to choose kernels for"):
         KinRegressor("precomputed").fit(np.eye(8)[:, :, None], np.arange(8.0))
@@ -182,7 +185,7 @@ def test_precomputed_kernels_are_refused():
 
 def test_candidates_of_wide_data_share_no_functions():
     X, Y = np.random.default_rng(6).normal(size=(2, 20, 3))
-    task_data = read_training(KinRegressor(), X, Y, None, None, classification=False)
+    task_data = read_training(X, Y, None, None, classification=False)
     names = [candidate.name for candidate in make_candidates(task_data, Regression())]
     assert len(names) == len(set(names))
     assert not any("common" in name for name in names)
@@ -190,7 +193,7 @@ def test_candidates_of_wide_data_share_no_functions():
 
 def test_pooled_errors_are_means_over_the_rows_of_all_tasks():
     X, y, tasks = small_tasks(seed=7)
-    raw = read_training(KinRegressor(), X, y, tasks, None, classification=False)
+    raw = read_training(X, y, tasks, None, classification=False)
     task_data = Standard.fit(raw, classification=False).apply(raw)
     folds = make_folds(task_data, 3, classification=False, random_state=0)
     outputs = [[np.zeros((len(held), 1)) for held in fold.held] for fold in folds]
@@ -200,7 +203,7 @@ def test_pooled_errors_are_means_over_the_rows_of_all_tasks():
 
 def test_the_difference_of_two_candidates_is_paired():
     X, y, tasks = small_tasks(seed=7)
-    task_data = read_training(KinRegressor(), X, y, tasks, None, classification=False)
+    task_data = read_training(X, y, tasks, None, classification=False)
     folds = make_folds(task_data, 3, classification=False, random_state=0)[:1]
     pool = ErrorPool(task_data, folds, classification=False)
     held = [y[held] for y, held in zip(task_data.y, folds[0].held, strict=True)]
@@ -245,7 +248,7 @@ def test_rare_classes_count_in_errors_as_they_do_in_machines():
     rng = np.random.default_rng(12)
     X, tasks = rng.normal(size=(80, 2)), np.repeat([0, 1], 40)
     y = (np.arange(80) % 10 == 0).astype(int)
-    raw = read_training(KinClassifier(), X, y, tasks, None, classification=True)
+    raw = read_training(X, y, tasks, None, classification=True)
     folds = make_folds(raw, 2, classification=True, random_state=0)
     costs = [np.where(y == 1, 5.0, 5.0 / 9.0) for y in raw.y]
     outputs = [[np.zeros((len(held), 1)) for held in fold.held] for fold in folds]
@@ -263,7 +266,7 @@ def test_members_are_certified():
     plan = (
         KinRegressor("auto", cv=2, random_state=0, tol=1e-5)
         .specification()
-        .plan(read_training(KinRegressor(), X, y, tasks, None, classification=False))
+        .plan(read_training(X, y, tasks, None, classification=False))
     )
     for member in plan.run(RunOptions()).attributes["members_"]:
         assert member["duality_gap"] <= 1e-5 * member["objective"]

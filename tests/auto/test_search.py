@@ -78,7 +78,7 @@ def test_of_machines_that_are_the_same_the_one_with_the_least_c_is_taken(monkeyp
 
 def test_groups_are_tried_in_waves_and_costly_ones_last():
     X, y, tasks = small_tasks()
-    task_data = read_training(KinRegressor(), X, y, tasks, None, classification=False)
+    task_data = read_training(X, y, tasks, None, classification=False)
     candidates = make_candidates(task_data, Regression())
     first, cheap, costly = make_waves(candidates, first_alone=True)
     assert make_waves(candidates, first_alone=False) == [[*first, *cheap], costly]

@@ -39,17 +39,13 @@ def test_a_choice_for_each_task_competes_on_wide_data(monkeypatch, missing):
 
 def test_a_choice_for_each_task_needs_rows_and_wide_data():
     X, Y = wide_tasks_of_one_column_each(n=25)
-    wide = read_training(KinRegressor(), X, Y, None, None, classification=False)
+    wide = read_training(X, Y, None, None, classification=False)
     rng, tasks = np.random.default_rng(0), np.repeat(np.arange(3), 200)
-    long = read_training(
-        KinRegressor(), rng.normal(size=(600, 3)), rng.normal(size=600), tasks, None, classification=False
-    )
+    long = read_training(rng.normal(size=(600, 3)), rng.normal(size=600), tasks, None, classification=False)
     for few in (wide, long):
         assert not [each for each in make_candidates(few, Regression()) if each.name.startswith(OWN_CHOICE)]
     X, Y = wide_tasks_of_one_column_each()
-    many = make_candidates(
-        read_training(KinRegressor(), X, Y, None, None, classification=False), Regression(), device="cpu"
-    )
+    many = make_candidates(read_training(X, Y, None, None, classification=False), Regression(), device="cpu")
     own = [each for each in many if each.name.startswith(OWN_CHOICE)]
     assert [each.name.removeprefix(f"{OWN_CHOICE} on ") for each in own] == ["all columns", "groups of columns"]
     assert {each.make(1.0, 1e-3).device for each in own} == {"cpu"}
@@ -59,12 +55,13 @@ def test_many_targets_begin_with_the_fastest_candidate_and_leave_out_the_slowest
     rng = np.random.default_rng(0)
     for n_targets, is_large in ((5, False), (400, True)):
         X, Y = rng.normal(size=(100, 3)), rng.normal(size=(100, n_targets))
-        wide = read_training(KinRegressor(), X, Y, None, None, classification=False)
+        wide = read_training(X, Y, None, None, classification=False)
         names = [each.name for each in make_candidates(wide, Regression())]
         assert names[0].startswith(OWN_CHOICE) is is_large
         assert any(name.startswith("MK-MTFL") for name in names) is not is_large
 
 
+@pytest.mark.filterwarnings("ignore:no tasks were given")
 def test_a_device_finds_the_same(device):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2))

@@ -40,7 +40,7 @@ def make_tasks(rng, sizes=(9, 12, 10, 11), classification=False):
     return X, np.where(y > 0, 1, -1), tasks
 
 
-FOUR = read_training(MKMTRLRegressor(), *make_tasks(np.random.default_rng(0)), None, classification=False)
+FOUR = read_training(*make_tasks(np.random.default_rng(0)), None, classification=False)
 
 
 def conic_coupled(model, X, y, tasks, loss):
@@ -161,7 +161,7 @@ def test_wide_equals_long(loss):
 def test_couplings_of_weight_zero_change_nothing(learner):
     rng = np.random.default_rng(7)
     X, y, tasks = make_tasks(rng, classification=learner.name == "svm")
-    data = read_training(MKMTRLRegressor(), X, y, tasks, None, classification=False)
+    data = read_training(X, y, tasks, None, classification=False)
     kernels = fit_kernels(KERNELS, X)
     machines = Regression().machines(data, 2.0)
     alone, _ = build_grams(data, kernels, "trace")

@@ -6,7 +6,6 @@ import pytest
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
 from kernelkin.couplings import read_couplings
 from kernelkin.couplings.groups import cluster, find_groups
-from kernelkin.data import read_training
 
 GROUP = np.array([0, 1, 0, 1, 0, 1, 0, 1])
 
@@ -22,7 +21,7 @@ def make_tasks(seed, n_rows, difference, shift=0.0, sizes=None):
 
 def data_of(X, y, tasks, classification=False):
     model = MKMTRLClassifier() if classification else MKMTRLRegressor()
-    return read_training(model, X, y, tasks, None, classification=classification)
+    return model.training_data(X, y, tasks)
 
 
 def agrees(labels):
@@ -61,7 +60,7 @@ def test_precomputed_kernels_show_groups_too():
     X, y, tasks = make_tasks(0, 30, difference=1.5)
     gram = np.exp(-np.square(X[:, np.newaxis] - X).sum(axis=2))[:, :, np.newaxis]
     model = MKMTRLRegressor("precomputed")
-    found = find_groups(read_training(model, gram, y, tasks, None, classification=False))
+    found = find_groups(model.training_data(gram, y, tasks))
     assert agrees(found.functions[0])
 
 

@@ -18,7 +18,7 @@ def holes(rng, n=40):
 
 def test_the_coupling_is_the_kernel_of_the_profiles():
     X, y, _ = holes(np.random.default_rng(0))
-    data = read_training(MKMTRLRegressor(), X, y, None, None, classification=False)
+    data = read_training(X, y, None, None, classification=False)
     (coupling,) = read_couplings("targets", data)
     np.testing.assert_allclose(coupling.matrix, profile_kernel(y), atol=1e-10)
 
@@ -27,7 +27,7 @@ def test_of_two_classes_it_is_the_correlation_of_labels():
     rng = np.random.default_rng(6)
     whole = (rng.normal(size=(200, 1)) + rng.normal(size=(200, 3)) > 0).astype(int)
     whole[:, 2] = 1 - whole[:, 2]
-    data = read_training(MKMTRLClassifier(), rng.normal(size=(200, 2)), whole, None, None, classification=True)
+    data = read_training(rng.normal(size=(200, 2)), whole, None, None, classification=True)
     (coupling,) = read_couplings("targets", data)
     expected = np.corrcoef(whole.T) * 200 / 220
     np.testing.assert_allclose(coupling.matrix, np.where(np.eye(3) > 0, 1.0, expected), atol=1e-10)
@@ -76,7 +76,7 @@ def test_folds_of_labels_find_the_coupling_without_what_they_hold_out():
 
 def test_masks_of_labels_are_checked():
     X, y, _ = holes(np.random.default_rng(4))
-    data = read_training(MKMTRLRegressor(), X, y, None, None, classification=False)
+    data = read_training(X, y, None, None, classification=False)
     mask = np.ones(y.shape, dtype=bool)
     for wrong in (mask[:, :3], mask.astype(int)):
         with pytest.raises(ValueError, match=r"a mask of labels must be of booleans and of shape \(40, 8\)$"):

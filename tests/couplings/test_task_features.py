@@ -41,7 +41,7 @@ def make_shops(seed=0, n_tasks=12, n_rows=12):
 def training_data():
     tasks = np.repeat(LABELS, 5)
     X = np.random.default_rng(0).normal(size=(20, 2))
-    return read_training(MKMTRLRegressor(), X, X[:, 0], tasks, None, classification=False)
+    return read_training(X, X[:, 0], tasks, None, classification=False)
 
 
 def matrices(task_features):
@@ -287,8 +287,8 @@ def test_saved_models_predict_new_tasks(tmp_path, form):
     }
     known = tasks != "shop02"
     model = MKMTRLRegressor(KERNELS, task_features=given[form]).fit(X[known], y[known], tasks=tasks[known])
-    save_model(model, tmp_path / "model.skops")
-    loaded = load_model(tmp_path / "model.skops").model
+    save_model(model, tmp_path / "model.kin")
+    loaded = load_model(tmp_path / "model.kin").model
     np.testing.assert_array_equal(loaded.predict(X, tasks=tasks), model.predict(X, tasks=tasks))
     again = clone(loaded).fit(X[known], y[known], tasks=tasks[known])
     np.testing.assert_allclose(again.predict(X, tasks=tasks), model.predict(X, tasks=tasks), atol=1e-10)

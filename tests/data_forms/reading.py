@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import ClassifierMixin
 
-from kernelkin.data import Queries, TaskData, read_queries, read_training
+from kernelkin.data import Queries, TaskData
+from kernelkin.models.base import MultiTaskEstimator
 
 N = 12
 RNG = np.random.default_rng(0)
@@ -17,11 +18,16 @@ CLASSES = np.tile(["no", "yes", "yes"], 4)
 TASKS = np.repeat([30, 10, 20], 4)
 
 
-class Reader(BaseEstimator):
-    """What `read_training` needs of an estimator."""
+class Reader(MultiTaskEstimator):
+    """An estimator that only reads."""
+
+    functions_ = None
 
     def __init__(self, task_column: Any = None, precomputed: bool = False):
         self.task_column, self.precomputed = task_column, precomputed
+
+    def specification(self):
+        raise NotImplementedError
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -29,21 +35,30 @@ class Reader(BaseEstimator):
         return tags
 
 
+class ReaderOfClasses(ClassifierMixin, Reader):
+    pass
+
+
+def make_reader(classification: bool, **parameters) -> Reader:
+    return (ReaderOfClasses if classification else Reader)(**parameters)
+
+
 def read(X=X, y=Y, tasks=None, sample_weight=None, classification=False, **parameters) -> TaskData:
-    return read_training(Reader(**parameters), X, y, tasks, sample_weight, classification=classification)
+    return make_reader(classification, **parameters).training_data(X, y, tasks, sample_weight)
 
 
 def fitted(X=X, y=Y, tasks=None, classification=False, **parameters) -> Reader:
     """A reader that has seen data, as far as queries need it."""
-    reader = Reader(**parameters)
-    data = read_training(reader, X, y, tasks, None, classification=classification)
+    reader = make_reader(classification, **parameters)
+    data = reader.training_data(X, y, tasks)
     reader.tasks_, reader.data_form_ = data.labels, data.form
     reader.kernel_names_ = ["kernel 0"] * (data.X.shape[2] if data.X.ndim == 3 else 1)
     return reader
 
 
 def query(reader: Reader, X=X, tasks=None, allow_unknown=False) -> Queries:
-    return read_queries(reader, X, tasks, allow_unknown)
+    reader.unknown_tasks = "common" if allow_unknown else "error"
+    return reader._read_queries(X, tasks)
 
 
 def put(array: Any, where: Any, value: Any, dtype: Any = None) -> np.ndarray:

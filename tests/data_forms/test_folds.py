@@ -1,13 +1,11 @@
 import numpy as np
 import pytest
 
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.data import make_folds, read_training
 
 
 def read(X, y, tasks=None, classification=True):
-    model = MKMTRLClassifier() if classification else MKMTRLRegressor()
-    return read_training(model, X, y, tasks, None, classification=classification)
+    return read_training(X, y, tasks, classification=classification)
 
 
 def rare(seed, positives=2, n=30, T=4):
@@ -83,3 +81,16 @@ def test_splits_that_lose_a_class_are_refused():
     rest = np.setdiff1d(np.arange(120), positive)
     with pytest.raises(ValueError, match=r"fold 0 leaves task 2 one class only in training \(0\)"):
         make_folds(data, [(rest, positive), (positive, rest)], classification=True)
+
+
+@pytest.mark.parametrize("tasks", [None, [0] * 4 + [1] * 4])
+def test_one_class_for_each_row_says_so(tasks):
+    data = read(np.arange(8.0)[:, None], np.arange(8), tasks)
+    with pytest.raises(ValueError, match=r"no row to hold out: every class of every task has one row.* a regressor"):
+        make_folds(data, 5, classification=True)
+
+
+def test_one_row_for_each_task_says_so():
+    data = read(np.ones((2, 1)), [0.0, 1.0], [0, 1], classification=False)
+    with pytest.raises(ValueError, match="no row to hold out: every task has one row, which training needs"):
+        make_folds(data, 5, classification=False)

@@ -8,7 +8,9 @@ import pytest
 from sklearn.exceptions import DataConversionWarning
 
 from data_forms.reading import CLASSES, TASKS, N, Reader, X, Y, assert_same, fitted, put, query, read
-from kernelkin.data import encode_tasks, listing, read_piece, read_training
+from kernelkin import KinRegressor, MKMTRLRegressor
+from kernelkin.data import encode_tasks, listing, read_training
+from kernelkin.model_selection import MKMTRLRegressorCV
 
 LABELS = np.tile([0, 1, 1], 4)
 
@@ -146,7 +148,7 @@ def test_float32_stays_and_everything_else_becomes_float64():
 def test_the_estimator_learns_its_columns():
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(task=TASKS)
     model = Reader(task_column="task")
-    read_training(model, frame, Y, None, None, classification=False)
+    model.training_data(frame, Y)
     assert model.n_features_in_ == 4
     assert model.feature_names_in_.tolist() == ["a", "b", "c", "task"]
 
@@ -265,10 +267,38 @@ def test_classes_and_tasks_may_be_dates():
 
 
 def test_a_piece_of_a_stream_may_have_tasks_of_one_row_but_no_other_columns():
-    reader = Reader()
-    assert [len(rows) for rows in read_piece(reader, X[:2], Y[:2], [1, 2], classification=False).rows] == [1, 1]
+    reader = fitted()
+    assert [len(rows) for rows in read_training(X[:2], Y[:2], [1, 2], classification=False).rows] == [1, 1]
     with pytest.raises(ValueError, match=r"^X has 2 features, but Reader is expecting 3 features as input\.$"):
-        read_piece(reader, X[:, :2], Y, TASKS, classification=False, first=False)
+        reader._read_training(X[:, :2], Y, TASKS, reset=False)
+
+
+@pytest.mark.parametrize(
+    ("known", "given", "types"),
+    [([308, 309], "308", ("str", "int")), (["308", "309"], 308, ("int", "str")), ([0.5, 1.5], "0.5", ("str", "float"))],
+)
+def test_tasks_of_another_type_are_told(known, given, types):
+    with pytest.raises(ValueError, match=rf"types differ: \S+ is of type {types[0]}, .* type {types[1]}$"):
+        encode_tasks(np.array([given]), np.array(known))
+    with pytest.raises(ValueError, match=r"unknown task '?7'?; .* need unknown_tasks='common'"):
+        encode_tasks(np.array([7 if types[0] == "int" else "7"]), np.array(known))
+
+
+def test_fit_without_targets_does_not_name_a_class_of_the_inside():
+    for model in (MKMTRLRegressor(), KinRegressor(), MKMTRLRegressorCV()):
+        with pytest.raises(
+            ValueError, match=r"^This estimator requires y to be passed, but the target y is None: fit"
+        ) as e:
+            model.fit(X, tasks=TASKS)
+        assert "MultiTask" not in str(e.value)
+
+
+def test_search_without_tasks_warns():
+    """One task is meant rarely, and is silent only where it was said."""
+    with pytest.warns(UserWarning, match=r"^no tasks were given: all rows are taken for one task\. .* task_column"):
+        KinRegressor().training_data(X, Y)
+    assert KinRegressor().training_data(X, Y, tasks=np.zeros(N)).n_tasks == 1
+    assert KinRegressor().training_data(X, np.column_stack([Y, Y])).form == "wide"
 
 
 def test_select_and_take():

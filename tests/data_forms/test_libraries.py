@@ -61,10 +61,8 @@ def test_rows_to_predict(table):
 
 
 def test_a_missing_task_column(table):
-    with pytest.raises(
-        ValueError, match=r"^task_column=\['task'\] is not a column of X, which has 'a', 'task', 'b', 'c'$"
-    ):
-        read(table, task_column=["task"])
+    with pytest.raises(ValueError, match=r"^task_column='tusk' is not a column of X, which has 'a', 'task', 'b', 'c'$"):
+        read(table, task_column=["tusk"])
 
 
 def test_wide_targets_are_named_by_their_columns(library):

@@ -31,7 +31,7 @@ def number_in_words(thing):
 INFINITE = r"Input X contains infinity or a value too large for dtype\('float64'\)\.$"
 ENCODE = "encode the table with TableEncoder in a pipeline, or fit KinRegressor or KinClassifier, which do so$"
 TEXT = rf"could not convert string to float: 'tall': {ENCODE}"
-NAN = rf"Input X contains NaN(\.\nReader does not accept missing|: {ENCODE})"
+NAN = rf"Input X contains NaN(\.$|: {ENCODE})"
 
 ROWS = {
     "one dimension": (X[:, 0], r"Expected 2D array, got 1D array instead:"),
@@ -96,14 +96,18 @@ ROWS = {
 }
 
 REGRESSION = {
-    "None": (None, r"This Reader estimator requires y to be passed, but the target y is None\.$"),
+    "None": (
+        None,
+        r"This estimator requires y to be passed, but the target y is None: fit\(X, y, tasks=\.\.\.\) takes",
+    ),
     "too short": (Y[:-1], r"X has 12 rows, but y has 11$"),
     "a number": (3, r"y must have shape \(n,\) or \(n, n_tasks\), not \(\)$"),
     "no columns": (np.zeros((N, 0)), r"y has no columns, and every column is a task$"),
-    "NaN": (put(Y, 3, np.nan), r"Input y contains NaN\."),
-    "a missing integer": (but_first(range(N), "Int64"), r"Input y contains NaN\."),
-    "infinity": (put(Y, 3, np.inf), r"Input y contains infinity or a value too large for dtype\('float64'\)\.$"),
-    "infinity in wide y": (put([Y, Y], (1, 3), np.inf).T, r"Input y contains infinity or a value too large for dtype"),
+    "NaN": (put(Y, 3, np.nan), r"Input y contains NaN in row 3 \(counted from 0\): leave these rows out$"),
+    "two NaN": (put(Y, [3, 7], np.nan), r"Input y contains NaN in row 3, and 1 more \(counted from 0\)"),
+    "a missing integer": (but_first(range(N), "Int64"), r"Input y contains NaN in row 0 "),
+    "infinity": (put(Y, 3, np.inf), r"Input y contains infinity in row 3 "),
+    "infinity in wide y": (put([Y, Y], (1, 3), np.inf).T, r"Input y contains infinity in row 3 "),
     "complex": (1j * Y, r"y: Complex data not supported\n"),
     "sparse": (csr_array(Y[:, None]), r"Sparse data was passed for y, but dense data is required: use y\.toarray\(\)$"),
     "text": (
@@ -138,11 +142,15 @@ CLASSIFICATION = {
         r"Unknown label type: continuous\. Maybe you are trying to fit a classifier, which expects dis",
     ),
     "a wide column of real numbers": (np.column_stack([Y > 0, Y]), r"Unknown label type: continuous\."),
-    "NaN": (put(Y > 0, 3, np.nan, float), r"Input y contains NaN or infinity\.$"),
-    "None inside": (put(CLASSES, 3, None, object), r"Input y contains NaN or infinity\.$"),
-    "a missing string": (but_first(CLASSES, "string"), r"Input y contains NaN or infinity\.$"),
-    "no date": (put(DAYS.to_numpy(), 3, "NaT"), r"Input y contains NaN or infinity\.$"),
-    "infinity in wide y": (put([Y > 0] * 2, (1, 3), np.inf, float).T, r"Input y contains NaN or infinity\.$"),
+    "NaN": (put(Y > 0, 3, np.nan, float), r"Input y contains NaN or None in row 3 "),
+    "None inside": (put(CLASSES, 3, None, object), r"Input y contains NaN or None in row 3 "),
+    "a missing string": (but_first(CLASSES, "string"), r"Input y contains NaN or None in row 0 "),
+    "no date": (put(DAYS.to_numpy(), 3, "NaT"), r"Input y contains NaN or None in row 3 "),
+    "infinity in wide y": (put([Y > 0] * 2, (1, 3), np.inf, float).T, r"Input y contains infinity in row 3 "),
+    "integers that floats merge": (
+        [*[2**53 + 1, float(2**53)] * HALF],
+        r"y has integers beside floats, and 9007199254",
+    ),
     "mixed classes": (put(CLASSES, 3, 1, object), r"the classes in y are of mixed types: int, str$"),
     "bytes": ([b"p"] * N, r"the classes in y are bytes: decode them to text$"),
     "a trailing NUL": (["a", "a\0"] * HALF, r"class 'a\\x00' ends in a NUL character, which NumPy would drop: rename"),
@@ -155,8 +163,18 @@ CLASSIFICATION = {
 
 LABELS = {
     "too short": (TASKS[:-1], r"X has 12 rows, but tasks has 11$"),
-    "a word": ("ada", r"tasks must be one label for each row, not an array of shape \(\)$"),
-    "two dimensions": (np.ones((N, 2)), r"tasks must be one label for each row, not an array of shape \(12, 2\)$"),
+    "a word": ("ada", r"tasks='ada' is one text, not the task of each row: .* parameter task_column='ada'$"),
+    "a number": (3, r"tasks must be one label for each row, not an array of shape \(\)$"),
+    "three dimensions": (np.ones((N, 2, 2)), r"tasks must be one label for each row, not an array of shape \(12, 2, 2"),
+    "sets, which have no total order": (
+        [frozenset("ab"), frozenset("c"), frozenset("ab"), frozenset("a")] * 3,
+        r"task labels of type frozenset cannot be sorted: use text or numbers$",
+    ),
+    "integers that floats merge": (
+        [2**53 + 1, float(2**53)] * HALF,
+        r"tasks has integers beside floats, and 9007199254740993 is no float: use text, or one type$",
+    ),
+    "integers that are too many for 64 bits": ([2**63 + 1, -1] * HALF, r"tasks has integers beside"),
     "NaN": (put(TASKS, 3, np.nan, float), r"the task of row 3 is NaN or infinite$"),
     "None": ([*"ab" * 5, None, "a"], r"the task of row 10 is missing$"),
     "a missing integer": (but_first(TASKS, "Int64"), r"the task of row 0 is (missing|NaN or infinite)$"),
@@ -193,6 +211,7 @@ WEIGHTS = {
         1e-320 * np.ones(N),
         r"sample_weight has no value above 1e-320 in size; below 1\.49e-151 their squares vanish: rescale sample_weigh",
     ),
+    "too large": (1e155 * np.ones(N), r"sample_weight has values of size 1e\+155; above 1e\+30 a fit overflows: resc"),
     "zero for a task": (np.repeat([1, 0, 1], 4), r"task 10 has no samples \(n_samples=0\) with a label and a positive"),
 }
 
@@ -209,6 +228,8 @@ COLUMNS = {
         {"X": frame().set_axis(pd.MultiIndex.from_tuples(["up", "uq", "vr"]), axis=1), "task_column": "u"},
         r"task_column='u' is not a column of X, which has \('u', 'p'\), \('u', 'q'\), \('v', 'r'\)$",
     ),
+    "twice": ({"X": frame(), "task_column": ["a", "a"]}, r"task_column=\['a', 'a'\] names one column twice$"),
+    "none of a list": ({"X": frame(), "task_column": []}, r"task_column is an empty list$"),
     "the only column": ({"X": frame()[["a"]], "task_column": "a"}, r"X has no columns of features$"),
 }
 
@@ -289,7 +310,7 @@ def test_wide_targets_beside_tasks_are_refused():
 
 def test_data_without_rows_are_refused():
     assert_refused(
-        r"X: Found array with 0 sample\(s\) \(shape=\(0, 3\)\) while a minimum of 1 is required by Re",
+        r"X: Found array with 0 sample\(s\) \(shape=\(0, 3\)\) while a minimum of 1 is required",
         read,
         X[:0],
         Y[:0],

@@ -14,7 +14,7 @@ from kernelkin.solvers import solve
 from models.problems import long_data
 
 X, Y, LABELS, TASKS = long_data(0)
-DATA = read_training(MKMTRLRegressor(), X, Y, TASKS, None, classification=False)
+DATA = read_training(X, Y, TASKS, None, classification=False)
 
 
 def relation_fit(**changes):
@@ -126,7 +126,7 @@ def test_the_spread_of_regression_targets_is_their_variance_within_tasks(T, offs
     rng = np.random.default_rng(T)
     tasks = np.repeat(np.arange(T), 20)
     y, weight = rng.normal(size=20 * T) + offset * tasks, rng.uniform(1, 2, size=20 * T)
-    data = read_training(MKMTRLRegressor(), np.zeros((20 * T, 1)), y, tasks, weight, classification=False)
+    data = read_training(np.zeros((20 * T, 1)), y, tasks, weight, classification=False)
     residual = y - np.array([np.average(y[tasks == t], weights=weight[tasks == t]) for t in range(T)])[tasks]
     assert Regression().spread(data) == pytest.approx(weight @ residual**2 / weight.sum(), rel=1e-6)
     assert Classification().spread(data) == 1.0

@@ -27,7 +27,7 @@ def tasks_of(noise, n=N, seed=0):
 def factors_of(noise, weights):
     """The factors at weights (K,) of all tasks, for machines of cost 1."""
     X, y, tasks = tasks_of(noise)
-    data = read_training(MKMTRLRegressor(), X, y, tasks, None, classification=False)
+    data = read_training(X, y, tasks, None, classification=False)
     grams, _ = build_grams(data, read_kernels(["rbf"]).fit(data), "trace")
     machines = [Machine(part[:, np.newaxis], np.ones((N, 1)), np.zeros(N, dtype=np.intp), 1) for part in data.y]
     return cost_factors(grams, machines, np.repeat(np.reshape(weights, (-1, 1)), T, axis=1))
@@ -59,7 +59,7 @@ def test_the_search_fits_with_the_costs_that_it_has_chosen():
 def test_tasks_that_share_parts_keep_the_c_of_all():
     X, y, tasks = tasks_of(NOISE, n=12)
     model = MKMTRLRegressor(["rbf"], couplings="common")
-    data = read_training(model, X, y, tasks, None, classification=False)
+    data = model.training_data(X, y, tasks)
     assert run_with_task_costs(model.specification(), data, np.ones((1, T)), RunOptions()) is None
     grid = {"couplings": ["common"], "C": [2.0]}
     search = MKMTRLRegressorCV(["rbf"], grid=grid, cv=2, per_task=True, random_state=0).fit(X, y, tasks=tasks)

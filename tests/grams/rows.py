@@ -14,13 +14,13 @@ WEIGHT = RNG.uniform(0.5, 2, size=18)
 
 
 def long_data(**params):
-    return read_training(MKMTRLRegressor(**params), X, X[:, 0], TASKS, WEIGHT, classification=False)
+    return MKMTRLRegressor(**params).training_data(X, X[:, 0], TASKS, WEIGHT)
 
 
 def wide_data():
     Y = X[:, :2].copy()
     Y[:5, 1] = np.nan
-    return read_training(MKMTRLRegressor(), X, Y, None, WEIGHT, classification=False)
+    return read_training(X, Y, None, WEIGHT, classification=False)
 
 
 def one_kernel(grams, k, machine):

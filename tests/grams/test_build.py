@@ -52,7 +52,7 @@ def test_precomputed_grams_are_the_same_and_are_not_modified(normalize):
     raw = np.moveaxis(evaluate(KERNELS, X), 0, 2).copy()
     before = raw.copy()
     model = MKMTRLRegressor("precomputed")
-    data = read_training(model, raw, X[:, 0], TASKS, WEIGHT, classification=False)
+    data = model.training_data(raw, X[:, 0], TASKS, WEIGHT)
     given, bank = build_grams(data, None, normalize)
     direct, _ = build_grams(long_data(), KERNELS, normalize)
     B = RNG.uniform(size=(3, 3))
@@ -64,7 +64,7 @@ def test_precomputed_grams_are_the_same_and_are_not_modified(normalize):
 
 
 def test_float32_rows_make_float32_stacks():
-    data = read_training(MKMTRLRegressor(), X.astype(np.float32), X[:, 0], TASKS, None, classification=False)
+    data = read_training(X.astype(np.float32), X[:, 0], TASKS, None, classification=False)
     grams, _ = build_grams(data, fit_kernels(gaussian_kernels([1.0]), data.X), "trace")
     assert all(stack.values.dtype == np.float32 for stack in grams.stacks)
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from kernelkin import MKMTRLRegressor
-from kernelkin.data import read_training
 from kernelkin.grams import build_grams, device_grams
 
 RNG = np.random.default_rng(0)
@@ -17,7 +16,7 @@ Y = RNG.normal(size=(N, 4))
 
 
 def read(X, weight=None):
-    return read_training(MKMTRLRegressor("precomputed"), X, Y, None, weight, classification=False)
+    return MKMTRLRegressor("precomputed").training_data(X, Y, None, weight)
 
 
 @pytest.mark.parametrize("normalize", ["trace", None])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels, polynomial_kernels
+from kernelkin import gaussian_kernels, linear_kernels, polynomial_kernels
 from kernelkin.data import read_training
 from kernelkin.engines import serially
 from kernelkin.grams.heldout import FactorCross
@@ -14,7 +14,7 @@ from kernelkin.kernels import evaluate, fit_kernels, fit_scaling
 
 def read(X):
     tasks = np.arange(len(X)) % 2
-    return read_training(MKMTRLRegressor(), X, X[:, 0], tasks, None, classification=False)
+    return read_training(X, X[:, 0], tasks, None, classification=False)
 
 
 @pytest.mark.parametrize(("degree", "coef0"), [(1, 0.0), (2, 1.0), (3, 0.0), (3, 2.5)])

@@ -23,7 +23,7 @@ def coupled_data(n_tasks=4, n=25, seed=0):
 
 def factors(rank):
     X, y, tasks = coupled_data()
-    data = read_training(MKMTRLRegressor(), X, y, tasks, None, classification=False)
+    data = read_training(X, y, tasks, None, classification=False)
     kernels = fit_kernels(KERNELS, data.X)
     return kernels, data.X[np.concatenate(data.rows)], nystroem_kernels(data, kernels, rank)
 

@@ -1,50 +1,40 @@
-import io
 import json
-import zipfile
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from kernelkin import MKMTRLRegressor, TableSchema, linear_kernels, load_model, save_model
-from kernelkin.io.model_files import add_checksums
+from kernelkin.io.model_files import seal
 
 QUERIES = pd.DataFrame({"a": [0.5, -1.0], "b": ["p", "r"], "t": ["u", "v"]})
 
 
-class ModelArchive:
-    """The members of a saved model, to be changed and written again."""
+class ModelContent:
+    """A saved model, to be changed and written again with a checksum that is right, as an attacker would."""
 
     def __init__(self, content, path):
         self.content, self.path = content, path
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            self.members = {name: archive.read(name) for name in archive.namelist()}
+        first, _, rest = content.partition(b"\n")
+        n_text = int(first.split(b" bytes of JSON")[0].rpartition(b" ")[2])
+        self.text, self.arrays = rest[:n_text], rest[n_text:]
+        self.tree = json.loads(self.text)
+        self.nodes = self.tree["nodes"]
 
-    @property
-    def tree(self):
-        return json.loads(self.members["schema.json"])
+    def node(self, kind, name=""):
+        """The first node of this kind, or the object of a class that ends in this name."""
+        return next(node for node in self.nodes if node[0] == kind and (not name or node[1].endswith(name)))
 
-    @property
-    def metadata(self):
-        return json.loads(self.members["kernelkin.json"])
+    def attribute(self, cls, name, value):
+        """Give an attribute of the first object of a class another value."""
+        for pair in self.node("object", cls)[2]:
+            if pair[0] == name:
+                pair[1] = value
 
-    @property
-    def arrays(self):
-        return sorted(name for name in self.members if name.endswith(".npy"))
-
-    def write(self, *, tree=None, metadata=None, checksums=True, **members):
-        """Write the archive with these changes; with checksums that match the new contents, as an attacker would."""
-        members = {**self.members, **members}
-        if tree is not None:
-            members["schema.json"] = tree if isinstance(tree, bytes) else json.dumps(tree).encode()
-        known = self.metadata if metadata is None else metadata
-        del members["kernelkin.json"]
-        with zipfile.ZipFile(self.path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, member in members.items():
-                archive.writestr(name, member)
-            if checksums and isinstance(known, dict):
-                known = add_checksums(archive, known)
-            archive.writestr("kernelkin.json", json.dumps(known))
+    def write(self, text=None, arrays=None):
+        text = json.dumps(self.tree).encode() if text is None else text
+        self.path.write_bytes(seal(text, self.arrays if arrays is None else arrays))
+        return self
 
     def load(self):
         return load_model(self.path)
@@ -60,14 +50,14 @@ def saved_content(tmp_path_factory):
     model = MKMTRLRegressor([*linear_kernels(per_feature=True), "laplacian"])
     model.fit(schema.encode(frame), schema.targets(frame), tasks=schema.tasks(frame))
     model.random_state_ = np.random.RandomState(0)
-    path = tmp_path_factory.mktemp("saved") / "model.skops"
+    path = tmp_path_factory.mktemp("saved") / "model.kin"
     save_model(model, path, schema=schema, about={"scores": [0.5, None]})
     return path.read_bytes()
 
 
 @pytest.fixture
-def archive(saved_content, tmp_path):
-    return ModelArchive(saved_content, tmp_path / "changed.skops")
+def saved(saved_content, tmp_path):
+    return ModelContent(saved_content, tmp_path / "changed.kin")
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.io.fingerprint import fingerprint
+from kernelkin.io.cache import fingerprint
 
 X = np.random.default_rng(0).normal(size=(24, 2))
 
@@ -13,7 +13,7 @@ X = np.random.default_rng(0).normal(size=(24, 2))
 def test_equal_in_every_process():
     code = (
         "import numpy as np\nfrom kernelkin import MKMTRLRegressor, gaussian_kernels\n"
-        "from kernelkin.io.fingerprint import fingerprint\n"
+        "from kernelkin.io.cache import fingerprint\n"
         "print(fingerprint(MKMTRLRegressor(gaussian_kernels()), {'b', 'a', 'c'}, np.random.RandomState(0)))"
     )
     other = {**os.environ, "PYTHONHASHSEED": "1"}

@@ -5,7 +5,6 @@ import pytest
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
 from kernelkin.couplings import read_couplings
-from kernelkin.data import read_training
 from kernelkin.kernels.embedding import input_similarity
 from kernelkin.model_selection import MultiTaskCV
 
@@ -21,7 +20,7 @@ def draw(seed=0):
 
 
 def read(X, y, tasks=TASKS, weight=None, **options):
-    return read_training(MKMTRLRegressor(**options), X, y, tasks, weight, classification=False)
+    return MKMTRLRegressor(**options).training_data(X, y, tasks, weight)
 
 
 def test_it_is_the_gaussian_kernel_between_mean_feature_vectors():

@@ -20,7 +20,7 @@ def table(n=60, seed=0):
 
 
 def read(X, y, tasks=None):
-    return read_training(MKMTRLRegressor(), X, y, tasks, None, classification=False)
+    return read_training(X, y, tasks, None, classification=False)
 
 
 def test_indicators_of_a_category_are_one_group_and_correlated_columns_a_block():

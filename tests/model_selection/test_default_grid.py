@@ -31,7 +31,7 @@ def long_data(seed=0, T=3, n=12):
 
 
 def read(X, y, tasks):
-    return read_training(MKMTRLRegressor(), X, y, tasks, None, classification=False)
+    return read_training(X, y, tasks, None, classification=False)
 
 
 def candidates(model, data):

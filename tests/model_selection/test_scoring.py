@@ -39,7 +39,7 @@ def judged(metric, seed=0, positives=3, n=15):
     rng = np.random.default_rng(seed)
     y = np.concatenate([rng.permutation(np.arange(n) < positives) for _ in range(2)])
     model = MKMTRLClassifier()
-    data = read_training(model, rng.normal(size=(2 * n, 1)), y, np.repeat([0, 1], n), None, classification=True)
+    data = model.training_data(rng.normal(size=(2 * n, 1)), y, np.repeat([0, 1], n))
     folds = make_folds(data, 5, classification=True, random_state=0)
     values = [rng.normal(size=n) for _ in range(2)]
     outputs = [[values[t][fold.held[t]][:, None] for t in range(2)] for fold in folds]
@@ -99,7 +99,7 @@ def test_probabilities_are_scored_with_a_link_of_the_other_folds(scoring, theirs
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(80, 1)), np.repeat(["a", "b"], 40)
     y = (X[:, 0] + rng.normal(size=80) > 0).astype(int)
-    data = read_training(MKMTRLClassifier(), X, y, tasks, None, classification=True)
+    data = read_training(X, y, tasks, None, classification=True)
     folds = make_folds(data, 4, classification=True, random_state=0)
     outputs = [[X[rows[held]] for rows, held in zip(data.rows, fold.held, strict=True)] for fold in folds]
     metric = read_scoring(scoring, classification=True)

@@ -17,7 +17,7 @@ from kernelkin import (
     gaussian_kernels,
     linear_kernels,
 )
-from kernelkin.data import make_folds, read_training
+from kernelkin.data import make_folds
 from kernelkin.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from kernelkin.model_selection.fold_fits import Deadline
 from kernelkin.model_selection.grid import make_lines
@@ -135,7 +135,7 @@ def test_the_choice_is_that_of_grid_search():
     labelled = np.column_stack([np.unique(tasks, return_inverse=True)[1], X])
     model = MKMTRLClassifier(fixed_widths(), task_column=0)
     grid = {"C": [0.1, 1.0], "mu": [1e-3, 1.0, 1e5]}
-    data = read_training(clone(model), labelled, y, None, None, classification=True)
+    data = clone(model).training_data(labelled, y)
     folds = [fold.rows(data) for fold in make_folds(data, 4, classification=True, random_state=0)]
     theirs = GridSearchCV(model, grid, cv=folds).fit(labelled, y)
     ours = MultiTaskCV(model, grid, cv=folds, scoring="accuracy").fit(labelled, y)
@@ -255,7 +255,7 @@ def test_fitted_attributes_are_those_of_the_best():
 def test_candidates_that_a_deadline_leaves_no_time_for_are_left_out(n_checks, monkeypatch):
     X, y, tasks = long_data()
     model = MKMTRLRegressor(fixed_widths(), tol=1e-6)
-    data = read_training(model, X, y, tasks, None, classification=False)
+    data = model.training_data(X, y, tasks)
     folds = make_folds(data, 2, classification=False, random_state=0)
     lines = make_lines(model, [{"C": C, "parsimony": p} for C in (0.1, 1.0, 10.0) for p in (0.0, 0.5)], 1e-6)
     options = {"n_jobs": 1, "verbose": 0, "callback": None, "cache": None}

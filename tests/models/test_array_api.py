@@ -102,6 +102,7 @@ def test_names_of_classes_stay_in_numpy(convert):
     assert type(model.decision_function(convert(X))) is type(convert(X))
 
 
+@pytest.mark.filterwarnings("ignore:no tasks were given")
 @pytest.mark.parametrize("name", SUPPORTED)
 @pytest.mark.parametrize(("library", "where"), [("array_api_strict", None), ("torch", "cpu"), ("torch", "cuda")])
 def test_scikit_learn_checks(monkeypatch, name, library, where):

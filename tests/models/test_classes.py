@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.svm import SVC
 
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
+from kernelkin import MKMTRLClassifier, gaussian_kernels
 from kernelkin.data import read_training
 from kernelkin.fitting import Classification, Regression
 from models.problems import NAMES, long_data, wide_data
@@ -151,7 +151,7 @@ def test_balanced_weights_are_balanced_within_each_task():
 
 
 def read(X, y, tasks=None, sample_weight=None):
-    return read_training(MKMTRLClassifier(), X, y, tasks, sample_weight, classification=True)
+    return read_training(X, y, tasks, sample_weight, classification=True)
 
 
 def test_class_weights_by_label():
@@ -189,7 +189,7 @@ def test_targets_are_coded_plus_and_minus_one():
 def test_real_targets_are_taken_as_they_are(fit_intercept):
     X, y, _, tasks = long_data(12)
     weight = np.linspace(0.5, 2, len(X))
-    data = read_training(MKMTRLRegressor(), X, y, tasks, weight, classification=False)
+    data = read_training(X, y, tasks, weight, classification=False)
     machines = Regression(fit_intercept=fit_intercept).machines(data, 3.0)
     for machine, name in zip(machines, NAMES, strict=True):
         np.testing.assert_array_equal(machine.y[:, 0], y[tasks == name])

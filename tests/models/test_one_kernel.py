@@ -134,7 +134,7 @@ def test_several_classes():
 @pytest.mark.parametrize("normalize", ["trace", "cosine", "center", None])
 def test_a_low_rank_gram_is_factored_exactly(normalize):
     X, y, _, tasks = long_data(7, T=6, d=2)
-    data = read_training(MTFLRegressor(), X, y, tasks, None, classification=False)
+    data = read_training(X, y, tasks, None, classification=False)
     pool = pool_kernels(data, fit_kernels(resolve_kernels("linear"), X), normalize)
     features, gram = pool.features(10), pool.gram()
     assert features.Phi.shape[1] == 2

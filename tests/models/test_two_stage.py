@@ -17,7 +17,6 @@ from kernelkin import (
     gaussian_kernels,
     kernel_likeness,
 )
-from kernelkin.data import read_training
 from kernelkin.datasets import load_mfeat
 from kernelkin.exceptions import GramMemoryError
 from kernelkin.fitting import Fitted, Regression, SecondStage
@@ -37,7 +36,7 @@ def test_values_of_pairs_are_entries_of_the_scaled_grams(normalize, form):
     X = rng.normal(size=(30, 3)) * [1, 5, 2]
     model = TwoStageMKMTRLRegressor(normalize=normalize)
     y, tasks = (rng.normal(size=30), np.arange(30) % 3) if form == "long" else (rng.normal(size=(30, 2)), None)
-    data = read_training(model, X, y, tasks, rng.uniform(0.5, 2, size=30), classification=False)
+    data = model.training_data(X, y, tasks, rng.uniform(0.5, 2, size=30))
     kernels = fit_kernels([*gaussian_kernels(), *polynomial_kernels([2])], X)
     values = RowKernels.of(X, kernels, normalize)
     source = PairSource(data, values, Regression().machines(data, 1.0), normalize, classes=False)
@@ -69,7 +68,7 @@ def test_pairs_are_of_two_rows_of_the_task_and_follow_the_weights():
     X, tasks = rng.normal(size=(60, 2)), np.arange(60) % 3
     weight = np.where(np.arange(60) < 30, 1.0, 3.0)
     model = TwoStageMKMTRLRegressor()
-    data = read_training(model, X, rng.normal(size=60), tasks, weight, classification=False)
+    data = model.training_data(X, rng.normal(size=60), tasks, weight)
     values = RowKernels.of(X, fit_kernels(linear_kernels(), X), None)
     source = PairSource(data, values, Regression().machines(data, 1.0), None, classes=False)
     t, i, j = source.pairs(rng.random((20_000, 3)))

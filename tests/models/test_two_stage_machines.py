@@ -13,7 +13,6 @@ from kernelkin import (
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
 )
-from kernelkin.data import read_training
 from kernelkin.fitting import Classification, Regression, RunOptions, SecondStage
 from kernelkin.grams import RowKernels
 from kernelkin.kernels import fit_kernels, linear_kernels
@@ -77,7 +76,7 @@ def test_the_second_stage_at_even_weights_is_the_average_kernel(kind, normalize)
     data = problem(kind)
     average = {"classification": AverageClassifier, "regression": AverageRegressor}[kind]
     expected = average(data.kernels, C=3.0, normalize=normalize, tol=1e-8).fit(data.data, data.target, tasks=data.tasks)
-    given = read_training(expected, data.data, data.target, data.tasks, None, classification=kind == "classification")
+    given = expected.training_data(data.data, data.target, data.tasks)
     targets = Classification() if kind == "classification" else Regression()
     stage = SecondStage(targets=targets, C=3.0, normalize=normalize, tol=1e-8)
     values = RowKernels.of(given.X, list(expected.kernels_), normalize)
@@ -104,7 +103,7 @@ def test_tasks_that_share_precomputed_grams_have_the_machines_of_one_task_at_a_t
     fitted = []
     for rows, own in ((X, kernels), (grams, None)):
         estimator = AverageRegressor(own or "precomputed")
-        data = read_training(estimator, rows, Y, None, None, classification=kind == "classification")
+        data = estimator.training_data(rows, Y)
         values = RowKernels.of(data.X, own, normalize)
         found = stage.run(data, values, weights, 0, RunOptions()).attributes
         fitted.append((found, found["functions_"].values(rows, None)))

@@ -40,7 +40,7 @@ def held_out(scores_of, y, metric="r2", min_rows=5):
     """Scores of values that are given: of each model, the values of each task."""
     tasks = np.repeat(np.arange(len(y)), [len(part) for part in y])
     X = np.zeros((len(tasks), 1))
-    data = read_training(AverageRegressor(), X, np.concatenate(y), tasks, None, classification=metric != "r2")
+    data = read_training(X, np.concatenate(y), tasks, None, classification=metric != "r2")
     tested = [np.ones(len(part), dtype=bool) for part in y]
     values = {name: [parts] for name, parts in scores_of.items()}
     return HeldOutScores(data, tested, values, metric, min_rows, np.random.RandomState(0))
@@ -162,7 +162,7 @@ def test_wide_data_and_missing_labels():
 
 def test_every_row_is_predicted_by_models_that_did_not_see_it():
     X, y, tasks = one_function(3, 12)
-    data = read_training(AverageRegressor(), X, y, tasks, None, classification=False)
+    data = read_training(X, y, tasks, None, classification=False)
     folds = repeated_folds(data, 4, 2, classification=False, rng=np.random.RandomState(0))
 
     def memory(split: Split):

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import spearmanr
 from sklearn.datasets import load_diabetes
 
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor, OLSRegressor, TaskRelations, kernel_likeness, task_relations
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor, TaskRelations, kernel_likeness, task_relations
 from kernelkin.relations.common import CommonFit, ScoreProducts, even_features
 from kernelkin.relations.rows import PooledRows
 from relations.problems import average_model, draw_function, group_problem, null_problem
@@ -114,7 +114,7 @@ def _pooled(model, X, y, tasks):
     from kernelkin.relations.pooled import mix_features, pooled_kernels
     from kernelkin.relations.rows import pool
 
-    data = read_training(OLSRegressor(), X, y, tasks, None, classification=False)
+    data = read_training(X, y, tasks, None, classification=False)
     kernels, mixes = pooled_kernels(model, X)
     return pool(data, mix_features(kernels, mixes.mean(axis=0), data), classification=False)
 

@@ -64,7 +64,7 @@ def pages(tmp_path_factory, few, related, nineteen, many, searched):
     folder = tmp_path_factory.mktemp("pages")
     made = {"few": [related], "nineteen": [nineteen], "many": [many], "searched": [searched], "two": [few, searched]}
     for name, models in made.items():
-        report_of_files(models, names=[f"{i}.skops" for i in range(len(models))]).save(folder / f"{name}.html")
+        report_of_files(models, names=[f"{i}.kin" for i in range(len(models))]).save(folder / f"{name}.html")
     return folder
 
 
@@ -232,7 +232,7 @@ def test_two_models_are_side_by_side(browser, pages):
     assert_readable(browser, DESKTOP)
     if SHOTS:
         browser.screenshot(Path(SHOTS) / "two.png")
-    assert browser.texts("#answer .of-model > h3") == ["0.skops", "1.skops"]
+    assert browser.texts("#answer .of-model > h3") == ["0.kin", "1.kin"]
     tops = browser.run(
         "return [...document.querySelectorAll('#answer .of-model')].map(e => e.getBoundingClientRect().top)"
     )

@@ -210,9 +210,9 @@ def test_a_labelled_table_in_place_of_the_rows_that_were_held_out(few):
 
 
 def test_two_models_must_predict_the_same(few, nineteen):
-    assert [model["name"] for model in report_of_files([few, few], names=["a.skops", "b/c.skops"]).models] == [
-        "a.skops",
-        "c.skops",
+    assert [model["name"] for model in report_of_files([few, few], names=["a.kin", "b/c.kin"]).models] == [
+        "a.kin",
+        "c.kin",
     ]
     with pytest.raises(ValueError, match="'a', 'b' predict different things \\('mark' and 'passed'\\)"):
         report_of_files([few, nineteen], names=["a", "b"])
@@ -233,7 +233,7 @@ def test_every_kind_of_model_has_a_report(tmp_path):
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [
-        ("m.skops", TypeError, "a report needs a fitted model or what load_model gives, not str"),
+        ("m.kin", TypeError, "a report needs a fitted model or what load_model gives, not str"),
         (Ridge().fit(X, Y), TypeError, "a report needs a model of kernelkin, not Ridge"),
         (MKMTRLRegressor(), NotFittedError, "This MKMTRLRegressor instance is not fitted yet"),
     ],

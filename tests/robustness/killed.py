@@ -39,7 +39,7 @@ def search(folder: Path) -> list:
 
 
 def save(model: MKMTRLRegressor, folder: Path) -> None:
-    save_model(model, folder / "model.skops", about={"C": model.C})
+    save_model(model, folder / "model.kin", about={"C": model.C})
 
 
 def start(work: Callable[[Path], object], folder: Path, event: str = "", count: int = 0) -> tuple[int, int]:
@@ -86,7 +86,7 @@ def finish(process: int, reader: int, folder: Path) -> None:
         "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
         "result": json.loads(result) if result else None,
         "files": sorted(path.suffix for path in folder.iterdir()),
-        "model": (folder / "model.skops").read_bytes().hex() if (folder / "model.skops").exists() else None,
+        "model": (folder / "model.kin").read_bytes().hex() if (folder / "model.kin").exists() else None,
     }
     print(json.dumps(outcome), flush=True)
 

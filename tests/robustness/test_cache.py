@@ -171,7 +171,7 @@ def test_fit_keeps_its_searches(tmp_path, capsys):
     rows = [f"{task},{x},{y}" for task, (x, _), y in zip(TASKS, X.tolist(), Y.tolist(), strict=True)]
     (tmp_path / "t.csv").write_text("\n".join(["task,x,y", *rows]))
     argv = ["fit", str(tmp_path / "t.csv"), "--task", "task", "--target", "y", "--model", "AVG", "--test-size", "0"]
-    argv += ["-o", str(tmp_path / "m.skops"), "--cache", str(tmp_path / "cache"), "--sharing-repeats", "0"]
+    argv += ["-o", str(tmp_path / "m.kin"), "--cache", str(tmp_path / "cache"), "--sharing-repeats", "0"]
     assert cli.main(argv) == 1
     assert (
         "--cache keeps the parts of a search: it needs --cv, or a fit without --quick and --model"

@@ -52,5 +52,5 @@ def test_a_saved_model_is_the_old_one_or_the_new_one(outcomes, tmp_path):
     before, *killed, after = outcomes[SAVED]
     assert [outcome["signal"] for outcome in killed] == [9, 9, 9]
     assert all(outcome["model"] == before["model"] for outcome in killed)
-    (tmp_path / "model.skops").write_bytes(bytes.fromhex(after["model"]))
-    assert load_model(tmp_path / "model.skops").about == {"C": 2.0}
+    (tmp_path / "model.kin").write_bytes(bytes.fromhex(after["model"]))
+    assert load_model(tmp_path / "model.kin").about == {"C": 2.0}

@@ -95,10 +95,10 @@ def test_a_target_that_is_not_a_number_is_named(tmp_path, capsys, text):
     rows[3] = f"b,3.5,{text}"
     (tmp_path / "t.csv").write_text("\n".join(["task,x,y", *rows]))
     argv = ["fit", str(tmp_path / "t.csv"), "--task", "task", "--target", "y", "--regression"]
-    assert cli.main([*argv, "-o", str(tmp_path / "m.skops")]) == 1
+    assert cli.main([*argv, "-o", str(tmp_path / "m.kin")]) == 1
     error = capsys.readouterr().err
     assert error.startswith("kernelkin: error: ") and error.count("\n") == 1 and "'y'" in error
-    assert not (tmp_path / "m.skops").exists()
+    assert not (tmp_path / "m.kin").exists()
 
 
 def test_tiny_numbers_keep_their_scale():

@@ -44,7 +44,7 @@ def table(tmp_path_factory):
     folder = tmp_path_factory.mktemp("table")
     rows = [f"{task},{x},{z},{y}" for task, (x, z), y in zip(TASKS, X.tolist(), Y.tolist(), strict=True)]
     (folder / "t.csv").write_text("\n".join(["task,x,z,y", *rows]))
-    argv = [*fit_arguments(folder / "t.csv"), "--quick", "--test-size", "0", "-o", str(folder / "m.skops")]
+    argv = [*fit_arguments(folder / "t.csv"), "--quick", "--test-size", "0", "-o", str(folder / "m.kin")]
     assert cli.main(["fit", *argv]) == 0
     return folder
 
@@ -54,13 +54,13 @@ def fit_arguments(path):
 
 
 COMMANDS = {
-    "fit": lambda folder, out: ["fit", *fit_arguments(folder / "t.csv"), "--quick", "-o", f"{out}/m.skops"],
+    "fit": lambda folder, out: ["fit", *fit_arguments(folder / "t.csv"), "--quick", "-o", f"{out}/m.kin"],
     "fit with a cache": lambda folder, out: [
-        *["fit", *fit_arguments(folder / "t.csv"), "-o", str(folder / "new.skops")],
+        *["fit", *fit_arguments(folder / "t.csv"), "-o", str(folder / "new.kin")],
         *["--cv", "--cache", f"{out}/cache"],
     ],
-    "predict": lambda folder, out: ["predict", f"{folder}/m.skops", f"{folder}/t.csv", "-o", f"{out}/p.csv"],
-    "report": lambda folder, out: ["report", f"{folder}/m.skops", "-o", f"{out}/r.html"],
+    "predict": lambda folder, out: ["predict", f"{folder}/m.kin", f"{folder}/t.csv", "-o", f"{out}/p.csv"],
+    "report": lambda folder, out: ["report", f"{folder}/m.kin", "-o", f"{out}/r.html"],
     "compare": lambda folder, out: ["compare", *fit_arguments(folder / "t.csv"), "--cache", f"{out}/cache"],
     "demo": lambda folder, out: ["demo", "-o", f"{out}/demo"],
 }
@@ -122,7 +122,7 @@ def test_a_full_disk_is_known_before_any_work(no_work, table, tmp_path, capsys, 
     before = files(table)
     with full_disk(after=1000):
         assert cli.main(COMMANDS[name](table, tmp_path)) == 1
-    assert_one_line(capsys, "cannot write", str(tmp_path) if name != "fit with a cache" else "new.skops")
+    assert_one_line(capsys, "cannot write", str(tmp_path) if name != "fit with a cache" else "new.kin")
     assert not files(tmp_path) and files(table) == before
 
 
@@ -140,7 +140,7 @@ def test_a_long_prediction_that_does_not_fit_keeps_the_old_file(table, tmp_path,
     out.write_text("old")
     (tmp_path / "long.csv").write_text("task,x,z\n" + "a,0.5,0.25\n" * 2000)
     with full_disk(after=5000):
-        assert cli.main(["predict", str(table / "m.skops"), str(tmp_path / "long.csv"), "-o", str(out)]) == 1
+        assert cli.main(["predict", str(table / "m.kin"), str(tmp_path / "long.csv"), "-o", str(out)]) == 1
     assert_one_line(capsys, "File too large", str(out))
     assert out.read_text() == "old" and files(tmp_path) == ["long.csv", "p.csv"]
 
@@ -161,7 +161,7 @@ def run(argv, **how):
 
 def test_standard_output_on_a_full_disk(table):
     with open("/dev/full", "w") as full:
-        done = run(["predict", table / "m.skops", table / "t.csv", "-o", "-"], stdout=full)
+        done = run(["predict", table / "m.kin", table / "t.csv", "-o", "-"], stdout=full)
     assert done.returncode == 1
     assert done.stderr == "kernelkin: error: [Errno 28] No space left on device (--debug shows where)\n"
 
@@ -169,13 +169,13 @@ def test_standard_output_on_a_full_disk(table):
 def test_predictions_for_a_reader_that_is_gone(table):
     reader, writer = os.pipe()
     os.close(reader)
-    done = run(["predict", table / "m.skops", table / "t.csv", "-o", "-"], stdout=writer)
+    done = run(["predict", table / "m.kin", table / "t.csv", "-o", "-"], stdout=writer)
     os.close(writer)
     assert done.returncode == 1 and not done.stderr
 
 
 def test_a_full_device_is_named_and_stays_what_it_is(table, capsys):
-    assert cli.main(["report", str(table / "m.skops"), "-o", "/dev/full"]) == 1
+    assert cli.main(["report", str(table / "m.kin"), "-o", "/dev/full"]) == 1
     assert_one_line(capsys, "No space left on device", "/dev/full")
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
 
@@ -238,6 +238,6 @@ class TestWholeFiles:
 
     def test_a_model_is_written_by_them(self, tmp_path):
         model = MKMTRLRegressor(linear_kernels()).fit(X, Y, tasks=TASKS)
-        with full_disk(after=2000), pytest.raises(OSError, match=r"cannot write.*m\.skops"):
-            save_model(model, Path(tmp_path / "m.skops"))
+        with full_disk(after=2000), pytest.raises(OSError, match=r"cannot write.*m\.kin"):
+            save_model(model, Path(tmp_path / "m.kin"))
         assert not files(tmp_path)

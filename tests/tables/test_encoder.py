@@ -253,3 +253,32 @@ def test_numbers_that_are_no_dates_stay_numbers():
     )
     assert encoder.columns_[0].kind == "number"
     assert "differ only after the first 15 digits" in encoder.left_out_["b"]
+
+
+def days_and_months(days, form="{:02d}/{:02d}/2003"):
+    return [form.format(month, day) for month in range(1, 13) for day in days]
+
+
+def test_dates_that_may_be_read_in_two_ways_say_so():
+    texts = days_and_months((3, 7, 11))
+    with pytest.warns(UserWarning, match=r"no date of column 'x' shows whether the day or the month .*day_first=True"):
+        months, encoder = encode(texts)
+    assert "written as month/day/year (or the day first: see day_first)" in encoder.describe()
+    days, encoder = encode(texts, day_first=True)
+    assert "written as day/month/year," in encoder.describe()
+    chosen, _ = encode(texts, day_first=False)
+    assert_array_equal(chosen["x: time"], months["x: time"])
+    assert not np.allclose(days["x: time"], months["x: time"])
+
+
+@pytest.mark.parametrize(
+    ("form", "order"), [("{:02d}/{:02d}/2003", "month/day"), ("{1:02d}/{0:02d}/2003", "day/month")]
+)
+@pytest.mark.parametrize("day_first", [None, True, False])
+def test_one_date_that_can_be_read_in_one_way_decides(form, order, day_first):
+    _, encoder = encode(days_and_months((3, 13), form), day_first=day_first)
+    assert f"written as {order}/year," in encoder.describe()
+
+
+def test_dates_with_points_are_not_ambiguous():
+    assert "day.month.year," in encode(days_and_months((3, 7), "{1:02d}.{0:02d}.2003"))[1].describe()

@@ -141,3 +141,33 @@ def test_a_failure_leaves_no_output(tmp_path):
         file.write("a,b\n")
         raise KeyError
     assert not list(tmp_path.iterdir())
+
+
+EXCEL = {
+    "text cells": (["01", "1", "1.0"], ["01", "1", "1.0"]),
+    "text cells of integers": (["3", "1", "12"], [3, 1, 12]),
+    "numbers": ([3, 1, 12], [3, 1, 12]),
+    "numbers beside texts": ([1, "01", "1.0"], ["1", "01", "1.0"]),
+    "words for missing cells": (["NA", "nan", "None"], ["NA", "nan", "None"]),
+    "truth values as text": (["true", "TRUE", "True"], ["true", "TRUE", "True"]),
+}
+
+
+@pytest.mark.parametrize("name", EXCEL)
+def test_text_cells_of_excel_are_the_names_that_they_are_in_csv(tmp_path, name):
+    cells, tasks = EXCEL[name]
+    frame = pd.DataFrame(
+        {"task": cells, "x": [0.5, None, 2.5], "d": pd.date_range("2024-01-31", periods=3), "y": cells}
+    )
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    excel, text = (read_table(str(tmp_path / file), "task", "y") for file in ("t.xlsx", "t.csv"))
+    assert excel.task.tolist() == text.task.tolist() == tasks
+    assert excel.y.astype(str).tolist() == text.y.astype(str).tolist() or name == "numbers"
+    assert (excel.x.dtype, excel.d.dtype.kind) == (float, "M") and excel.x.isna().tolist() == [False, True, False]
+
+
+def test_an_empty_task_or_target_of_excel_is_missing(tmp_path):
+    pd.DataFrame({"task": ["a", None, "b"], "x": [1, 2, 3], "y": ["p", "q", None]}).to_excel(tmp_path / "t.xlsx")
+    frame = read_table(str(tmp_path / "t.xlsx"), "task", "y")
+    assert frame.task.isna().tolist() == [False, True, False] and frame.y.isna().tolist() == [False, False, True]

@@ -1,4 +1,3 @@
-import json
 import re
 
 import numpy as np
@@ -6,6 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from kernelkin.io.values import dump, load
 from kernelkin.tables.schema import TableSchema
 
 FRAME = pd.DataFrame(
@@ -102,8 +102,8 @@ def test_classes_keep_their_type():
         assert schema.restore(schema.targets(frame)).tolist() == values
 
 
-def test_json_and_back(schema):
-    assert TableSchema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
+def test_a_schema_comes_back_from_a_file(schema):
+    assert load(*dump(schema)) == schema
 
 
 def test_a_column_that_is_there_twice_is_refused(schema):

@@ -15,7 +15,6 @@ from kernelkin import (
     gaussian_kernels,
 )
 from kernelkin.couplings import connected_tasks
-from kernelkin.data import read_training
 from kernelkin.learners import Machine, Ridge
 from kernelkin.uncertainty import calibration_folds
 from kernelkin.uncertainty.machines import MachinesHeldOut, leave_one_out
@@ -53,7 +52,7 @@ def test_values_of_tasks_that_are_solved_together_are_those_of_single_machines(m
         model = MKMTRLRegressor(C=10.0, couplings=couplings, tol=1e-7)
         Y[:3, 1] = np.nan
     classification = loss == "classification"
-    data = read_training(model, X, Y, None, None, classification=classification)
+    data = model.training_data(X, Y)
     B = np.random.default_rng(3).uniform(0.1, 1.0, size=(6, 3 + (couplings is not None)))
     monkeypatch.setattr("kernelkin.fitting.fit.panel_pays", lambda *sizes, **options: True)
     plan = model.specification().plan(data)
@@ -100,7 +99,7 @@ def make_plan(form, **parameters):
     Y[:3, 1] = np.nan
     model = MKMTRLRegressor(C=10.0, **parameters)
     y, tasks = (Y[:, 0], tasks) if form == "long" else (Y, None)
-    return model.specification().plan(read_training(model, X, y, tasks, None, classification=False))
+    return model.specification().plan(model.training_data(X, y, tasks))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +161,7 @@ def test_values_and_centers_of_folds_are_those_of_models_without_them():
     X, tasks = rng.normal(size=(60, 2)), np.repeat(["a", "b"], 30)
     y = X[:, 0] + 0.5 * rng.normal(size=60) > np.repeat([0.0, 0.8], 30)
     model = AverageClassifier("linear", normalize=None, tol=1e-9)
-    data = read_training(clone(model), X, y, tasks, None, classification=True)
+    data = clone(model).training_data(X, y, tasks)
     held = clone(model).fit(X, y, tasks).uncertainty_.source.held_out()
     for fold in calibration_folds(data, classification=True):
         kept, out = fold.rows(data)

@@ -70,8 +70,8 @@ def test_intervals_cover_new_rows_and_survive_saving(model, data, tmp_path):
     assert abs(((ends[:, 0] <= y[120:]) & (y[120:] <= ends[:, 1])).mean() - 0.8) < 0.1
     np.testing.assert_allclose(ends.mean(axis=1), value)
     assert 0.6 < np.sqrt(np.mean((y[120:] - value) ** 2)) / np.sqrt(np.mean(std**2)) < 1.6
-    save_model(model, tmp_path / "model.skops")
-    for same in (load_model(tmp_path / "model.skops").model, pickle.loads(pickle.dumps(model))):
+    save_model(model, tmp_path / "model.kin")
+    for same in (load_model(tmp_path / "model.kin").model, pickle.loads(pickle.dumps(model))):
         np.testing.assert_allclose(same.predict_interval(*test, coverage=0.8), ends)
 
 
@@ -112,8 +112,8 @@ def test_probabilities_are_better_than_frequencies_and_survive_saving(model, dat
     frequency = np.tile([np.mean(labels[:120] == name) for name in model.classes_], (360, 1))
     assert log_loss(labels[120:], p) < 0.85 * log_loss(labels[120:], frequency)
     assert abs(p[:, 0].mean() - (labels[120:] == "high").mean()) < 0.1
-    save_model(model, tmp_path / "model.skops")
-    np.testing.assert_allclose(load_model(tmp_path / "model.skops").model.predict_proba(*test), p)
+    save_model(model, tmp_path / "model.kin")
+    np.testing.assert_allclose(load_model(tmp_path / "model.kin").model.predict_proba(*test), p)
 
 
 def test_shapes_of_wide_data():

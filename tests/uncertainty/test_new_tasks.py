@@ -6,7 +6,6 @@ import pytest
 
 from kernelkin import KinRegressor, MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.couplings import predict_levels
-from kernelkin.data import read_training
 from kernelkin.fitting import RunOptions
 from kernelkin.uncertainty.left_out import leave_out_tasks
 from kernelkin.uncertainty.machines import MachinesHeldOut
@@ -69,7 +68,7 @@ def make_plan(seed=0, **parameters):
     X, tasks = rng.normal(size=(28, 2)), np.repeat(LABELS[:4], 7)
     y = X[:, 0] + np.repeat(rng.normal(size=4), 7) + 0.2 * rng.normal(size=28)
     model = MKMTRLRegressor(linear_kernels(), C=2.0, normalize=None, task_features=(LABELS, A @ A.T), **parameters)
-    data = read_training(model, X, y, tasks, None, classification=False)
+    data = model.training_data(X, y, tasks)
     return model.specification().plan(data), A @ A.T
 
 
@@ -125,7 +124,7 @@ def test_left_out_values_of_tasks_that_are_solved_together_are_those_of_one_mach
     Y = np.sin(2 * X[:, :1]) + np.array([0.0, 1.0, 5.0]) + 0.5 * rng.normal(size=(30, 3))
     Y[:3, 1] = np.nan
     model = MKMTRLRegressor(C=10.0, couplings="common", tol=1e-7)
-    data = read_training(model, X, Y, None, None, classification=False)
+    data = model.training_data(X, Y)
     B, found = rng.uniform(0.1, 1.0, size=(6, 4)), []
     for together in (True, False):
         monkeypatch.setattr("kernelkin.fitting.fit.panel_pays", lambda *sizes, use=together, **options: use)

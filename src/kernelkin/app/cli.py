@@ -18,9 +18,9 @@ from .terminal import Terminal, complain
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 SESSION = f"""\
 a session:
-  kernelkin fit shops.csv --task shop --target sales --cv -o sales.skops
-  kernelkin report sales.skops -o report.html
-  kernelkin predict sales.skops new.csv -o predictions.csv
+  kernelkin fit shops.csv --task shop --target sales --cv -o sales.kin
+  kernelkin report sales.kin -o report.html
+  kernelkin predict sales.kin new.csv -o predictions.csv
 
 `kernelkin COMMAND --help` has examples of each.
 exit codes: 0 success, {FAILED} failure, {USAGE} wrong usage, {INTERRUPTED} interrupted"""

@@ -6,11 +6,12 @@ from numbers import Integral, Real
 from os import PathLike
 from typing import Any
 
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import Table, TaskData, read_training
+from ..data import Table, TaskData
+from ..exceptions import warn_user
 from ..fitting import Classification, Regression
 from ..kernels.encoded import refuse_positions
 from ..models.base import MultiTaskEstimator
@@ -52,6 +53,10 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "n_features_in_": ("int", "Number of columns of X in `fit`."),
     "feature_names_in_": ("array of str", "Names of the columns of X, where it had names."),
 }
+NO_TASKS = (
+    "no tasks were given: all rows are taken for one task. If they belong to several groups, pass tasks=, the group of "
+    "each row, or give the estimator a task_column; tasks=np.zeros(len(X)) says that there is one group"
+)
 _PARAMETERS: dict[str, Parameter] = {
     "kernels": Parameter(
         "None, or what the other models take",
@@ -101,11 +106,15 @@ class TableEstimator(MultiTaskEstimator):
     encoder: Any
     encoder_: Any
 
-    def training_data(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> TaskData:
+    def training_data(
+        self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, encode: Any = None
+    ) -> TaskData:
         """Return what `fit` is given, read and checked; a table is encoded."""
         self.encoder_ = None
-        classification = is_classifier(self)
-        return read_training(self, X, y, tasks, sample_weight, classification=classification, encode=self._fit_encoder)
+        data = super().training_data(X, y, tasks, sample_weight, encode or self._fit_encoder)
+        if data.form == "single":
+            warn_user(NO_TASKS, UserWarning)
+        return data
 
     def _fit_encoder(self, table: Table) -> Table:
         """Encode the training rows of a table, unless they are encoded."""

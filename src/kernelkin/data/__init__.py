@@ -2,19 +2,20 @@
 
 from .arrays import as_array, check_lengths, holds_dates, listing, missing, plain
 from .folds import Fold, make_folds
-from .forms import Columns, Form, Queries, TaskData, read_piece, read_queries, read_training
+from .forms import Columns, Form, Grouping, Queries, TaskData, read_queries, read_training
 from .labels import check_labels, encode_tasks
 from .row_blocks import RowBlocks, take_tasks
-from .rows import read_rows, split_task_column
+from .rows import check_precomputed_queries, check_rows, read_rows, split_task_columns
 from .tables import Table, as_table, no_numbers
 from .targets import LARGEST, check_targets, check_weights, task_fault
-from .tiny import tiny_tasks
+from .tiny import settle_tiny_tasks, tiny_tasks
 
 __all__ = [
     "LARGEST",
     "Columns",
     "Fold",
     "Form",
+    "Grouping",
     "Queries",
     "RowBlocks",
     "Table",
@@ -23,6 +24,8 @@ __all__ = [
     "as_table",
     "check_labels",
     "check_lengths",
+    "check_precomputed_queries",
+    "check_rows",
     "check_targets",
     "check_weights",
     "encode_tasks",
@@ -32,11 +35,11 @@ __all__ = [
     "missing",
     "no_numbers",
     "plain",
-    "read_piece",
     "read_queries",
     "read_rows",
     "read_training",
-    "split_task_column",
+    "settle_tiny_tasks",
+    "split_task_columns",
     "take_tasks",
     "task_fault",
     "tiny_tasks",

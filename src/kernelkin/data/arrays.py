@@ -104,6 +104,14 @@ def check_trailing_nul(values: np.ndarray, what: str) -> None:
             raise ValueError(f"{what} {value!r} ends in a NUL character, which NumPy would drop: rename it")
 
 
+def check_rounding(values: Any, array: np.ndarray, name: str) -> None:
+    """Refuse lists of labels whose integers became floats that are other numbers: two labels would become one."""
+    if array.dtype.kind == "f" and isinstance(values, list | tuple):
+        for value in np.array(values, dtype=object).flat:
+            if isinstance(value, int) and int(float(value)) != value:
+                raise ValueError(f"{name} has integers beside floats, and {value!r} is no float: use text, or one type")
+
+
 @contextmanager
 def named(name: str) -> Iterator[None]:
     """Errors of arrays that cannot be turned into numbers say which array it was."""

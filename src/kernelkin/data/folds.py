@@ -47,6 +47,10 @@ def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: A
     else:
         rng = check_random_state(random_state)
         folds = _folds([_spread(y if classification else np.zeros(len(y)), int(cv), rng) for y in data.y], int(cv))
+    if not folds and isinstance(cv, int | np.integer):
+        alone = "every class of every task has one row" if classification else "every task has one row"
+        advice = "; numbers are predicted by a regressor, not by classes" if classification else ""
+        raise ValueError(f"cross-validation has no row to hold out: {alone}, which training needs{advice}")
     _check(folds, data, classification)
     return folds
 

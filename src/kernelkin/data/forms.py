@@ -6,16 +6,16 @@ module distinguishes the forms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
+from ..exceptions import warn_user
 from .arrays import check_lengths, listing, missing, plain
-from .labels import check_labels, check_task_names, encode_tasks
-from .rows import check_precomputed_queries, check_rows, read_rows, split_task_column
+from .labels import check_task_names, encode_tasks, read_groupings
+from .rows import check_rows, read_rows, split_task_columns
 from .tables import Table, as_table
 from .targets import check_targets, check_weights
 
@@ -41,6 +41,14 @@ class Columns(tuple[np.ndarray, ...]):
         return columns
 
 
+class Grouping(NamedTuple):
+    """A grouping of rows beyond the tasks: its name, the groups (G,), and the group of each row of X (n,)."""
+
+    name: Any
+    labels: np.ndarray
+    codes: np.ndarray
+
+
 @dataclass(frozen=True)
 class TaskData:
     """Tasks over the rows of one array.
@@ -56,6 +64,7 @@ class TaskData:
     feature_names : (d,) the names of the columns of X, where it had names.
     feature_origins : (d,) where X is an encoded table, the column of the table and the part of it that each column of X
         was made from; those of one origin belong together.
+    groupings : further groupings of the rows of X, where `tasks` has several columns.
     """
 
     X: np.ndarray
@@ -66,6 +75,7 @@ class TaskData:
     form: Form
     feature_names: tuple[str, ...] | None = None
     feature_origins: tuple[tuple[str, str], ...] | None = None
+    groupings: tuple[Grouping, ...] = ()
 
     @property
     def n_tasks(self) -> int:
@@ -109,6 +119,7 @@ class Queries:
     labels : (q,) the user's names of the rows' tasks, where they were given.
     is_nearest : (q,) whether the code is that of the task most like the row's, which was not in training.
     device : the device of torch that the rows were on; None for main memory.
+    groupings : for each further grouping of the training data, the position of each row's group (q,); -1: new.
     """
 
     X: np.ndarray
@@ -116,112 +127,120 @@ class Queries:
     labels: np.ndarray | None = None
     is_nearest: np.ndarray | None = None
     device: str | None = None
+    groupings: tuple[np.ndarray, ...] = ()
 
 
 def read_training(
-    estimator: Any,
     X: Any,
     y: Any,
-    tasks: Any,
-    sample_weight: Any,
-    *,
-    classification: bool,
-    encode: Callable[[Table], Table] | None = None,
-) -> TaskData:
-    """Validate what `fit` was given. Sets `n_features_in_` and `feature_names_in_` on the estimator.
-
-    `encode` turns the columns of a table, without the tasks, into numbers.
-    """
-    from .tiny import settle_tiny_tasks
-
-    data = read_piece(estimator, X, y, tasks, sample_weight, classification=classification, encode=encode)
-    data = settle_tiny_tasks(estimator, data, classification=classification)
-    _check_class_types(data)
-    return data
-
-
-def read_piece(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    tasks: Any,
+    tasks: Any = None,
     sample_weight: Any = None,
     *,
     classification: bool,
-    first: bool = True,
+    task_column: Any = None,
+    precomputed: bool = False,
     encode: Callable[[Table], Table] | None = None,
+    min_rows: int | None = None,
 ) -> TaskData:
-    """As `read_training`, for a piece of a stream: tasks may have too few rows, and later pieces must fit the first."""
+    """Validate what `fit` was given.
+
+    Parameters
+    ----------
+    X, y, tasks, sample_weight : as for `fit`
+        X may be what `read_rows` returned. `tasks` with several columns are several groupings, of which the first has
+        the tasks.
+    classification : whether targets are classes.
+    task_column : the column of X, or a list of columns, that has the task of each row.
+    precomputed : whether X are Gram matrices.
+    encode : turns the columns of a table, without the tasks, into numbers.
+    min_rows : tasks of fewer rows are set aside with a warning. `settle_tiny_tasks` is for those that stay.
+    """
     if y is None:
         raise ValueError(
-            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
+            "This estimator requires y to be passed, but the target y is None: fit(X, y, tasks=...) takes the "
+            "target of each row"
         )
-    rows, tasks = _split_tasks(estimator, X, tasks, reset=first)
+    rows, tasks, further = _split_tasks(X, tasks, task_column)
     if encode is not None and isinstance(rows, Table):
         rows = encode(rows)
-    names, origins = (tuple(map(str, rows.names)), rows.origins) if isinstance(rows, Table) else (None, None)
-    X = check_rows(estimator, rows, fitting=True)
+    X = check_rows(rows, fitting=True, precomputed=precomputed, task_column=task_column)
     Y = check_targets(y, classification=classification, tasks_given=tasks is not None)
-    check_lengths(X, y=Y, tasks=tasks)
+    check_lengths(X, y=Y, tasks=tasks, **{f"tasks, column {name!r}": values for name, values in further.items()})
     weights = check_weights(sample_weight, X)
     data = _wide(X, Y, weights, _task_names(y, Y.shape[1])) if Y.ndim == 2 else _long(X, Y, weights, tasks)
-    return replace(data, feature_names=names, feature_origins=origins)
+    _check_class_types(data)
+    names, origins = (tuple(map(str, rows.names)), rows.origins) if isinstance(rows, Table) else (None, None)
+    groupings = tuple(_grouping(name, values) for name, values in further.items())
+    data = replace(data, feature_names=names, feature_origins=origins, groupings=groupings)
+    if min_rows is None or data.form != "long":
+        return data
+    small = {t for t, targets in enumerate(data.y) if len(targets) < min_rows}
+    return set_aside(data, small, min_rows, f"fewer rows than min_rows={min_rows}")
 
 
 def read_queries(
-    estimator: Any,
     X: Any,
     tasks: Any,
+    *,
+    known: np.ndarray,
+    form: Form,
+    task_column: Any = None,
+    precomputed: bool = False,
+    encode: Callable[[Table], Table] | None = None,
     allow_unknown: bool = False,
     new_tasks: np.ndarray | None = None,
-    encode: Callable[[Table], Table] | None = None,
+    groupings: Sequence[Grouping] = (),
 ) -> Queries:
-    """Validate what `predict` was given against what `fit` has seen; unknown tasks, where allowed, have code -1.
+    """Validate what `predict` was given against what `fit` has seen.
 
-    `new_tasks` (E,) were not in training, and are known by their features. `encode` turns the columns of a table into
-    numbers.
+    Parameters
+    ----------
+    X, tasks : as for `predict`
+        X may be what `read_rows` returned.
+    known : (T,) the tasks of the fit.
+    form : of the data of the fit.
+    task_column, precomputed, encode : as for `read_training`
+    allow_unknown : whether tasks that were not in training have code -1 rather than being refused.
+    new_tasks : (E,) tasks that were not in training, and are known by their features.
+    groupings : those of the training data beyond the first.
     """
-    if estimator.__sklearn_tags__().input_tags.pairwise:
-        check_precomputed_queries(estimator, X)
-    rows, tasks = _split_tasks(estimator, X, tasks, reset=False)
+    rows, tasks, further = _split_tasks(X, tasks, task_column)
     if encode is not None and isinstance(rows, Table):
         rows = encode(rows)
-    X = check_rows(estimator, rows, fitting=False)
-    known = estimator.tasks_
+    X = check_rows(rows, fitting=False, precomputed=precomputed, task_column=task_column)
     if tasks is None:
-        if estimator.data_form_ == "long" and len(known) > 1:
+        if form == "long" and (len(known) > 1 or groupings):
             raise ValueError(
                 f"this model was fitted on {len(known)} tasks ({listing(known)}) and needs the task of each row: "
                 "pass tasks=, or give the estimator a task_column"
             )
-        every_task = estimator.data_form_ == "wide"
-        return Queries(X, None if every_task else np.zeros(len(X), dtype=np.intp))
-    check_lengths(X, tasks=tasks)
-    if estimator.data_form_ == "single":
+        return Queries(X, None if form == "wide" else np.zeros(len(X), dtype=np.intp))
+    check_lengths(X, tasks=tasks, **{f"tasks, column {name!r}": values for name, values in further.items()})
+    if form == "single":
         raise ValueError("this model was fitted on one task, without tasks: leave them out here too")
-    return Queries(X, encode_tasks(tasks, known, allow_unknown, new_tasks), tasks)
+    if len(further) != len(groupings):
+        count = 1 + len(further)
+        raise ValueError(f"this model was fitted on {1 + len(groupings)} groupings of rows, and here are {count}")
+    pairs = zip(further.values(), groupings, strict=True)
+    codes = tuple(encode_tasks(values, grouping.labels, allow_unknown=True) for values, grouping in pairs)
+    return Queries(X, encode_tasks(tasks, known, allow_unknown, new_tasks), tasks, groupings=codes)
 
 
-def _split_tasks(estimator: Any, X: Any, tasks: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:
-    """X as a table or an array, and the task of each row, from `tasks` or the column of X that `task_column` names.
-
-    Sets, or with reset=False compares, the number and the names of the columns that the estimator has seen.
-    """
+def _split_tasks(X: Any, tasks: Any, task_column: Any) -> tuple[Any, np.ndarray | None, dict[Any, np.ndarray]]:
+    """X as a table or an array without the columns of tasks, the task of each row, and further groupings by name."""
     rows = read_rows(X)
-    validate_data(estimator, _countable(X, rows), skip_check_array=True, reset=reset)
-    column = estimator.task_column
-    if column is None:
-        return rows, None if tasks is None else check_labels(tasks)
-    if tasks is not None:
-        raise ValueError(f"the task of each row is given twice: by tasks= and by task_column={column!r}")
-    return split_task_column(rows, column)
+    if task_column is None:
+        groups = {} if tasks is None else read_groupings(tasks)
+    elif tasks is None:
+        rows, groups = split_task_columns(rows, task_column)
+    else:
+        raise ValueError(f"the task of each row is given twice: by tasks= and by task_column={task_column!r}")
+    return (rows, groups.pop(next(iter(groups))), groups) if groups else (rows, None, {})
 
 
-def _countable(X: Any, rows: Any) -> Any:
-    """What scikit-learn can count the columns of, and read their names from."""
-    if isinstance(X, Table):
-        return np.broadcast_to(0.0, (X.n_rows, len(X.names)))
-    return X if isinstance(rows, Table) else rows
+def _grouping(name: Any, values: np.ndarray) -> Grouping:
+    labels, codes = np.unique(values, return_inverse=True)
+    return Grouping(name, labels, codes)
 
 
 def _task_names(y: Any, n_tasks: int) -> np.ndarray:
@@ -271,3 +290,18 @@ def _check_class_types(data: TaskData) -> None:
     kinds = {"text" if y.dtype.kind in "US" else "numbers": label for label, y in zip(labels, data.y, strict=True)}
     if len(kinds) > 1:
         raise ValueError(f"the classes of task {kinds['text']!r} are text, those of task {kinds['numbers']!r} numbers")
+
+
+def set_aside(data: TaskData, tasks: Collection[int], min_rows: int, reason: str) -> TaskData:
+    """The data without some tasks, by position, which a warning names."""
+    if not tasks:
+        return data
+    kept = np.array([t for t in range(data.n_tasks) if t not in tasks], dtype=np.intp)
+    if not len(kept):
+        raise ValueError(f"min_rows={min_rows} sets all {data.n_tasks} tasks aside")
+    warn_user(
+        f"set aside, with {reason}: task {listing(data.labels[sorted(tasks)])}. They are not in tasks_; unknown_tasks "
+        "decides how they are predicted",
+        UserWarning,
+    )
+    return data.select(kept)

@@ -108,4 +108,5 @@ def take_tasks(data: TaskData, tasks: np.ndarray) -> TaskData:
         form=data.form,
         feature_names=data.feature_names,
         feature_origins=data.feature_origins,
+        groupings=tuple(grouping._replace(codes=grouping.codes[every]) for grouping in data.groupings),
     )

@@ -33,17 +33,32 @@ def read_rows(X: Any) -> Any:
     return array
 
 
-def split_task_column(X: Any, column: Any) -> tuple[Any, np.ndarray]:
-    """X (of `read_rows`) without the column that a name or a position gives, and that column as task labels."""
+def split_task_columns(X: Any, column: Any) -> tuple[Any, dict[Any, np.ndarray]]:
+    """X (of `read_rows`) without a column, or a list of columns, and these by name as labels of groups.
+
+    Columns are given by name or position; the first has the tasks.
+    """
+    columns = column if isinstance(column, list) else [column]
+    if not columns:
+        raise ValueError("task_column is an empty list")
     if isinstance(X, Table):
-        position = _column_position(X.names, column)
-        if X.columns[position].ndim != 1:
-            raise TypeError(f"X, column {column!r} holds {no_numbers(X.types[position])}, not task labels")
-        return X.without(position), check_labels(X.columns[position])
-    X = check_array(X, dtype=None, ensure_all_finite=False, allow_nd=True)
-    if X.ndim != 2 or not _is_position(column, X.shape[1]):
-        raise ValueError(f"task_column={column!r} is not a column of X, an array of shape {X.shape}")
-    return np.delete(X, column, axis=1), check_labels(X[:, column])
+        positions = [_column_position(X.names, name) for name in columns]
+        for position in positions:
+            if X.columns[position].ndim != 1:
+                words = no_numbers(X.types[position])
+                raise TypeError(f"X, column {X.names[position]!r} holds {words}, not task labels")
+        labels = {X.names[k]: check_labels(X.columns[k]) for k in positions}
+        rest: Any = X.select([k for k in range(len(X.names)) if k not in positions])
+    else:
+        X = check_array(X, dtype=None, ensure_all_finite=False, allow_nd=True)
+        for name in columns:
+            if X.ndim != 2 or not _is_position(name, X.shape[1]):
+                raise ValueError(f"task_column={name!r} is not a column of X, an array of shape {X.shape}")
+        positions = [int(k) % X.shape[1] for k in columns]
+        labels, rest = {k: check_labels(X[:, k]) for k in positions}, np.delete(X, positions, axis=1)
+    if len(labels) < len(columns):
+        raise ValueError(f"task_column={column!r} names one column twice")
+    return rest, labels
 
 
 def _is_position(column: Any, n_columns: int) -> bool:
@@ -60,11 +75,13 @@ def _column_position(names: Sequence[Any], column: Any) -> int:
     raise ValueError(f"task_column={column!r} is not a column of X, which has {listing(list(names))}")
 
 
-def check_rows(estimator: Any, X: Any, *, fitting: bool) -> np.ndarray:
-    """X (of `read_rows`, without tasks) as finite floats (float32 stays float32): rows, or a precomputed stack."""
-    precomputed = estimator.__sklearn_tags__().input_tags.pairwise
+def check_rows(X: Any, *, fitting: bool, precomputed: bool = False, task_column: Any = None) -> np.ndarray:
+    """X (of `read_rows`, without tasks) as finite floats (float32 stays float32): rows, or a precomputed stack.
+
+    Errors name columns as the user counts them, with the columns of tasks that were taken out.
+    """
     layout = {"allow_nd": True} if precomputed else {"order": "C"}
-    labels = _column_labels(estimator, X)
+    labels = _column_labels(X, task_column)
     if isinstance(X, Table):
         X = _columns_as_floats(X.columns, X.types, labels)
     elif not issparse(X) and X.ndim == 2 and X.dtype.kind in "OUS":
@@ -74,7 +91,7 @@ def check_rows(estimator: Any, X: Any, *, fitting: bool) -> np.ndarray:
     try:
         # What does not fit into a float becomes infinite, and is refused as that.
         with np.errstate(over="ignore", invalid="ignore"):
-            checked = check_array(X, dtype=[np.float64, np.float32], estimator=estimator, input_name="X", **layout)
+            checked = check_array(X, dtype=[np.float64, np.float32], input_name="X", **layout)
     except (TypeError, ValueError, OverflowError) as error:
         where = _not_finite(X, labels)
         if where == "X" and "X" in str(error):
@@ -88,15 +105,16 @@ def check_rows(estimator: Any, X: Any, *, fitting: bool) -> np.ndarray:
     return checked
 
 
-def _column_labels(estimator: Any, X: Any) -> list[str]:
-    """How the user refers to the columns of X; positions count the column of tasks, which was taken out."""
+def _column_labels(X: Any, task_column: Any) -> list[str]:
+    """How the user refers to the columns of X; positions count the columns of tasks, which were taken out."""
     if isinstance(X, Table):
         return [f"X, column {name!r}" for name in X.names]
     if issparse(X) or X.ndim != 2:
         return []
-    taken = estimator.task_column
-    after = X.shape[1] if taken is None else taken % (X.shape[1] + 1)
-    return [f"X, column {k + (k >= after)}" for k in range(X.shape[1])]
+    taken = [] if task_column is None else list(np.atleast_1d(task_column))
+    total = X.shape[1] + len(taken)
+    positions = sorted(set(range(total)) - {int(k) % total for k in taken})
+    return [f"X, column {k}" for k in positions]
 
 
 def _columns_as_floats(columns: Sequence[np.ndarray], types: Sequence[str], labels: Sequence[str]) -> np.ndarray:
@@ -142,9 +160,8 @@ def _check_stack(X: np.ndarray, *, fitting: bool) -> np.ndarray:
     return X
 
 
-def check_precomputed_queries(estimator: Any, X: Any) -> None:
+def check_precomputed_queries(X: Any, rows: int, kernels: int) -> None:
     """Refuse kernel values that are not between some rows and the training rows, for each kernel of the fit."""
-    rows, kernels = estimator.n_features_in_, len(estimator.kernel_names_)
     shape = tuple(np.shape(X))
     if shape[1:] != (rows, kernels) and not (kernels == 1 and shape[1:] == (rows,)):
         raise ValueError(

@@ -48,9 +48,9 @@ class Table:
     def n_rows(self) -> int:
         return len(self.columns[0]) if self.columns else 0
 
-    def without(self, position: int) -> Table:
-        """The table without one column."""
-        return self.select([k for k in range(len(self.names)) if k != position])
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, len(self.names)
 
     def select(self, positions: Sequence[int]) -> Table:
         """Some of the columns."""

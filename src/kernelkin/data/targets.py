@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from .arrays import (
     as_array,
+    check_rounding,
     check_size,
     check_trailing_nul,
     holds_dates,
@@ -24,6 +25,8 @@ from .arrays import (
 
 # Objectives and scores are quadratic in the targets, and these squares still have a sum.
 LARGEST = 1e150
+# Above, the penalty is lost in rounding: machines interpolate noise, or overflow.
+LARGEST_WEIGHT = 1e30
 
 
 def check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndarray:
@@ -31,6 +34,8 @@ def check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndar
     if issparse(y):
         raise TypeError("Sparse data was passed for y, but dense data is required: use y.toarray()")
     Y = as_array(y, "y")
+    if classification:
+        check_rounding(y, Y, "y")
     if Y.ndim not in (1, 2):
         raise ValueError(f"y must have shape (n,) or (n, n_tasks), not {Y.shape}")
     if Y.ndim == 2 and not Y.shape[1]:
@@ -58,9 +63,10 @@ def _check_reals(Y: np.ndarray) -> np.ndarray:
                 "Unknown label type: y holds text, not numbers. Maybe you are trying to fit a regressor, which "
                 "expects real numbers on a classification target with discrete values."
             ) from None
-    finite: bool | Literal["allow-nan"] = "allow-nan" if Y.ndim == 2 else True
     with named("y"), np.errstate(over="ignore"):
-        Y = check_array(Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=finite, input_name="y")
+        Y = check_array(Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="y")
+    _refuse_rows(np.isinf(Y), "infinity")
+    _refuse_rows(np.isnan(Y) & (Y.ndim == 1), "NaN")
     absent = np.isnan(Y)
     present = Y[~absent] if absent.any() else Y
     if present.size:
@@ -68,12 +74,21 @@ def _check_reals(Y: np.ndarray) -> np.ndarray:
     return Y
 
 
+def _refuse_rows(bad: np.ndarray, what: str) -> None:
+    """Refuse targets of which some (n,) or (n, T) are bad, with the first of their rows."""
+    if bad.any():
+        rows = np.flatnonzero(bad.any(axis=1) if bad.ndim == 2 else bad)
+        more = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
+        raise ValueError(f"Input y contains {what} in row {rows[0]}{more} (counted from 0): leave these rows out")
+
+
 def _check_classes(Y: np.ndarray) -> np.ndarray:
     absent = missing(Y)
     if Y.dtype.kind == "S" or (Y.dtype.kind == "O" and bytes in types_in(Y.ravel())):
         raise TypeError("the classes in y are bytes: decode them to text")
-    if (Y.ndim == 1 and absent.any()) or (Y.dtype.kind == "f" and np.isinf(Y).any()):
-        raise ValueError("Input y contains NaN or infinity.")
+    _refuse_rows(absent & (Y.ndim == 1), "NaN or None")
+    if Y.dtype.kind == "f":
+        _refuse_rows(np.isinf(Y), "infinity")
     check_trailing_nul(Y, "class")
     for column, gone in zip(np.atleast_2d(Y.T), np.atleast_2d(absent.T), strict=True):
         present = column[~gone]
@@ -93,7 +108,7 @@ def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
             sample_weight = np.where(missing(sample_weight), np.nan, sample_weight)
     with named("sample_weight"):
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    check_size("sample_weight", weights, np.inf, fitting=True)
+    check_size("sample_weight", weights, LARGEST_WEIGHT, fitting=True)
     return weights
 
 

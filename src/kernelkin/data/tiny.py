@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
 
-import numpy as np
-
-from ..exceptions import warn_user
-from .arrays import listing
-from .forms import TaskData
+from .forms import TaskData, set_aside
 from .targets import task_fault
 
 ADVICE = (
@@ -28,51 +24,28 @@ def tiny_tasks(data: TaskData, *, classification: bool) -> dict[int, str]:
     return found
 
 
-def settle_tiny_tasks(estimator: Any, data: TaskData, *, classification: bool) -> TaskData:
-    """Set tasks aside as the estimator's `min_rows` says, and refuse those that cannot be learned.
+def settle_tiny_tasks(
+    data: TaskData, sharing: Collection[int] = (), *, classification: bool, min_rows: int | None = None
+) -> TaskData:
+    """Refuse tasks that cannot be learned, or set them aside where there is a `min_rows`.
 
-    A task of one row or one class can be learned where the estimator lets it share parts of its function with others.
+    Parameters
+    ----------
+    data : TaskData
+    sharing : the tasks, by position, that share parts of their functions with others: one row or one class is enough.
+    classification : whether targets are classes.
+    min_rows : of the estimator; set aside are tasks of long data alone.
     """
-    min_rows = getattr(estimator, "min_rows", None) if data.form == "long" else None
-    if min_rows is not None:
-        small = {t for t, y in enumerate(data.y) if len(y) < min_rows}
-        left = data.select(_others(data, small, min_rows)) if small else data
-        stuck = {left.labels[t].item() for t in _stuck(estimator, left, classification)}
-        aside = {t for t, label in enumerate(data.labels.tolist()) if t in small or label in stuck}
-        return _set_aside(data, aside, min_rows)
-    for fault in _stuck(estimator, data, classification).values():
+    faults = tiny_tasks(data, classification=classification)
+    if all(len(data.y[t]) for t in faults):
+        if classification and faults and sharing and all((y == y[0]).all() for y in data.y):
+            raise ValueError(
+                "every task has one class only; a task of one class can share with others where one of them has two or "
+                "more"
+            )
+        faults = {t: fault for t, fault in faults.items() if t not in sharing}
+    if min_rows is not None and data.form == "long":
+        return set_aside(data, faults, min_rows, "one class only")
+    for fault in faults.values():
         raise ValueError(fault)
     return data
-
-
-def _stuck(estimator: Any, data: TaskData, classification: bool) -> dict[int, str]:
-    """Return why tasks cannot be learned, by position: they are tiny, and share nothing with others."""
-    faults = tiny_tasks(data, classification=classification)
-    if not any(len(data.y[t]) for t in faults) or any(not len(y) for y in data.y):
-        return faults
-    borrowing = estimator.borrowing_tasks(data) if hasattr(estimator, "borrowing_tasks") else set()
-    if classification and borrowing and all((y == y[0]).all() for y in data.y):
-        raise ValueError(
-            "every task has one class only; a task of one class can share with others where one of them has two or more"
-        )
-    return {t: fault for t, fault in faults.items() if t not in borrowing}
-
-
-def _others(data: TaskData, tasks: set[int], min_rows: int) -> np.ndarray:
-    kept = np.array([t for t in range(data.n_tasks) if t not in tasks], dtype=np.intp)
-    if not len(kept):
-        raise ValueError(f"min_rows={min_rows} sets all {data.n_tasks} tasks aside")
-    return kept
-
-
-def _set_aside(data: TaskData, tasks: set[int], min_rows: int) -> TaskData:
-    if not tasks:
-        return data
-    kept = _others(data, tasks, min_rows)
-    names = listing(data.labels[sorted(tasks)])
-    warn_user(
-        f"set aside, with fewer rows than min_rows={min_rows} or one class only: task {names}. They are not in tasks_; "
-        "unknown_tasks decides how they are predicted",
-        UserWarning,
-    )
-    return data.select(kept)

@@ -1,111 +1,290 @@
-"""The archive of a saved model: a skops file with a member of ours, `kernelkin.json`, and checksums of both."""
+"""Saved models: one line of text, then JSON, then the bytes of arrays. Nothing is compressed, and no code is in it."""
 
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import os
-import zipfile
-from typing import Any
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from ..data import listing
 from ..exceptions import ModelFileError
-from .model_tree import METADATA, TREE, check_tree
-from .tree_nodes import TreeError
+from ..tables import TableSchema
+from .storage import write_whole
+from .values import ValueFault, dump, load
 
-# The version of the layout of `kernelkin.json`: raised whenever other readers would misread it.
+if TYPE_CHECKING:
+    from ..report import Report
+
+# The version of the layout of a file: raised whenever other readers would misread it.
 FORMAT = 1
-_CHECKSUMS = ("digest", "metadata_digest")
-_BEGINNING = b"PK\x03\x04"
-# An archive may expand to this many times its size, or to this many bytes. Deflate can reach a factor of a thousand.
-_GROWTH, _SMALL = 200, 2**26
-# Others, such as LZMA, allocate as much as a file requests.
-_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_FIRST_LINE = "kernelkin model, format {}, kernelkin {}, {} bytes of JSON, {} of arrays, sha256 {}\n"
+_PATTERN = re.compile(
+    r"kernelkin model, format (\d{1,9}), kernelkin ([\w.+-]{1,40}), (\d{1,18}) bytes of JSON, (\d{1,18}) of arrays, "
+    r"sha256 ([0-9a-f]{64})\n"
+)
+_LONGEST_LINE = 300
 
 
-def pack(content: bytes, metadata: dict[str, Any]) -> bytes:
-    """Add the metadata (JSON, and NumPy numbers and arrays) to the skops archive of a model, with checksums."""
-    metadata = {"format": FORMAT, **json.loads(json.dumps(metadata, default=_to_json))}
-    buffer = io.BytesIO(content)
-    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(METADATA, json.dumps(add_checksums(archive, metadata)))
-    return buffer.getvalue()
+@dataclass(frozen=True)
+class SavedModel:
+    """A model from a file.
 
+    Parameters
+    ----------
+    model : fitted estimator
+        What was saved.
+    schema : TableSchema, optional
+        The table it was fitted on; None where it was saved without.
+    version : str
+        The version of kernelkin that saved it.
+    about : dict
+        Whatever else was saved with it, such as the scores that `kernelkin fit` measured.
 
-def unpack(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any]]:
-    """The archive and its metadata, all checked; a ModelFileError for whatever `pack` did not write."""
-    with open(path, "rb") as file:
-        beginning = file.read(len(_BEGINNING))
-        # Read on only if it begins like an archive: /dev/zero has no end.
-        content = beginning + file.read() if beginning == _BEGINNING else b""
-    if not content:
-        raise ModelFileError(f"{path} is not a saved model")
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            metadata = _read_metadata(path, archive, len(content))
-            _check_format(path, metadata)
-            if add_checksums(archive, metadata) != metadata:
-                raise ModelFileError(f"{path} was changed after it was saved: its checksums do not match its contents")
-            check_tree(archive)
-    except ModelFileError:
-        raise
-    except TreeError as error:
-        raise ModelFileError(f"{path} is not loaded: {error}") from error
-    except Exception as error:  # damaged archives and JSON raise errors of many types
-        raise ModelFileError(f"{path} is not a saved model, or was cut short or damaged ({error})") from error
-    return content, metadata
+    Examples
+    --------
+    What `load_model` returns. With the schema of a table it predicts tables:
 
-
-def expands_too_much(archive: zipfile.ZipFile, size: int) -> bool:
-    """Whether an archive of this size holds more than `unpack` accepts."""
-    return sum(member.file_size for member in archive.infolist()) > max(_GROWTH * size, _SMALL)
-
-
-def add_checksums(archive: zipfile.ZipFile, metadata: dict[str, Any]) -> dict[str, Any]:
-    """The metadata with checksums of itself and of all other members.
-
-    They detect damage and edits. Whoever makes a file on purpose can compute them: `check_tree` is for that.
+    >>> import pandas as pd
+    >>> from kernelkin import AverageRegressor, SavedModel, TableSchema
+    >>> table = pd.DataFrame({"shop": list("aaabbb"), "size": [1.0, 2, 3, 1, 2, 3], "sales": [1.0, 2, 3, 3, 2, 1]})
+    >>> schema = TableSchema.fit(table, task="shop", target="sales", regression=True)
+    >>> model = AverageRegressor(C=1e3).fit(schema.encode(table), schema.targets(table), tasks=schema.tasks(table))
+    >>> SavedModel(model, schema).predict(table[["size", "shop"]]).round(1)
+    array([1., 2., 3., 3., 2., 1.])
     """
-    digest = hashlib.sha256()
-    for name in sorted(set(archive.namelist()) - {METADATA}):
-        digest.update(name.encode() + b"\0" + hashlib.sha256(archive.read(name)).digest())
-    others = {name: value for name, value in metadata.items() if name not in _CHECKSUMS}
-    own_digest = hashlib.sha256(json.dumps(others, sort_keys=True).encode())
-    return {**others, **dict(zip(_CHECKSUMS, (digest.hexdigest(), own_digest.hexdigest()), strict=True))}
+
+    model: Any
+    schema: TableSchema | None = None
+    version: str = ""
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def predict(self, X: Any, **options: Any) -> np.ndarray:
+        """Predict as the model was fitted: rows of a table if it has a schema, else whatever the estimator takes.
+
+        Parameters
+        ----------
+        X : DataFrame of pandas, polars or Arrow, dict of columns, or array-like of shape (n, d)
+            With a schema, a table with the columns of the training data in any order: it is encoded as for training,
+            the tasks are read from its column, and predictions are in the units of the target. A text that training
+            did not have counts as none of the known ones; a missing column is an error that names it. Without a
+            schema, what `model.predict` takes: an array, or a table with the features that the model was fitted on.
+        **options
+            Those of the estimator's `predict`; `tasks`, the task of each row, only without a schema.
+
+        Returns
+        -------
+        array of shape (n,), or (n, T) where the tasks share their rows
+        """
+        predicted = self._call("predict", X, options)
+        return predicted if self.schema is None else self.schema.restore(predicted)
+
+    def predict_proba(self, X: Any, **options: Any) -> np.ndarray:
+        """Return the probability of each class, in the order of the model's `classes_`.
+
+        Parameters
+        ----------
+        X : as for `predict`
+        **options
+            Those of the estimator's `predict_proba`; `tasks` only without a schema.
+
+        Returns
+        -------
+        array of shape (n, n_classes), or (n, T, n_classes) where the tasks share their rows
+        """
+        if not hasattr(self.model, "predict_proba"):
+            raise ValueError(f"{type(self.model).__name__} predicts numbers: it has intervals, not probabilities")
+        return self._call("predict_proba", X, options)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, **options: Any) -> np.ndarray:
+        """Return intervals that contain the target with the given probability, in its units.
+
+        Parameters
+        ----------
+        X : as for `predict`
+        coverage : float in (0, 1), default 0.9
+        **options
+            Those of the estimator's `predict_interval`; `tasks` only without a schema.
+
+        Returns
+        -------
+        array of shape (n, 2), or (n, T, 2) where the tasks share their rows
+        """
+        if not hasattr(self.model, "predict_interval"):
+            raise ValueError(f"{type(self.model).__name__} predicts classes: it has probabilities, not intervals")
+        ends = self._call("predict_interval", X, {"coverage": coverage, **options})
+        if self.schema is None:
+            return ends
+        return np.stack([self.schema.restore(ends[..., end]) for end in (0, 1)], axis=-1)
+
+    def report(self, path: str | os.PathLike[str] | None = None, table: Any = None) -> Report:
+        """Return a page on how well this model predicts and what drives predictions; a notebook shows it.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            An HTML file to write too; the page needs no network.
+        table : DataFrame, optional
+            A labelled table to test on, in place of the rows that `kernelkin fit` held out; needs a schema.
+
+        Returns
+        -------
+        report : Report
+        """
+        # Reports look at saved models, so that they cannot be imported first.
+        from ..report import report_of_files
+
+        report = report_of_files([self], test=table)
+        return report if path is None else report.save(path)
+
+    def _call(self, method: str, X: Any, options: dict[str, Any]) -> np.ndarray:
+        """Call a method of the model on rows of a table, or on what the model takes."""
+        if self.schema is None:
+            return getattr(self.model, method)(X, **options)
+        if not (hasattr(X, "columns") or hasattr(X, "column_names") or isinstance(X, Mapping)):
+            columns = [*([self.schema.task] if self.schema.task else []), *(c.name for c in self.schema.columns)]
+            raise TypeError(
+                f"this model was fitted on a table with the columns {listing(columns)}: predict a data frame of pandas,"
+                f" polars or Arrow, or a dict of columns, with these; got {type(X).__name__}; `.model.predict` takes "
+                "arrays of encoded features"
+            )
+        if "tasks" in options:
+            raise ValueError(f"this model reads the tasks from the column {self.schema.task!r}: leave out `tasks`")
+        tasks = self.schema.tasks(X)
+        return getattr(self.model, method)(self.schema.encode(X), tasks=tasks, **options)
 
 
-def _read_metadata(path: Any, archive: zipfile.ZipFile, size: int) -> dict[str, Any]:
-    names = archive.namelist()
-    if METADATA not in names:
-        what = "a skops file, but not one that kernelkin saved" if TREE in names else "not a saved model"
-        raise ModelFileError(f"{path} is {what}")
-    if len(set(names)) < len(names):
-        raise ModelFileError(f"{path} was changed after it was saved: it contains duplicate entries")
-    if any(member.compress_type not in _COMPRESSIONS for member in archive.infolist()):
-        raise ModelFileError(f"{path} was changed after it was saved: it is compressed in another way")
-    if expands_too_much(archive, size):
-        raise ModelFileError(f"{path} would take far more memory than its size, and is not loaded")
-    metadata = json.loads(archive.read(METADATA))
-    return metadata if isinstance(metadata, dict) else {}
+def save_model(
+    model: Any, path: str | os.PathLike[str], *, schema: TableSchema | None = None, about: dict[str, Any] | None = None
+) -> None:
+    """Save a fitted model; the file is written whole or not at all.
+
+    Parameters
+    ----------
+    model : fitted estimator of this library
+    path : where to; ".kin" is a good ending.
+    schema : TableSchema, optional
+        The table it was fitted on, so that it can predict other tables.
+    about : dict, optional
+        What else to keep with it: numbers, texts, arrays, and lists and dicts of these.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, os
+    >>> from kernelkin import MKMTRLRegressor, load_model, save_model
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(40, 2)), np.repeat(["a", "b"], 20)
+    >>> model = MKMTRLRegressor().fit(X, np.sin(X[:, 0]), tasks=tasks)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(model, os.path.join(folder, "model.kin"))
+    ...     saved = load_model(os.path.join(folder, "model.kin"))
+    >>> bool((saved.model.predict(X, tasks=tasks) == model.predict(X, tasks=tasks)).all())
+    True
+    """
+    check_is_fitted(model)
+    _compute_uncertainty(model)
+    try:
+        parts = dump([model, schema, about or {}])
+        load(*parts)
+    except ValueFault as error:
+        raise ValueError(
+            f"this model cannot be saved: {str(error).replace('[0]', 'model', 1)}. A file holds kernels of this "
+            "library and those that scikit-learn has a name for, but no functions or classes of your own"
+        ) from error
+    write_whole(path, seal(*parts))
 
 
-def _check_format(path: Any, metadata: dict[str, Any]) -> None:
+def seal(text: bytes, arrays: bytes) -> bytes:
+    """The content of a file with this JSON and these arrays. The checksum detects damage, not malice."""
     from .. import __version__
 
-    found, version = metadata.get("format"), metadata.get("kernelkin")
-    if type(found) is not int or not isinstance(version, str):
-        raise ModelFileError(f"{path} does not say which version of kernelkin saved it: it was changed or damaged")
-    if found != FORMAT:
+    digest = hashlib.sha256(text + arrays).hexdigest()
+    return _FIRST_LINE.format(FORMAT, __version__, len(text), len(arrays), digest).encode() + text + arrays
+
+
+def load_model(path: str | os.PathLike[str]) -> SavedModel:
+    """Load a model that `save_model` wrote.
+
+    A file holds numbers, texts and arrays, and objects of the classes of this library that consist of these. They are
+    created without calling anything that the file names, so that it cannot have code executed. Nothing in a file is
+    compressed and no part is read twice, so that memory is bounded by its size. Files that were cut short, changed,
+    or saved in another format are refused, and so are values that no model has.
+
+    This does not make the model itself trustworthy: whoever wrote the file decides what it predicts.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    saved : SavedModel
+
+    Raises
+    ------
+    ModelFileError
+        For a file that is not a saved model or cannot be loaded.
+
+    Examples
+    --------
+    >>> from kernelkin import load_model
+    >>> load_model("no such file")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: [Errno 2] No such file or directory: 'no such file'
+    """
+    with open(path, "rb") as file:
+        first = _PATTERN.fullmatch(file.readline(_LONGEST_LINE).decode("ascii", "replace"))
+        # Read on only if it begins like a model: /dev/zero has no end.
+        content = file.read() if first else b""
+    if first is None:
+        raise ModelFileError(f"{path} is not a saved model")
+    form, version, n_text, n_arrays, digest = first.groups()
+    if int(form) != FORMAT:
+        from .. import __version__
+
         raise ModelFileError(
-            f"{path} was saved by kernelkin {version:.40} in format {found}; this is kernelkin {__version__}, which "
-            f"reads format {FORMAT}: load it with kernelkin {version:.40}, or fit the model again"
+            f"{path} was saved by kernelkin {version} in format {form}; this is kernelkin {__version__}, which reads "
+            f"format {FORMAT}: load it with kernelkin {version}, or fit the model again"
         )
+    if len(content) != int(n_text) + int(n_arrays):
+        raise ModelFileError(f"{path} was cut short or damaged: it has {len(content)} bytes after its first line")
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ModelFileError(
+            f"{path} was damaged, or changed after it was saved: its checksum is not that of its content"
+        )
+    try:
+        return _checked(load(content[: int(n_text)], content[int(n_text) :]), version)
+    except ValueFault as error:
+        raise ModelFileError(f"{path} cannot be loaded: {error}") from error
 
 
-def _to_json(value: Any) -> Any:
-    """NumPy numbers and arrays as JSON can hold them."""
-    import numpy as np
+def _checked(content: Any, version: str) -> SavedModel:
+    """The parts of a file, if they belong together."""
+    kinds = (BaseEstimator, TableSchema | None, dict)
+    if not isinstance(content, list) or len(content) != len(kinds) or not all(map(isinstance, content, kinds)):
+        raise ValueFault("it does not hold an estimator of this library, its table, and notes about it")
+    model, schema, about = content
+    try:
+        check_is_fitted(model)
+        if schema is not None and len(schema.features) != model.n_features_in_:
+            raise ValueFault(f"its table has {len(schema.features)} features, its model {model.n_features_in_!r:.80}")
+    except ValueFault:
+        raise
+    except Exception as error:
+        raise ValueFault(f"its model or table is not complete ({type(error).__name__}: {error})") from error
+    return SavedModel(model, schema, version, about)
 
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} cannot be saved with a model")
+
+def _compute_uncertainty(model: Any) -> None:
+    """Compute what would need the training data later: a file does not have them."""
+    for part in (model, getattr(model, "best_estimator_", None)):
+        if part is not None and hasattr(part, "uncertainty_"):
+            part.uncertainty_.compute()

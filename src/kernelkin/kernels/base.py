@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -93,19 +91,6 @@ class FittedKernel:
     name: str
     function: KernelFunction
     columns: tuple[int, ...]
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A file has a node for each item of a tuple, wherever the kernel is referred to, but keeps an array once.
-        return {"name": self.name, "function": self.function, "columns": self._column_array}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        values = {**state, "columns": tuple(np.asarray(state["columns"], dtype=np.intp).tolist())}
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-    @cached_property
-    def _column_array(self) -> np.ndarray:
-        return np.array(self.columns, dtype=np.intp)
 
     @property
     def known_psd(self) -> bool:

@@ -15,14 +15,14 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import Fold, TaskData, make_folds, read_training
-from ..data.frames import is_dask
+from ..data import Fold, TaskData, make_folds
 from ..engines import SingleThreadedBLAS, clone_with_engine, count_workers, read_engine, state_without_engine
 from ..exceptions import warn_user
 from ..fitting import Fitted
 from ..memory import check_memory
 from ..models.array_api import ArrayHome, array_home
 from ..models.facts import with_facts
+from ..models.frames import is_dask
 from .default_grid import MAX_EXTENSIONS, beyond, default_grid
 from .grid import Line, make_lines, read_grid
 from .pooled import PooledScorer
@@ -54,7 +54,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         """Return an unfitted model with the parameters that are not searched."""
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Search the grid, then fit the best candidate on all rows.
 
         Parameters
@@ -72,7 +72,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
             )
         with SingleThreadedBLAS():
             model = self.make_model()
-            data = read_training(model, X, y, tasks, sample_weight, classification=is_classifier(model))
+            data = model.training_data(X, y, tasks, sample_weight)
             return self._fit_data(model, data, array_home(X))
 
     def _fit_data(self, model: Any, data: TaskData, home: ArrayHome | None) -> Self:
@@ -146,7 +146,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         n_bytes : int
         """
         model = self.make_model()
-        return self._bytes(model, read_training(model, X, y, tasks, None, classification=is_classifier(model)))
+        return self._bytes(model, model.training_data(X, y, tasks))
 
     def _bytes(self, model: Any, data: TaskData) -> int:
         """Bound the bytes that `_fit_data` takes."""

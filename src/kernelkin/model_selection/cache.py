@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data import Fold, TaskData
-from ..io.cache import ResultCache
-from ..io.fingerprint import fingerprint
+from ..io.cache import ResultCache, fingerprint
 from .fold_fits import Outcome
 from .grid import Line
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data import Queries, TaskData, read_training
-from ..data.frames import is_dask
+from ..data import Queries, Table, TaskData, listing, read_rows, read_training, settle_tiny_tasks, tiny_tasks
 from ..engines import SingleThreadedBLAS, clone_with_engine, count_workers, read_engine, state_without_engine
 from ..exceptions import warn_user
 from ..fitting import Fitted, RunOptions, Specification
@@ -24,7 +24,7 @@ from ..uncertainty import Uncertainty, prediction_deviations
 from .array_api import array_home, as_rows_are, in_main_memory, supports_array_api
 from .classes import predicted_classes
 from .facts import with_facts
-from .frames import fit_frames, predict_frame, score_frame
+from .frames import fit_frames, is_dask, predict_frame, score_frame
 from .new_tasks import coupled_tasks, functions_with_tasks, read_model_queries
 from .scoring import score_each_task
 from .split import split_prediction
@@ -40,6 +40,8 @@ class MultiTaskEstimator(BaseEstimator):
     """An estimator of many tasks. A subclass has parameters, and says by `specification` what they mean."""
 
     task_column: Any
+    # Whether `tasks` may have several columns.
+    takes_groupings: ClassVar[bool] = False
     tasks_: np.ndarray
     functions_: Any
     uncertainty_: Uncertainty
@@ -51,7 +53,7 @@ class MultiTaskEstimator(BaseEstimator):
         """Return what this estimator fits, as its parameters say; data are not needed."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Learn the functions of all tasks from their rows.
 
         Parameters
@@ -90,9 +92,52 @@ class MultiTaskEstimator(BaseEstimator):
             fitted = plan.run(options)
         return self.store(fitted if home is None else home.move(fitted, data))
 
-    def training_data(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> TaskData:
-        """Return what `fit` is given, read and checked."""
-        return read_training(self, X, y, tasks, sample_weight, classification=is_classifier(self))
+    def training_data(
+        self,
+        X: Any,
+        y: Any,
+        tasks: Any = None,
+        sample_weight: Any = None,
+        encode: Callable[[Table], Table] | None = None,
+    ) -> TaskData:
+        """Return what `fit` is given, read and checked; `encode` turns the columns of a table into numbers."""
+        min_rows = getattr(self, "min_rows", None)
+        return self._settle(self._read_training(X, y, tasks, sample_weight, min_rows=min_rows, encode=encode))
+
+    def _read_training(
+        self, X: Any, y: Any, tasks: Any, sample_weight: Any = None, *, reset: bool = True, **options: Any
+    ) -> TaskData:
+        """Return what `fit` or, with reset=False, a later `partial_fit` is given; tasks may have too few rows."""
+        data = read_training(
+            self.read_columns(X, reset=reset),
+            y,
+            tasks,
+            sample_weight,
+            classification=is_classifier(self),
+            task_column=self.task_column,
+            precomputed=self.__sklearn_tags__().input_tags.pairwise,
+            **options,
+        )
+        if data.groupings and not self.takes_groupings:
+            further = listing([grouping.name for grouping in data.groupings])
+            raise ValueError(
+                f"{type(self).__name__} takes one grouping of rows, and here are {1 + len(data.groupings)}: leave out "
+                f"{further}"
+            )
+        return data
+
+    def _settle(self, data: TaskData) -> TaskData:
+        """Refuse tasks that are too small, or set them aside, unless they share parts of their functions."""
+        classification = is_classifier(self)
+        sharing = self.borrowing_tasks(data) if tiny_tasks(data, classification=classification) else ()
+        min_rows = getattr(self, "min_rows", None)
+        return settle_tiny_tasks(data, sharing, classification=classification, min_rows=min_rows)
+
+    def read_columns(self, X: Any, *, reset: bool) -> Any:
+        """Return X as a table or an array; sets, or compares, `n_features_in_` and `feature_names_in_`."""
+        rows = read_rows(X)
+        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=reset)
+        return rows
 
     def store(self, fitted: Fitted) -> Self:
         """Take over what a fit has left behind, and show its warnings."""

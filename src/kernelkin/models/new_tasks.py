@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..couplings import TaskTable, connected_tasks, read_couplings, read_task_features
-from ..data import Queries, TaskData, listing, read_queries
+from ..data import Queries, TaskData, check_precomputed_queries, listing, read_queries
 from .array_api import where_rows_are
 
 
@@ -40,7 +40,21 @@ def read_model_queries(model: Any, X: Any, tasks: Any) -> Queries:
     new = getattr(model.functions_, "new_tasks", None)
     mode = getattr(model, "unknown_tasks", "error")
     encoder = getattr(model, "encoder_", None)
-    queries = read_queries(model, X, tasks, mode != "error", new, None if encoder is None else encoder.encode)
+    precomputed = model.__sklearn_tags__().input_tags.pairwise
+    if precomputed:
+        check_precomputed_queries(X, model.n_features_in_, len(model.kernel_names_))
+    queries = read_queries(
+        model.read_columns(X, reset=False),
+        tasks,
+        known=model.tasks_,
+        form=model.data_form_,
+        task_column=model.task_column,
+        precomputed=precomputed,
+        encode=None if encoder is None else encoder.encode,
+        allow_unknown=mode != "error",
+        new_tasks=new,
+        groupings=getattr(model, "groupings_", ()),
+    )
     return where_rows_are(as_nearest(model, queries) if mode == "nearest" else queries, X)
 
 

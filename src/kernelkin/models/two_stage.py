@@ -10,7 +10,7 @@ from sklearn.base import _fit_context, is_classifier
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import Queries, listing, read_piece
+from ..data import Queries, listing
 from ..engines import Workers, count_workers
 from ..fitting import (
     Classification,
@@ -135,7 +135,7 @@ def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None, fr
     """
     specification, first = self.specification(), "stream_" not in vars(self)
     check_stream(specification)
-    piece = read_piece(self, X, y, tasks, classification=is_classifier(self), first=first)
+    piece = self._read_training(X, y, tasks, reset=first)
     if not first and piece.form != self.data_form_:
         raise ValueError(f"this model was fitted on {self.data_form_} data, and these are {piece.form}")
     if classes is not None and is_classifier(self):

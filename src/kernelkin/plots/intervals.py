@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import missing, read_rows, split_task_column
+from ..data import missing, read_rows, split_task_columns
 from ._axes import COLORS, LONGEST, MARKERS, extent, label_ticks, labels_extent, new_axes
 
 # More rows than these are drawn without intervals but for those that miss their target.
@@ -24,7 +24,7 @@ def _flat(
     if predicted.ndim == 2:
         labels = np.broadcast_to(estimator.tasks_, predicted.shape)
     elif tasks is None and column is not None:
-        labels = split_task_column(read_rows(X), column)[1]
+        labels = next(iter(split_task_columns(read_rows(X), column)[1].values()))
     else:
         labels = np.full(len(y), "all rows") if tasks is None else np.asarray(tasks)
     known = ~missing(y)

@@ -9,7 +9,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import TaskData, read_training
+from ..data import TaskData
 from ..engines import Engine, read_engine
 from .estimate import group_likeness
 from .groups import evidence_linkage, task_evidence, tested_groups
@@ -98,8 +98,7 @@ def task_relations(
 
 def _read(model: Any, X: Any, y: Any, tasks: Any) -> TaskData:
     encoder = getattr(model, "encoder_", None)
-    encode = None if encoder is None else encoder.encode
-    data = read_training(clone(model), X, y, tasks, None, classification=is_classifier(model), encode=encode)
+    data = clone(model).training_data(X, y, tasks, encode=None if encoder is None else encoder.encode)
     if data.n_tasks < 2:
         raise ValueError("relations need two tasks or more")
     if data.labels.tolist() != model.tasks_.tolist():

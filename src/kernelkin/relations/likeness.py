@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.rows import check_rows, read_rows, split_task_column
+from ..data import check_rows, read_rows, split_task_columns
 from ..decompositions import eigh
 from ..memory import check_square
 from .pooled import centred, pooled_kernels, spread_rows
@@ -70,8 +70,8 @@ def _comparison_rows(model: Any, X: Any) -> np.ndarray:
         return kept
     table = read_rows(X)
     if getattr(model, "task_column", None) is not None:
-        table, _ = split_task_column(table, model.task_column)
-    return check_rows(model, table, fitting=False)
+        table, _ = split_task_columns(table, model.task_column)
+    return check_rows(table, fitting=False, precomputed=model.__sklearn_tags__().input_tags.pairwise)
 
 
 def _kernel_vectors(model: Any, X: np.ndarray) -> np.ndarray:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data import as_array, missing, plain
-from ..data.rows import read_rows, split_task_column
+from ..data import as_array, missing, plain, read_rows, split_task_columns
 from ..io import SavedModel
 
 COVERAGE = 0.9
@@ -97,7 +96,7 @@ def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> HeldO
     column = getattr(getattr(model, "best_estimator_", model), "task_column", None)
     labels: np.ndarray | None
     if tasks is None and column is not None:
-        labels = split_task_column(read_rows(X), column)[1]
+        labels = next(iter(split_task_columns(read_rows(X), column)[1].values()))
     else:
         labels = None if tasks is None else as_array(tasks, "tasks")
     target = as_array(y, "y")

@@ -129,7 +129,7 @@ def report_of_fit(
         saved = replace(saved, about={**saved.about, "sharing": sharing.to_dict()})
     evaluation = evaluation_content(_rows_of_fit(model, X, y, tasks))
     name = type(model).__name__
-    content = model_content(saved, evaluation, name=name, title=title, file="model.skops")
+    content = model_content(saved, evaluation, name=name, title=title, file="model.kin")
     report = Report(content["title"], [content])
     return report if path is None else report.save(path)
 
@@ -151,7 +151,7 @@ def _rows_of_fit(model: Any, X: Any, y: Any, tasks: Any) -> HeldOutRows:
 def report_of_files(
     models: Sequence[SavedModel],
     *,
-    names: Sequence[str] = ("model.skops",),
+    names: Sequence[str] = ("model.kin",),
     test: Any = None,
     title: str | None = None,
 ) -> Report:

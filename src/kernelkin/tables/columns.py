@@ -31,6 +31,7 @@ class Column:
     n_rare : number of other texts of the training rows, which have one feature together.
     n_missing : number of missing cells in the training rows; if there are any, they are a feature too.
     date_format : of dates that are text.
+    ambiguous : whether all of them could be read with the day and the month in each other's place.
     parts : of dates: time, season, weekday, hour.
     """
 
@@ -44,6 +45,7 @@ class Column:
     n_rare: int = 0
     n_missing: int = 0
     date_format: str = ""
+    ambiguous: bool = False
     parts: tuple[str, ...] = ()
 
     @property

@@ -24,7 +24,7 @@ PART_FEATURES = {
 }
 ISO = "ISO"
 CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
-# Where both may be meant, the month is first.
+# Where both may be meant, the month is first, unless `find_format` is told otherwise.
 _DAYS = (
     "%d.%m.%Y",
     "%m/%d/%Y",
@@ -60,16 +60,33 @@ _FORMAT_WORDS = {
 }  # fmt: skip
 
 
-def find_format(texts: Sequence[str]) -> tuple[str | None, str | None]:
+def swapped(date_format: str) -> str | None:
+    """The format in which the month and the day change places; None for those whose order is plain.
+
+    >>> swapped("%m/%d/%Y %H:%M"), swapped("%d.%m.%Y")
+    ('%d/%m/%Y %H:%M', None)
+    """
+    pairs = (("%m/%d/", "%d/%m/"), ("%d/%m/", "%m/%d/"))
+    return next((date_format.replace(*pair) for pair in pairs if date_format.startswith(pair[0])), None)
+
+
+def is_ambiguous(texts: Sequence[str], date_format: str) -> bool:
+    """Whether texts of this format could all be read with the month and the day in each other's place."""
+    other = swapped(date_format)
+    return other is not None and all(_days(text, other) is not None for text in texts)
+
+
+def find_format(texts: Sequence[str], day_first: bool | None = None) -> tuple[str | None, str | None]:
     """The format that all texts have, the first in the order of `FORMATS`, or None; and a text that is no date.
 
-    A text is given only where most of the others are dates of one format.
+    A text is given only where most of the others are dates of one format. With `day_first`, 3/4/2024 is in April.
     """
+    formats = [(swapped(name) or name) if day_first else name for name in FORMATS]
     shaped = [text for text in texts[:20] if _MAYBE_DATE.fullmatch(text) and re.search(r"\d", text)]
     if len(shaped) * 2 <= len(texts[:20]):
         return None, None
     best, most, stray = None, 0.0, None
-    for name in FORMATS:
+    for name in formats:
         # Most columns are not of most formats: a few texts show that.
         if sum(_days(text, name) is not None for text in shaped) <= len(shaped) / 2:
             continue

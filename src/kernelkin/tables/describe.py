@@ -40,6 +40,7 @@ def _text(column: Column) -> str:
 
 def _date(column: Column) -> str:
     written = f" written as {date_order(column.date_format)}" if column.date_format else ""
+    written += " (or the day first: see day_first)" if column.ambiguous else ""
     parts = [_PART_WORDS[part] for part in column.parts]
     kind = "time of day" if column.date_format in CLOCKS else "date"
     return f"{kind}{written}, as {', '.join(parts[:-1]) + ' and ' if len(parts) > 1 else ''}{parts[-1]}"

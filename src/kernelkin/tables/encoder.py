@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..data import Table, as_array, as_table, listing
+from ..exceptions import warn_user
 from .columns import Column, encode_columns
 from .describe import describe_columns
 from .kinds import Reading, Unused
@@ -37,6 +38,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Texts of a column that have a feature of their own at most; the others are taken together.
     min_frequency : int, default 2
         Rows that a text must be in for a feature of its own.
+    day_first : bool or None, default None
+        Whether 3/4/2024 is the third of April. None: the month is first, unless other dates of the column show the
+        opposite; a warning names columns in which none does.
 
     Attributes
     ----------
@@ -72,16 +76,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "drop": ["array-like", tuple],
         "max_categories": [Interval(Integral, 1, None, closed="left")],
         "min_frequency": [Interval(Integral, 1, None, closed="left")],
+        "day_first": ["boolean", None],
     }
 
     columns_: tuple[Column, ...]
     left_out_: dict[str, str]
 
-    def __init__(self, *, decimal=".", drop=(), max_categories=30, min_frequency=2):
+    def __init__(self, *, decimal=".", drop=(), max_categories=30, min_frequency=2, day_first=None):
         self.decimal = decimal
         self.drop = drop
         self.max_categories = max_categories
         self.min_frequency = min_frequency
+        self.day_first = day_first
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -102,8 +108,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         dropped = list(map(str, self.drop))
         check_names(table, dropped)
         kept = table.select([k for k, name in enumerate(table.names) if str(name) not in dropped])
-        found = Reading(self.decimal, self.max_categories, self.min_frequency).fit(kept)
+        found = Reading(self.decimal, self.max_categories, self.min_frequency, self.day_first).fit(kept)
         columns = tuple(column for column in found if isinstance(column, Column))
+        if ambiguous := [column.name for column in columns if column.ambiguous]:
+            warn_user(
+                f"no date of column {listing(ambiguous)} shows whether the day or the month comes first, and they are "
+                "read as month/day: set TableEncoder(day_first=True), or --day-first, if the day is first",
+                UserWarning,
+            )
         self.left_out_ = dict.fromkeys(dropped, "dropped on request")
         self.left_out_ |= {column.name: column.reason for column in found if isinstance(column, Unused)}
         if not columns:

@@ -1,4 +1,4 @@
-"""Reading tables from CSV, TSV, Parquet and Excel files, whole or in pieces."""
+"""Reading tables from CSV, TSV, Parquet and Excel files, whole or in pieces, by pandas."""
 
 from __future__ import annotations
 
@@ -12,17 +12,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .excel import is_excel, read_excel
 from .labels import MISSING, read_targets, read_tasks
 from .parquet import is_parquet, parquet_pieces, read_parquet
-from .records import Record, never_closed, read_records, too_many_fields
-from .text import BYTE_ORDER_MARK, TextFormat, TextTable, display_name, open_text, undecodable_line
+from .text import TextFormat, TextTable, display_name, open_text, undecodable_line
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,15 +41,16 @@ def read_table(
 ) -> DataFrame:
     """Read a whole table; "-" is CSV from standard input.
 
-    The cells of the `task` column of a text file are names: "01", "1" and "NA" are three tasks. Those of the `targets`
-    are numbers or names of classes.
+    The text cells of the `task` column are names: "01", "1" and "NA" are three tasks. Those of the `targets` are
+    numbers or names of classes.
     """
+    form, targets = form or TextFormat(), [targets] if isinstance(targets, str) else targets
     if is_parquet(path):
         frame = read_parquet(path, MOST_COLUMNS)
     elif is_excel(path):
-        frame = read_excel(path, MOST_COLUMNS)
+        frame = _read_excel(path, task, targets, form)
     else:
-        frame = _read_text(path, task, [targets] if isinstance(targets, str) else targets, form or TextFormat())
+        frame = _read_text(path, task, targets, form)
     if not len(frame):
         raise ValueError(f"{display_name(path)} has no rows")
     if frame.shape[1] == 1:
@@ -70,79 +66,100 @@ def _read_text(path: str, task: str | None, targets: Sequence[str], form: TextFo
     with _opened(path, form) as table, _explained(path, form):
         names = [name for name in (task, *targets) if name in table.header]
         # pandas looks for missing values in what a converter returns, too; a character before the text prevents that.
-        how = {**_how(table), "converters": dict.fromkeys(names, "={}".format), "na_values": sorted(MISSING)}
-        how["decimal"] = form.decimal
+        how = {"converters": dict.fromkeys(names, "={}".format), "na_values": sorted(MISSING), "decimal": form.decimal}
         # The copy puts columns of one type into one block; operations on tens of thousands of blocks are slow.
-        frame = pandas.read_csv(table.file, **how, low_memory=False).copy()
+        frame = pandas.read_csv(table.file, **_how(table), keep_default_na=False, low_memory=False, **how).copy()
     for name in names:
         cells = frame[name].astype(object).map(lambda cell: cell[1:])
         frame[name] = read_tasks(cells) if name == task else read_targets(cells, form.decimal)
     return frame
 
 
+def is_excel(path: str) -> bool:
+    return Path(path).suffix.lower() in (".xlsx", ".xlsm")
+
+
+def _read_excel(path: str, task: str | None, targets: Sequence[str], form: TextFormat) -> DataFrame:
+    """The first sheet, whose first row is the header. Cells keep their types: the text '01' is not the number 1."""
+    pandas = need_pandas()
+    # A file that does not exist or may not be read is an error of the system; any other error is the file's.
+    open(path, "rb").close()
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is not an Excel file (.xlsx): save it as one, or name it by what it is, such as .csv")
+    try:
+        frame = pandas.read_excel(path, sheet_name=0, dtype=object, na_filter=False)
+    except ImportError as error:
+        raise ImportError("reading Excel files needs openpyxl: install kernelkin[excel]") from error
+    except Exception as error:  # openpyxl raises exceptions of nearly all kinds
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(f"{path} is not an Excel file that can be read: {reason:.200}") from None
+    frame.columns = frame.columns.map(str)
+    if frame.shape[1] > MOST_COLUMNS:
+        raise ValueError(f"{path} has {frame.shape[1]} columns; at most {MOST_COLUMNS} can be read")
+    # Formatted rows below a table are read as empty ones.
+    frame = frame[(frame != "").any(axis=1)].reset_index(drop=True)
+    columns = {}
+    for name in frame.columns:
+        cells = frame[name]
+        is_text = cells.map(lambda cell: isinstance(cell, str) and cell != "")
+        if name == task and is_text.any():
+            columns[name] = read_tasks(cells.map(str))
+        elif name in targets and is_text.any():
+            columns[name] = read_targets(cells.map(str), form.decimal)
+        else:
+            columns[name] = cells.mask(cells.isin(MISSING), None).infer_objects()
+    return pandas.DataFrame(columns)
+
+
 @dataclass(frozen=True)
 class Piece:
-    """Some rows of a table, and its header as it was written.
+    """Some rows of a table, the names of its columns as they were written, and what separates columns of a text file.
 
-    The cells of a text file are texts, exactly as they were. `records` have the text of each row, and `header_record`
-    that of the header, so that they can be written again.
+    The cells of a text file are texts, exactly as they were.
     """
 
     frame: DataFrame
     header: list[str]
-    records: list[Record] | None = None
-    header_record: Record | None = None
     separator: str | None = None
 
     def values(self, columns: Sequence[str], task: str | None) -> DataFrame:
         """Columns with None for missing cells, for a schema to encode; columns that are absent stay absent."""
         found = self.frame[[name for name in dict.fromkeys([*columns, task]) if name in self.frame.columns]]
-        if self.records is None:
+        if self.separator is None:
             return found
-        cells = found.to_numpy(dtype=object, copy=True)
-        is_missing = np.frompyfunc(lambda cell: cell in MISSING or cell != cell, 1, 1)(cells).astype(bool)
+        gone = found.isin(MISSING)
         if task in found.columns:
-            at = found.columns.get_loc(task)
-            is_missing[:, at] = cells[:, at] == ""
-        cells[is_missing] = None
-        return need_pandas().DataFrame(cells, columns=found.columns, index=found.index, dtype=object)
+            gone[task] = found[task] == ""
+        return found.mask(gone, None)
 
 
 def read_pieces(path: str, rows: int, form: TextFormat | None = None) -> Iterator[Piece]:
     """Read a table so many rows at a time, fewer where it has very many columns."""
     form = form or TextFormat()
-    if is_excel(path):
-        typed = read_excel(path, MOST_COLUMNS)
-        for start in range(0, len(typed), rows):
-            yield Piece(typed.iloc[start : start + rows], list(map(str, typed.columns)))
-        return
-    if is_parquet(path):
-        for typed in parquet_pieces(path, rows, MOST_COLUMNS, MOST_CELLS):
-            yield Piece(typed, list(map(str, typed.columns)))
+    if is_parquet(path) or is_excel(path):
+        typed = read_table(path) if is_excel(path) else None
+        whole = (
+            (typed.iloc[start : start + rows] for start in range(0, len(typed), rows)) if typed is not None else None
+        )
+        for frame in whole or parquet_pieces(path, rows, MOST_COLUMNS, MOST_CELLS):
+            yield Piece(frame, list(map(str, frame.columns)))
         return
     with _opened(path, form) as table:
-        rows = min(rows, max(1, MOST_CELLS // max(len(table.header), 1)))
-        records = read_records(table.lines, table.separator)
-        if (header := _take(records, 1, path, form)) and table.marked:
-            header = [Record(header[0].cells, BYTE_ORDER_MARK + header[0].text)]
-        before = 0
-        while some := _take(records, rows, path, form):
-            cells = _cells(some, table.header, path, form, before)
-            yield Piece(cells, table.header, some, header[0], table.separator)
-            before += len(some)
+        size = min(rows, max(1, MOST_CELLS // max(len(table.header), 1)))
+        with _explained(path, form):
+            reader = need_pandas().read_csv(table.file, **_how(table), dtype=object, na_filter=False, chunksize=size)
+        while True:
+            with _explained(path, form):
+                found = next(reader, None)
+            if found is None or not len(found):
+                return
+            yield Piece(found, table.header, table.separator)
 
 
-def _take(records: Iterator[Record], count: int, path: str, form: TextFormat) -> list[Record]:
-    with _explained(path, form):
-        return list(islice(records, count))
-
-
-def _cells(records: list[Record], header: list[str], path: str, form: TextFormat, before: int) -> DataFrame:
-    """A table of texts, its columns named as pandas names those of a whole file."""
-    names = [name or f"Unnamed: {i}" for i, name in enumerate(header)]
-    with _explained(path, form):
-        cells = [record.fitted(len(names), before + k) for k, record in enumerate(records, start=1)]
-    return need_pandas().DataFrame(np.array(cells, dtype=object), columns=names, dtype=object)
+def _how(table: TextTable) -> dict[str, Any]:
+    # Without index_col, pandas takes the first column of rows that are one field too long as row names, and shifts all
+    # other values by one column.
+    return {"sep": table.separator, "index_col": False}
 
 
 @contextmanager
@@ -159,12 +176,6 @@ def _opened(path: str, form: TextFormat) -> Iterator[TextTable]:
         if twice is not None:
             raise ValueError(f"{display_name(path)} has the column {twice!r} twice: rename one of them")
         yield table
-
-
-def _how(table: TextTable) -> dict[str, Any]:
-    # Without index_col, pandas takes the first column of rows that are one field too long as row names, and shifts all
-    # other values by one column.
-    return {"sep": table.separator, "index_col": False, "keep_default_na": False}
 
 
 @contextmanager
@@ -196,12 +207,16 @@ def _explained(path: str, form: TextFormat) -> Iterator[None]:
 
 
 def _parser_reason(text: str) -> str:
-    """What pandas says about a damaged table, in the words of the other errors."""
+    """What pandas says about a damaged table, and what to do."""
     if match := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text):
         expected, line, found = map(int, match.groups())
-        return too_many_fields(f"line {line}", found, expected)
-    if match := re.search(r"EOF inside string starting at row (\d+)", text):
-        return never_closed(int(match[1]))
+        quote = "put quotation marks around texts that contain the separator"
+        advice = quote if expected > 1 else "remove what is above the header, or set what separates columns (--sep)"
+        return f"line {line} has {found} fields, but the header has {expected}: {advice}"
+    match = re.search(r"EOF inside string starting at row (\d+)", text)
+    if match or "unexpected end of data" in text:
+        where = f"row {match[1]}" if match and int(match[1]) else "the header"
+        return f"a quotation mark opens in {where} and is never closed: close it or remove it"
     return text.removeprefix("Error tokenizing data. C error: ").strip()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..data import Table, missing, no_numbers
 from .columns import BOOLEANS, Column, Kind, read_numbers
-from .dates import COMPACT, are_compact_dates, as_days, find_format, is_date, useful_parts
+from .dates import COMPACT, are_compact_dates, as_days, find_format, is_ambiguous, is_date, useful_parts
 from .numbers import Decimal, is_missing_mark, split_number
 
 EMPTY, CONSTANT = "empty", "the same in every row"
@@ -40,11 +40,13 @@ class Reading:
     decimal : what separates fractions in texts.
     max_categories : texts that have a feature of their own at most.
     min_frequency : rows that a text must have for a feature of its own.
+    day_first : whether 3/4/2024 is in April; None: no, and columns for which that matters say so.
     """
 
     decimal: Decimal = "."
     max_categories: int = 30
     min_frequency: int = 2
+    day_first: bool | None = None
 
     def fit(self, table: Table) -> list[Column | Unused]:
         """Learn the encoding of each column from the training rows."""
@@ -94,11 +96,12 @@ class Reading:
                 return self._numbers(replace(column, kind="number", unit=units.pop()), values)
             if (reason := self._why_not_numbers(values, distinct, is_number)) is not None:
                 return Unused(column.name, reason)
-        date_format, stray = find_format(distinct)
+        date_format, stray = find_format(distinct, self.day_first)
         if stray is not None:
             return Unused(column.name, f"dates mixed with {_where(stray, values)}")
         if date_format is not None:
-            return self._dates(replace(column, kind="date", date_format=date_format), values)
+            ambiguous = self.day_first is None and is_ambiguous(distinct, date_format)
+            return self._dates(replace(column, kind="date", date_format=date_format, ambiguous=ambiguous), values)
         return self._texts(column, values)
 
     def _why_not_numbers(self, values: np.ndarray, distinct: list[str], is_number: np.ndarray) -> str | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ import numpy as np
 
 from ..data import Table, listing, missing
 from .columns import CellError, Column
-from .dates import FORMATS, PARTS
 from .encoder import TableEncoder, check_names, read_columns
 from .labels import are_whole, class_labels, read_target, target_moments, text_labels, whole_labels
 from .numbers import Decimal, split_number
@@ -84,6 +82,7 @@ class TableSchema:
         regression: bool,
         decimal: Decimal = ".",
         units: Sequence[str] = (),
+        day_first: bool | None = None,
     ) -> TableSchema:
         """Learn the schema of a training table whose tasks and targets are all there.
 
@@ -103,11 +102,13 @@ class TableSchema:
             What separates the fraction of numbers that are text.
         units : sequence of str
             The units that cells of the targets may have, such as "EUR"; none by default.
+        day_first : bool or None
+            Whether 3/4/2024 is the third of April, as for `TableEncoder`.
         """
         targets = (target,) if isinstance(target, str) else tuple(target)
         special = [*targets, *([] if task is None else [task])]
         check_columns(frame, [*special, *drop])
-        encoder = TableEncoder(decimal=decimal, drop=list(drop)).fit(frame.drop(columns=special))
+        encoder = TableEncoder(decimal=decimal, drop=list(drop), day_first=day_first).fit(frame.drop(columns=special))
         units = tuple(units) or ("",) * len(targets)
         each = zip(targets, units, strict=True)
         moments = [target_moments(frame[name], decimal, unit) if regression else (0.0, 1.0) for name, unit in each]
@@ -228,90 +229,6 @@ class TableSchema:
         frame : as for `encode`
         """
         return self.encoder.unseen(self._features(frame))
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> TableSchema:
-        """The schema from the fields that `to_json` gave; a ValueError for anything else."""
-        try:
-            columns = tuple(Column(**_with_tuples(part)) for part in content["columns"])
-            schema = cls(**_with_tuples({**content, "columns": columns}))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"these are not the fields of a schema: {error}") from None
-        _check_fields(schema)
-        for column in columns:
-            _check_fields(column)
-            if column.kind == "date" and not column.parts:
-                raise ValueError(f"parts of a schema cannot be {column.parts!r}")
-        for units in (schema.target_means, schema.target_scales, schema.target_units or schema.target_means):
-            if len(units) != len(schema.target_names):
-                raise ValueError(f"a schema has {len(schema.target_names)} targets and {len(units)} units of targets")
-        return schema
-
-
-def _with_tuples(content: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
-
-
-def _check_fields(part: TableSchema | Column) -> None:
-    """Refuse values of the wrong type, which would cause errors much later."""
-    for name in (item.name for item in fields(part)):
-        value = getattr(part, name)
-        if not _FIELDS[name](value):
-            raise ValueError(f"{name} of a schema cannot be {value!r:.80}")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_number(value: Any) -> bool:
-    # Integers in JSON are unbounded; floats are not.
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
-
-
-def _is_scale(value: Any) -> bool:
-    return _is_number(value) and value != 0
-
-
-def _is_truth(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**62
-
-
-def _all(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, tuple) and all(map(test, value))
-
-
-_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "name": _is_text,
-    "kind": lambda value: value in ("number", "boolean", "text", "date"),
-    "dtype": _is_text,
-    "mean": _is_number,
-    "scale": _is_scale,
-    "unit": _is_text,
-    "categories": _all(_is_text),
-    "n_rare": _is_count,
-    "n_missing": _is_count,
-    "date_format": lambda value: value in ("", *FORMATS),
-    "parts": _all(lambda part: part in PARTS),
-    "columns": bool,
-    "task": lambda value: value is None or _is_text(value),
-    "target_names": lambda value: bool(value) and _all(_is_text)(value),
-    "whole_tasks": _is_truth,
-    "regression": _is_truth,
-    "target_means": _all(_is_number),
-    "target_scales": _all(_is_scale),
-    "n_rows": lambda value: _is_count(value) and value > 0,
-    "left_out": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
-    "decimal": lambda value: value in (".", ","),
-    "target_units": _all(_is_text),
-}
 
 
 def _is_numeral(name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import csv
 import gzip
 import io
 import lzma
@@ -15,13 +16,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from ..io.storage import check_writable, open_whole
 from .numbers import Decimal
-from .records import long_cells, read_records
 
 STDIN = STDOUT = "-"
 # Tried in this order where the header has not the usual one.
@@ -41,10 +40,9 @@ _PACK: dict[str, Callable[[BinaryIO], Any]] = {
 }
 # A header that is longer than this is none.
 MOST_CHARACTERS = 2**26
-
-
 # Unicode's mark of the byte order, with which some programs begin a file.
 BYTE_ORDER_MARK = "\ufeff"
+_OTHER_FORMATS = {"JSON": re.compile(r'\s*(\{\s*("|$)|\[\s*([\[{]|$))'), "HTML or XML": re.compile(r"\s*<[!?a-zA-Z]")}
 
 
 @dataclass(frozen=True)
@@ -71,25 +69,17 @@ class TextFormat:
             raise ValueError(f"no encoding is named {self.encoding!r}; try utf-8, cp1252 or utf-16") from None
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """An open text file from its beginning: as a file or by lines, of which one can be read, and once.
-
-    `header` are the names of its columns, which `separator` separates; `marked` says that a byte order mark, which the
-    text does not contain, is before them.
-    """
+class TextTable(NamedTuple):
+    """An open text file from its beginning, the names of its columns, and what separates them."""
 
     file: io.TextIOBase
-    lines: Iterator[str]
     header: list[str]
     separator: str
-    marked: bool
 
 
 @contextmanager
-def open_text(path: str, form: TextFormat | None = None) -> Iterator[TextTable]:
+def open_text(path: str, form: TextFormat) -> Iterator[TextTable]:
     """Open a text file for reading, unpacked; "-" is standard input."""
-    form = form or TextFormat()
     separator = form.separator or input_separator(path)
     with ExitStack() as stack:
         if path == STDIN:
@@ -101,15 +91,17 @@ def open_text(path: str, form: TextFormat | None = None) -> Iterator[TextTable]:
         else:
             raw = stack.enter_context(_UNPACK.get(Path(path).suffix.lower(), io.FileIO)(path))
             file = stack.enter_context(io.TextIOWrapper(io.BufferedReader(raw), encoding=form.encoding, newline=""))
-        stack.enter_context(long_cells(MOST_CHARACTERS))
-        first, head = file.readline(MOST_CHARACTERS), list[str]()
-        text = first.removeprefix(BYTE_ORDER_MARK)
-        _refuse_other_formats(text, path)
-        if form.separator is None and separator not in text:
-            separator = next((mark for mark in OTHER_SEPARATORS if mark in text), separator)
-        header = next((row.cells for row in read_records(_header_lines(text, file, path, head), separator)), [])
-        lines = chain(head, _checked(file, path, len(head)))
-        yield TextTable(_Rejoined("".join(head), file, path), lines, header, separator, marked=text != first)
+        first, head = file.readline(MOST_CHARACTERS).removeprefix(BYTE_ORDER_MARK), list[str]()
+        _refuse_other_formats(first, path)
+        if form.separator is None and separator not in first:
+            separator = next((mark for mark in OTHER_SEPARATORS if mark in first), separator)
+        before = csv.field_size_limit(MOST_CHARACTERS)
+        try:
+            lines = csv.reader(_header_lines(first, file, path, head), delimiter=separator, strict=True)
+            header = next((cells for cells in lines if any(cells) or len(cells) > 1), [])
+        finally:
+            csv.field_size_limit(before)
+        yield TextTable(_Rejoined("".join(head), file, path), header, separator)
 
 
 @contextmanager
@@ -131,7 +123,9 @@ def open_output(path: str) -> Iterator[TextIO]:
             yield text
             text.flush()
         finally:
-            _detach(text)
+            # The stream below stays open; what could not be written to it was reported already.
+            with suppress(OSError, ValueError):
+                text.detach()
 
 
 def check_output(path: str) -> str:
@@ -172,12 +166,6 @@ def _separator(path: str, packed: dict[str, Any]) -> str | None:
     return SEPARATORS.get(endings[-1]) if endings else None
 
 
-def _detach(text: io.TextIOWrapper) -> None:
-    """Leave the stream below open; what could not be written to it was reported already."""
-    with suppress(OSError, ValueError):
-        text.detach()
-
-
 def _refuse_other_formats(first: str, path: str) -> None:
     """Refuse JSON and HTML, which would be read as tables of strange columns."""
     found = next((name for name, pattern in _OTHER_FORMATS.items() if pattern.match(first)), None)
@@ -185,9 +173,6 @@ def _refuse_other_formats(first: str, path: str) -> None:
         script = "in Python, pandas.read_json('FILE').to_csv('FILE.csv', index=False) makes one"
         advice = script if found == "JSON" else "it may be a page that a server sent in its place"
         raise ValueError(f"{display_name(path)} is {found}, not a table: {advice}")
-
-
-_OTHER_FORMATS = {"JSON": re.compile(r'\s*(\{\s*("|$)|\[\s*([\[{]|$))'), "HTML or XML": re.compile(r"\s*<[!?a-zA-Z]")}
 
 
 def _header_lines(line: str, file: TextIO, path: str, read: list[str]) -> Iterator[str]:
@@ -203,12 +188,6 @@ def _header_lines(line: str, file: TextIO, path: str, read: list[str]) -> Iterat
         read.append(line)
         yield line
         line = file.readline(left)
-
-
-def _checked(file: TextIO, path: str, n_before: int) -> Iterator[str]:
-    for count, line in enumerate(file, start=n_before):
-        _refuse_nul(line, path, count)
-        yield line
 
 
 def _refuse_nul(text: str, path: str, lines_before: int) -> None:

@@ -37,7 +37,7 @@ def folder(tmp_path_factory, sales):
         ("number", "sales", "busy", ["--couplings", "common", "--sharing-repeats", "1"]),
         ("class", "busy", "sales", ["--quick", "--sharing-repeats", "0"]),
     ):
-        out = str(folder / f"{name}.skops")
+        out = str(folder / f"{name}.kin")
         argv = ["fit", str(folder / "sales.csv"), "--task", "shop", "--target", target, "--drop", other, "-o", out]
         with open(folder / f"{name}.txt", "w") as printed, redirect_stdout(printed):
             assert cli.main([*argv, *more]) == 0

@@ -38,7 +38,7 @@ def test_says_what_it_found_guessed_and_measured(folder):
 
 
 def test_what_is_saved_is_fitted_to_all_rows_and_says_how_it_was_measured(folder):
-    saved = load_model(folder / "number.skops")
+    saved = load_model(folder / "number.kin")
     assert saved.schema.n_rows == 120
     assert saved.about["evaluation"]["train_rows"] == 90
     assert list(saved.about["evaluation"]["scores"]) == ["MK-MTRL", "AVG", "STL", "IMKL"]
@@ -51,28 +51,28 @@ def test_what_is_saved_is_fitted_to_all_rows_and_says_how_it_was_measured(folder
 
 
 def test_the_command_that_is_saved_makes_the_same_model(run, folder, tmp_path, sales):
-    saved = load_model(folder / "number.skops")
+    saved = load_model(folder / "number.kin")
     program, *command = shlex.split(saved.about["command"])
-    command[command.index("--out") + 1] = str(tmp_path / "again.skops")
+    command[command.index("--out") + 1] = str(tmp_path / "again.kin")
     assert program == "kernelkin"
     run(*command)
-    np.testing.assert_array_equal(load_model(tmp_path / "again.skops").predict(sales), saved.predict(sales))
+    np.testing.assert_array_equal(load_model(tmp_path / "again.kin").predict(sales), saved.predict(sales))
 
 
 def test_keep_test_saves_the_model_that_was_tested(run, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(PLACE, few_candidates)
-    out = run("fit", folder / "sales.csv", *FLAGS, "busy", "--keep-test", "-o", tmp_path / "m.skops", "--drop", "sales")
+    out = run("fit", folder / "sales.csv", *FLAGS, "busy", "--keep-test", "-o", tmp_path / "m.kin", "--drop", "sales")
     assert "Classification: 'busy' is text with 2 distinct values." in out
     assert "the test rows were kept out" in out
     assert "candidates were compared by their out-of-fold errors" in out and "Recommendation" not in out
-    assert load_model(tmp_path / "m.skops").schema.n_rows == 90
+    assert load_model(tmp_path / "m.kin").schema.n_rows == 90
 
 
 def test_cross_validation_kernels_and_parameters(run, folder, tmp_path):
     argv = ["--drop", "busy", "--cv", "--model", "AVG", "--kernels", "gaussian:1", "linear@each"]
     argv += ["--set", "normalize=center"]
-    out = run("fit", folder / "sales.csv", *FLAGS, "sales", *argv, "--test-size", "0", "-o", tmp_path / "m.skops")
-    saved = load_model(tmp_path / "m.skops")
+    out = run("fit", folder / "sales.csv", *FLAGS, "sales", *argv, "--test-size", "0", "-o", tmp_path / "m.kin")
+    saved = load_model(tmp_path / "m.kin")
     assert saved.model.kernel_names_.tolist() == ["rbf(1 x median)", "size: linear", "day: linear", "promo: linear"]
     assert saved.model.normalize == "center"
     assert saved.model.C > 10 and f"C={saved.model.C:g}, normalize=center" in out
@@ -82,7 +82,7 @@ def test_cross_validation_kernels_and_parameters(run, folder, tmp_path):
 
 def test_from_standard_input(run, sales, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO(sales.to_csv(index=False)))
-    out = run("fit", "-", *FLAGS, "sales", "--test-size", "0", "--model", "AVG", "-o", tmp_path / "m.skops")
+    out = run("fit", "-", *FLAGS, "sales", "--test-size", "0", "--model", "AVG", "-o", tmp_path / "m.kin")
     assert "120 rows" in out
 
 
@@ -91,7 +91,7 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
     frame.loc[frame.shop == "west", "busy"] = "no"
     frame.loc[0, "busy"] = None
     frame.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
-    out = run("fit", tmp_path / "t.tsv", *FLAGS, "busy", "--quick", "-o", tmp_path / "m.skops")
+    out = run("fit", tmp_path / "t.tsv", *FLAGS, "busy", "--quick", "-o", tmp_path / "m.kin")
     assert "Left out 1 of 120 rows, without 'shop' or 'busy': row 1." in out
     assert "Left out 1 task with only one class: 'west'." in out
 
@@ -99,7 +99,7 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
 def test_rare_classes_are_judged_by_rank(run, sales, tmp_path):
     frame = sales.drop(columns="busy").assign(rare=(sales.sales > sales.sales.quantile(0.9)).astype(int))
     frame.drop(columns="sales").to_csv(tmp_path / "t.csv", index=False)
-    out = run("fit", tmp_path / "t.csv", *FLAGS, "rare", "--quick", "-o", tmp_path / "m.skops")
+    out = run("fit", tmp_path / "t.csv", *FLAGS, "rare", "--quick", "-o", tmp_path / "m.kin")
     assert "'rare' has 2 distinct values, whole numbers (--regression to predict a number)" in out
     assert "Score: AUC, because the rarer class has only 10% of the rows." in out
     assert "\nAUC on " in out
@@ -128,7 +128,7 @@ def test_rare_classes_are_judged_by_rank(run, sales, tmp_path):
     ],
 )
 def test_errors_are_one_line_and_nothing_is_saved(run, folder, tmp_path, argv, error):
-    out = run("fit", folder / "sales.csv", "--task", "shop", *argv, "-o", tmp_path / "m.skops", fails=True)
+    out = run("fit", folder / "sales.csv", "--task", "shop", *argv, "-o", tmp_path / "m.kin", fails=True)
     last = out.splitlines()[-1]
     assert last.startswith("kernelkin: error: ")
     assert error in last
@@ -152,7 +152,7 @@ def test_files_that_cannot_be_read_or_written(run, folder, tmp_path):
 
 
 def test_a_model_that_loses_says_so_and_what_to_do(run, folder, tmp_path):
-    argv = ["fit", folder / "sales.csv", *FLAGS, "sales", "--drop", "busy", "-o", tmp_path / "m.skops"]
+    argv = ["fit", folder / "sales.csv", *FLAGS, "sales", "--drop", "busy", "-o", tmp_path / "m.kin"]
     out = run(*argv, "--set", "C=0.001", "--sharing-repeats", "1")
     assert re.search(r"Recommendation: (use the pooled|independent models|gradient boosting|the mean of)", out)
     assert "--cv tunes them" in out
@@ -161,7 +161,7 @@ def test_a_model_that_loses_says_so_and_what_to_do(run, folder, tmp_path):
 @pytest.mark.parametrize(
     "more",
     [
-        ["--task", "my shop", "--target", "$(touch x); 'sales'", "-o", "a b.skops"],
+        ["--task", "my shop", "--target", "$(touch x); 'sales'", "-o", "a b.kin"],
         ["--task=-x", "--target=--y", "--drop", "a b", "c", "--out=-m", "--cv", "--test-size", "0", "--seed=-1"],
         [
             "--task",

@@ -99,11 +99,11 @@ def test_targets_of_two_kinds_are_refused(run, wide_model):
 def test_a_labelled_file_is_tested_on_and_not_learned_from(run, folder, sales, tmp_path):
     later = sales.iloc[::4].assign(sales=lambda frame: frame.sales + 1)
     later.to_csv(tmp_path / "later.csv", index=False)
-    argv = [*FLAGS, "--test", tmp_path / "later.csv", "-o", tmp_path / "m.skops"]
+    argv = [*FLAGS, "--test", tmp_path / "later.csv", "-o", tmp_path / "m.kin"]
     found = json.loads(run("fit", folder / "sales.csv", *argv, "--json"))
     assert (found["rows"], found["evaluation"]["train_rows"], found["evaluation"]["test_rows"]) == (120, 120, 30)
-    saved = load_model(tmp_path / "m.skops")
-    scores = json.loads(run("score", tmp_path / "m.skops", tmp_path / "later.csv", "--json"))
+    saved = load_model(tmp_path / "m.kin")
+    scores = json.loads(run("score", tmp_path / "m.kin", tmp_path / "later.csv", "--json"))
     for task, score in zip(found["evaluation"]["tasks"], found["evaluation"]["scores"]["AVG"], strict=True):
         rows = later.shop == task
         assert_allclose(score, r2_score(later.sales[rows], saved.predict(later[rows])))
@@ -113,14 +113,14 @@ def test_a_labelled_file_is_tested_on_and_not_learned_from(run, folder, sales, t
 
 
 def test_scores_in_the_units_of_the_target_or_by_rank(run, folder, sales, tmp_path):
-    out = run("score", folder / "number.skops", folder / "sales.csv")
+    out = run("score", folder / "number.kin", folder / "sales.csv")
     (north,) = [line.split() for line in out.splitlines() if line.startswith("north")]
     own = sales[sales.shop == "north"]
-    predicted = load_model(folder / "number.skops").predict(own)
+    predicted = load_model(folder / "number.kin").predict(own)
     assert north[:3] == ["north", "40", f"{r2_score(own.sales, predicted):.3f}"]
     assert float(north[4]) == pytest.approx(mean_absolute_error(own.sales, predicted), abs=1e-3)
-    found = json.loads(run("score", folder / "class.skops", folder / "sales.csv", "--json"))["tasks"]["north"]
-    saved = load_model(folder / "class.skops")
+    found = json.loads(run("score", folder / "class.kin", folder / "sales.csv", "--json"))["tasks"]["north"]
+    saved = load_model(folder / "class.kin")
     values = saved.model.decision_function(saved.schema.encode(own), tasks=own.shop)
     assert_allclose(found["auc"], roc_auc_score(own.busy == "yes", values))
     assert_allclose(found["accuracy"], np.mean(saved.predict(own) == own.busy))
@@ -129,12 +129,12 @@ def test_scores_in_the_units_of_the_target_or_by_rank(run, folder, sales, tmp_pa
 def test_semicolons_decimal_commas_and_another_encoding(run, folder, sales, tmp_path):
     frame = sales.assign(shop=sales.shop.str.replace("south", "süd"))
     frame.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",", encoding="cp1252")
-    run("fit", folder / "sales.csv", *FLAGS, "-o", tmp_path / "plain.skops")
+    run("fit", folder / "sales.csv", *FLAGS, "-o", tmp_path / "plain.kin")
     argv = ["--decimal", ",", "--encoding", "cp1252"]
-    run("fit", tmp_path / "t.csv", *FLAGS, *argv, "-o", tmp_path / "m.skops")
-    run("predict", tmp_path / "m.skops", tmp_path / "t.csv", *argv, "-o", tmp_path / "p.csv")
+    run("fit", tmp_path / "t.csv", *FLAGS, *argv, "-o", tmp_path / "m.kin")
+    run("predict", tmp_path / "m.kin", tmp_path / "t.csv", *argv, "-o", tmp_path / "p.csv")
     out = pd.read_csv(tmp_path / "p.csv", sep=";", decimal=",")
-    assert_allclose(out.prediction, load_model(tmp_path / "plain.skops").predict(sales), rtol=1e-6)
+    assert_allclose(out.prediction, load_model(tmp_path / "plain.kin").predict(sales), rtol=1e-6)
     error = run("fit", tmp_path / "t.csv", *FLAGS, "--encoding", "cp1252", "-o", tmp_path / "n", fails=True)
     assert "t.csv: column 'sales' has numbers with the decimal sign ',': say --decimal ," in error
     error = run("fit", tmp_path / "t.csv", *FLAGS, "--decimal", ",", "-o", tmp_path / "n", fails=True)
@@ -143,7 +143,7 @@ def test_semicolons_decimal_commas_and_another_encoding(run, folder, sales, tmp_
 
 def test_a_separator_of_ones_own(run, sales, tmp_path):
     sales.to_csv(tmp_path / "t.csv", index=False, sep="#")
-    out = run("fit", tmp_path / "t.csv", *FLAGS, "--sep", "#", "--test-size", 0, "-o", tmp_path / "m.skops")
+    out = run("fit", tmp_path / "t.csv", *FLAGS, "--sep", "#", "--test-size", 0, "-o", tmp_path / "m.kin")
     assert "120 rows, 3 tasks" in out
 
 
@@ -157,12 +157,12 @@ def test_other_files(run, folder, sales, tmp_path, name):
         with arrow.CompressedOutputStream(str(tmp_path / name), "zstd") as file:
             file.write((folder / "sales.csv").read_bytes())
     found = [
-        json.loads(run("score", folder / "number.skops", path, "--json"))
+        json.loads(run("score", folder / "number.kin", path, "--json"))
         for path in (folder / "sales.csv", tmp_path / name)
     ]
     assert found[0]["tasks"] == found[1]["tasks"]
     (tmp_path / f"bad{name}").write_bytes(b"no such file")
-    assert f"bad{name}" in run("score", folder / "number.skops", tmp_path / f"bad{name}", fails=True)
+    assert f"bad{name}" in run("score", folder / "number.kin", tmp_path / f"bad{name}", fails=True)
 
 
 @pytest.mark.parametrize(
@@ -186,11 +186,11 @@ def test_a_bad_cell_is_named_by_file_row_and_column(run, sales, tmp_path, change
 
 
 def test_json_is_all_that_is_printed(run, folder, tmp_path):
-    found = json.loads(run("fit", folder / "sales.csv", *FLAGS, "-o", tmp_path / "m.skops", "--json"))
+    found = json.loads(run("fit", folder / "sales.csv", *FLAGS, "-o", tmp_path / "m.kin", "--json"))
     assert found["columns"]["day"] == "text with 3 values, one feature each"
     assert "a different text in every row" in found["left_out"]["id"]
     assert found["mean_scores"]["AVG"] == pytest.approx(np.mean(found["evaluation"]["scores"]["AVG"]))
-    argv = ["predict", tmp_path / "m.skops", folder / "sales.csv", "--json", "-o"]
+    argv = ["predict", tmp_path / "m.kin", folder / "sales.csv", "--json", "-o"]
     assert json.loads(run(*argv, tmp_path / "p.csv"))["rows"] == 120
     assert "--json prints to standard output" in run(*argv, "-", fails=True)
 
@@ -231,3 +231,16 @@ def test_targets_with_a_unit(run, sales, tmp_path):
     assert (
         "u.csv: column 'sales' has '" in error and "USD' in row 1, not a number: correct this cell or empty it" in error
     )
+
+
+def test_the_whole_table_decides_which_of_day_and_month_is_first(run, tmp_path):
+    """One date in 72 shows that the day is first; rows of a fold may be without it."""
+    rng = np.random.default_rng(0)
+    days = [f"{day}/{month}/2003" for month in range(1, 13) for day in (2, 4, 6, 8, 10, 12)]
+    days[7] = "28/2/2003"
+    frame = pd.DataFrame({"shop": list("ab") * 36, "day": days, "x": rng.normal(size=72), "y": rng.normal(size=72)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    how = ["--task", "shop", "--target", "y", "--model", "AVG", "--sharing-repeats", "0", "-o", tmp_path / "m.kin"]
+    assert "date written as day/month/year," in run("fit", tmp_path / "t.csv", *how)
+    frame.drop(index=7).to_csv(tmp_path / "t.csv", index=False)
+    assert "date written as day/month/year," in run("fit", tmp_path / "t.csv", *how, "--day-first")

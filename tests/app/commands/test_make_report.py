@@ -15,7 +15,7 @@ def contents(path):
 
 
 def test_held_out_rows_are_kept_in_the_units_of_the_table(folder, sales):
-    evaluation = load_model(folder / "number.skops").about["evaluation"]
+    evaluation = load_model(folder / "number.kin").about["evaluation"]
     found = evaluation["report"]
     actual, predicted, low, high = (np.array(found["sample"][n]) for n in ("actual", "predicted", "low", "high"))
     assert set(actual.round(2)) <= set(sales.sales)
@@ -27,7 +27,7 @@ def test_held_out_rows_are_kept_in_the_units_of_the_table(folder, sales):
 
 
 def test_probabilities_of_held_out_rows_are_in_bins(folder):
-    evaluation = load_model(folder / "class.skops").about["evaluation"]
+    evaluation = load_model(folder / "class.kin").about["evaluation"]
     stated, happened, count = np.array(evaluation["report"]["reliability"]).T
     assert evaluation["report"]["classes"] == ["no", "yes"]
     assert (np.diff(stated) >= 0).all() and count.sum() == evaluation["test_rows"]
@@ -36,14 +36,14 @@ def test_probabilities_of_held_out_rows_are_in_bins(folder):
 
 
 def test_a_page_with_a_headline(run, folder, tmp_path):
-    out = run("report", folder / "class.skops", "-o", tmp_path / "r.html", "--title", "Busy <shops> & more")
+    out = run("report", folder / "class.kin", "-o", tmp_path / "r.html", "--title", "Busy <shops> & more")
     assert "open it in a browser" in out
     assert "<title>Busy &lt;shops&gt; &amp; more</title>" in (tmp_path / "r.html").read_text()
 
 
 def test_two_models_side_by_side_on_a_table(run, folder, tmp_path):
     page = tmp_path / "r.html"
-    model = folder / "number.skops"
+    model = folder / "number.kin"
     run("report", model, model, "--test", folder / "sales.csv", "-o", page)
     first, second = contents(page)
     assert first["evaluation"] == second["evaluation"]
@@ -55,6 +55,6 @@ def test_what_cannot_be_shown_together_is_refused(run, folder, tmp_path):
     def refused(*models):
         return run("report", *models, "-o", tmp_path / "r.html", fails=True)
 
-    number, classes = folder / "number.skops", folder / "class.skops"
+    number, classes = folder / "number.kin", folder / "class.kin"
     assert "predict different things ('sales' and 'busy')" in refused(number, classes)
     assert "a report shows one model, or two side by side, not 3" in refused(number, number, number)

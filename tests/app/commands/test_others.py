@@ -11,7 +11,7 @@ from short_search import PLACE, few_candidates
 
 
 def test_inspect_shows_what_the_model_is(run, folder):
-    out = run("inspect", folder / "number.skops")
+    out = run("inspect", folder / "number.kin")
     for text in (
         f"MKMTRLRegressor, saved by kernelkin {kernelkin.__version__}",
         "'sales', a number",
@@ -23,7 +23,7 @@ def test_inspect_shows_what_the_model_is(run, folder):
         "kernelkin fit",
     ):
         assert text in out
-    saved = load_model(folder / "number.skops")
+    saved = load_model(folder / "number.kin")
     (north,) = [line.split() for line in out.splitlines() if line.startswith("north")]
     assert north[1] == "40"
     assert float(north[2]) == pytest.approx(saved.about["evaluation"]["scores"]["MK-MTRL"][0], abs=1e-3)
@@ -32,8 +32,8 @@ def test_inspect_shows_what_the_model_is(run, folder):
 
 def test_inspect_a_model_saved_from_python(run, tmp_path):
     model = MKMTRLRegressor(mu=0.5).fit([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0], tasks=list("aabb"))
-    save_model(model, tmp_path / "m.skops")
-    out = run("inspect", tmp_path / "m.skops")
+    save_model(model, tmp_path / "m.kin")
+    out = run("inspect", tmp_path / "m.kin")
     assert "mu=0.5" in out
     assert "'a', 'b'" in out
 
@@ -47,9 +47,9 @@ def test_inspect_and_report_every_kind_of_model(run, tmp_path, name, monkeypatch
     Y, model = X + noise, find_model(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        save_model(model.regressor().fit(X, Y), tmp_path / "m.skops")
-    assert model.regressor.__name__ in run("inspect", tmp_path / "m.skops")
-    run("report", tmp_path / "m.skops", "-o", tmp_path / "r.html")
+        save_model(model.regressor().fit(X, Y), tmp_path / "m.kin")
+    assert model.regressor.__name__ in run("inspect", tmp_path / "m.kin")
+    run("report", tmp_path / "m.kin", "-o", tmp_path / "r.html")
     assert model.name in (tmp_path / "r.html").read_text()
 
 

@@ -35,9 +35,9 @@ def error_of(shops, path):
 
 def test_new_tasks_are_predicted_by_features_of_the_fit_or_of_the_prediction(run, shops, tmp_path):
     for name, given, later in (("all", "shops.csv", []), ("known", "known.csv", ["opened.csv"])):
-        fit(run, shops, tmp_path / f"{name}.skops", "--task-features", shops / given, "--couplings", "common")
+        fit(run, shops, tmp_path / f"{name}.kin", "--task-features", shops / given, "--couplings", "common")
         more = [part for path in later for part in ("--task-features", shops / path)]
-        argv = ["predict", tmp_path / f"{name}.skops", shops / "new.csv", "--interval", "0.9", *more]
+        argv = ["predict", tmp_path / f"{name}.kin", shops / "new.csv", "--interval", "0.9", *more]
         run(*argv, "-o", tmp_path / f"{name}.csv")
     # The level of a new shop follows its size: by the mean of all shops the error is about 4.
     assert error_of(shops, tmp_path / "all.csv") < 2.0
@@ -47,16 +47,16 @@ def test_new_tasks_are_predicted_by_features_of_the_fit_or_of_the_prediction(run
 
 
 def test_unknown_tasks_are_predicted_as_the_model_was_told(run, shops, tmp_path):
-    fit(run, shops, tmp_path / "m.skops", "--unknown-tasks", "nearest")
-    assert "nearest" in run("inspect", tmp_path / "m.skops")
-    run("predict", tmp_path / "m.skops", shops / "new.csv", "-o", tmp_path / "out.csv")
-    refused = ["predict", tmp_path / "m.skops", shops / "new.csv", "--unknown-tasks", "error", "-o", tmp_path / "o.csv"]
+    fit(run, shops, tmp_path / "m.kin", "--unknown-tasks", "nearest")
+    assert "nearest" in run("inspect", tmp_path / "m.kin")
+    run("predict", tmp_path / "m.kin", shops / "new.csv", "-o", tmp_path / "out.csv")
+    refused = ["predict", tmp_path / "m.kin", shops / "new.csv", "--unknown-tasks", "error", "-o", tmp_path / "o.csv"]
     assert "unknown tasks '06', '07'" in run(*refused, fails=True)
 
 
 def test_couplings_are_found_in_the_rows(run, shops, tmp_path):
-    fit(run, shops, tmp_path / "m.skops", "--couplings", "auto")
-    assert "couplings: auto" in run("inspect", tmp_path / "m.skops").replace("=", ": ").replace("'", "")
+    fit(run, shops, tmp_path / "m.kin", "--couplings", "auto")
+    assert "couplings: auto" in run("inspect", tmp_path / "m.kin").replace("=", ": ").replace("'", "")
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_couplings_are_found_in_the_rows(run, shops, tmp_path):
 def test_faulty_features_are_refused(run, shops, tmp_path, file, more, message):
     more = [*more] or ["--quick"]
     path = file if file == "-" else shops / file
-    flags = ["--task", "shop", "--target", "sales", "--test-size", "0", "-o", tmp_path / "m.skops"]
+    flags = ["--task", "shop", "--target", "sales", "--test-size", "0", "-o", tmp_path / "m.kin"]
     assert message in run("fit", shops / "rows.csv", *flags, "--task-features", path, *more, fails=True)
 
 
 def test_a_model_without_features_cannot_use_them(run, shops, tmp_path):
-    fit(run, shops, tmp_path / "m.skops")
-    argv = ["predict", tmp_path / "m.skops", shops / "new.csv", "--task-features", shops / "opened.csv"]
+    fit(run, shops, tmp_path / "m.kin")
+    argv = ["predict", tmp_path / "m.kin", shops / "new.csv", "--task-features", shops / "opened.csv"]
     assert "was fitted without task_features" in run(*argv, "-o", tmp_path / "out.csv", fails=True)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...io.cache import ResultCache
-from ...io.fingerprint import fingerprint
+from ...io.cache import ResultCache, fingerprint
 from ...model_selection import Scorer, make_folds
 from ...progress import Progress
 from ...tables import TableSchema

@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 HELP = "learn a model of many tasks from a table, measure it on held-out rows, save it"
 EXAMPLES = (
-    "  kernelkin fit shops.csv --task shop --target sales -o sales.skops\n"
-    "  kernelkin fit shops.csv --task shop --target sales --drop id --test later.csv -o sales.skops\n"
-    "  kernelkin fit robot.csv --target torque1 torque2 torque3 -o robot.skops\n"
-    "  kernelkin fit umsatz.csv --sep ';' --decimal , --encoding cp1252 --task ort --target umsatz -o m.skops\n"
-    "  kernelkin fit shops.csv --task shop --target sales --set C=10 min_rank=2 -o sales.skops\n"
-    "  kernelkin fit exams.parquet --task school --target grade --couplings common --kernels gaussian@each -o m.skops\n"
-    "  kernelkin fit sales.csv --task shop --target sales --task-features shops.csv -o sales.skops\n"
-    "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.skops\n\n"
+    "  kernelkin fit shops.csv --task shop --target sales -o sales.kin\n"
+    "  kernelkin fit shops.csv --task shop --target sales --drop id --test later.csv -o sales.kin\n"
+    "  kernelkin fit robot.csv --target torque1 torque2 torque3 -o robot.kin\n"
+    "  kernelkin fit umsatz.csv --sep ';' --decimal , --encoding cp1252 --task ort --target umsatz -o m.kin\n"
+    "  kernelkin fit shops.csv --task shop --target sales --set C=10 min_rank=2 -o sales.kin\n"
+    "  kernelkin fit exams.parquet --task school --target grade --couplings common --kernels gaussian@each -o m.kin\n"
+    "  kernelkin fit sales.csv --task shop --target sales --task-features shops.csv -o sales.kin\n"
+    "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.kin\n\n"
     "a search (--cv) that is interrupted continues with the same command; until it is finished, its parts are kept in\n"
     "the folder MODEL.search, or in the one given by --cache; of a single fit (--quick) nothing is kept\n\n" + KERNELS
 )

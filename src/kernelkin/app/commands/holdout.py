@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...data import TaskData, read_piece
+from ...data import TaskData, read_training
 from ...model_selection import Fold, Metric, make_folds, read_scoring
-from ...models import MeanRegressor
 from ...tables import TableSchema
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ NAMES = {"r2": "R²", "roc_auc": "AUC"}
 
 def as_tasks(tasks: np.ndarray | None, y: Any, *, classification: bool) -> TaskData:
     """Return the rows of a table as data of tasks, without features: what folds and scores are made from."""
-    return read_piece(MeanRegressor(), np.zeros((len(y), 1)), y, tasks, classification=classification)
+    return read_training(np.zeros((len(y), 1)), y, tasks, classification=classification)
 
 
 def hold_out(data: TaskData, share: float, seed: int, *, classification: bool) -> Fold:

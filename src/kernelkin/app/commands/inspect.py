@@ -14,7 +14,7 @@ from ..terminal import Terminal
 from .holdout import mean, shorten
 
 HELP = "describe a saved model: its kind, data, scores, kernels and certificate"
-EXAMPLES = "  kernelkin inspect sales.skops\n  kernelkin inspect sales.skops --all"
+EXAMPLES = "  kernelkin inspect sales.kin\n  kernelkin inspect sales.kin --all"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

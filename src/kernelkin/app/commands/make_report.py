@@ -11,9 +11,9 @@ from .problem import add_format_arguments, text_format
 
 HELP = "write one HTML file that shows how well a saved model predicts, and why; it needs no network"
 EXAMPLES = (
-    "  kernelkin report sales.skops -o report.html\n"
-    "  kernelkin report sales.skops --test later.csv -o report.html\n"
-    "  kernelkin report old.skops new.skops --test later.csv -o comparison.html"
+    "  kernelkin report sales.kin -o report.html\n"
+    "  kernelkin report sales.kin --test later.csv -o report.html\n"
+    "  kernelkin report old.kin new.kin --test later.csv -o comparison.html"
 )
 
 

@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 
 HELP = "add a column of predictions to a table of any length"
 EXAMPLES = (
-    "  kernelkin predict sales.skops new.csv -o predictions.csv\n"
-    "  cat new.csv | kernelkin predict sales.skops - -o - | head\n"
-    "  kernelkin predict sales.skops new_shops.csv --unknown-tasks common -o predictions.csv\n"
-    "  kernelkin predict sales.skops new_shops.csv --task-features shops.csv -o predictions.csv\n"
-    "  kernelkin predict sales.skops new.csv --interval 0.9 -o predictions.csv\n"
-    "  kernelkin predict churn.skops new.csv --proba -o predictions.csv\n\n"
-    "the text of a CSV or TSV file is repeated as it is, quotes and ends of lines included, and a cell with the\n"
-    "prediction is added to each row; with --safe-csv, or from CSV to TSV, the cells are written anew. A model of\n"
-    "several targets adds a column for each, named by the target and --column. What is written is UTF-8"
+    "  kernelkin predict sales.kin new.csv -o predictions.csv\n"
+    "  cat new.csv | kernelkin predict sales.kin - -o - | head\n"
+    "  kernelkin predict sales.kin new_shops.csv --unknown-tasks common -o predictions.csv\n"
+    "  kernelkin predict sales.kin new_shops.csv --task-features shops.csv -o predictions.csv\n"
+    "  kernelkin predict sales.kin new.csv --interval 0.9 -o predictions.csv\n"
+    "  kernelkin predict churn.kin new.csv --proba -o predictions.csv\n\n"
+    "the cells of a CSV or TSV file are repeated as they are, and one with the prediction is added to each row. A\n"
+    "model of several targets adds a column for each, named by the target and --column. What is written is UTF-8"
 )
 # What a spreadsheet takes for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -157,10 +156,10 @@ def _predict_all(
             raise ValueError(f"{name} already has a column {min(found)!r}: choose another with --column")
         values = piece.values(features, saved.schema.task)
         added = dict(zip(columns, _predict(saved, values, arguments, count), strict=True))
-        if piece.records is None or arguments.safe_csv or separator != input_separator(arguments.data):
-            _write_cells(file, piece, added, arguments.safe_csv, separator, first=not count)
-        else:
-            _write_records(file, piece, added, saved.schema.decimal, first=not count)
+        # A table of semicolons stays one, unless the endings say otherwise.
+        anew = piece.separator is None or separator != input_separator(arguments.data)
+        between = separator if anew else str(piece.separator)
+        _write_cells(file, piece, added, arguments.safe_csv, between, saved.schema.decimal, first=not count)
         for name, texts in saved.schema.unseen(values).items():
             unseen.setdefault(name, set()).update(texts)
         count += len(piece.frame)
@@ -171,30 +170,16 @@ def _predict_all(
     return count, unseen
 
 
-def _texts(column: np.ndarray, decimal: str) -> list[str]:
-    """Values (n,) as cells, with the decimal sign of the table."""
-    texts = list(map(str, column.tolist()))
-    return texts if decimal == "." or column.dtype.kind != "f" else [text.replace(".", ",") for text in texts]
-
-
-def _write_records(file: TextIO, piece: Piece, added: dict[str, Any], decimal: str, first: bool) -> None:
-    """Repeat the text of each row, with the cells of the added columns; ends of lines are as in the input."""
-    assert piece.records is not None and piece.header_record is not None and piece.separator is not None
-    n, separator = len(piece.header), piece.separator
-    if first:
-        file.write(piece.header_record.with_cells(list(added), n, separator))
-    cells = zip(*(_texts(column, decimal) for column in added.values()), strict=True)
-    file.writelines(record.with_cells(row, n, separator) for record, row in zip(piece.records, cells, strict=True))
-
-
 def _write_cells(
-    file: TextIO, piece: Piece, added: dict[str, Any], safe_csv: bool, separator: str, first: bool
+    file: TextIO, piece: Piece, added: dict[str, Any], safe_csv: bool, separator: str, decimal: str, first: bool
 ) -> None:
-    """Write the values in a form of our own, where the input has no text or another is asked for."""
+    """Write the cells of a piece and those of the added columns."""
     out, header = piece.frame.assign(**added), [*piece.header, *added]
     if safe_csv:
         out, header = neutralise(out), [_neutral(name) for name in header]
-    out.to_csv(file, index=False, header=header if first else False, sep=separator, lineterminator="\n")
+    out.to_csv(
+        file, index=False, header=header if first else False, sep=separator, decimal=decimal, lineterminator="\n"
+    )
 
 
 def _with_tasks(saved: Any, arguments: Namespace) -> Any:

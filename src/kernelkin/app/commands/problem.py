@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,6 +41,11 @@ def add_data_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--drop", nargs="+", default=[], metavar="COL", help="columns to leave out")
     add_format_arguments(parser)
+    parser.add_argument(
+        "--day-first",
+        action=BooleanOptionalAction,
+        help="whether 3/4/2024 is the third of April (default: no, with a warning where no date of a column shows it)",
+    )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--classification", action="store_true", help="treat the target as a class")
     kind.add_argument("--regression", action="store_true", help="treat the target as a number")
@@ -75,6 +80,7 @@ class Problem:
     units : of the targets, where their cells have any, such as "EUR".
     tiny_tasks : the tasks with one row, or one class, to train on.
     notes : how the table was read.
+    day_first : whether the day comes first in dates such as 3/4/2024.
     """
 
     frame: DataFrame
@@ -88,6 +94,7 @@ class Problem:
     n_test: int = 0
     units: tuple[str, ...] = ()
     tiny_tasks: tuple[Any, ...] = ()
+    day_first: bool | None = None
 
     def task_data(self) -> TaskData:
         """The tasks and targets of all rows, in the units of the table: what folds and scores are made from."""
@@ -125,39 +132,46 @@ class Problem:
             regression=self.regression,
             decimal=self.decimal,
             units=self.units,
+            day_first=self.day_first,
         )
 
 
 def load_problem(arguments: Namespace, test: str | None = None) -> Problem:
     """Read the table that the arguments name, and the labelled table `test`, if any; errors name the file."""
-    frame = _load(arguments.data, arguments)
+    frame, day_first = _load(arguments.data, arguments)
     if test is None:
-        return _in_file(arguments.data, lambda: read_problem(frame, arguments))
+        return replace(_in_file(arguments.data, lambda: read_problem(frame, arguments)), day_first=day_first)
     import pandas as pd
 
-    tested = _load(test, arguments)
+    tested, _ = _load(test, arguments)
     _in_file(test, lambda: _check_test_targets(frame, tested, arguments))
     if arguments.task is not None:
         unknown = sorted(set(tested[arguments.task].dropna()) - set(frame[arguments.task]))
         if unknown:
             raise ValueError(f"{test} has tasks that {display_name(arguments.data)} has not: {listing(unknown)}")
     joined = pd.concat([frame.assign(**{_TEST: False}), tested.assign(**{_TEST: True})], ignore_index=True)
-    return _in_file(f"{display_name(arguments.data)} and {test}", lambda: read_problem(joined, arguments))
+    problem = _in_file(f"{display_name(arguments.data)} and {test}", lambda: read_problem(joined, arguments))
+    return replace(problem, day_first=day_first)
 
 
 # The name of a column of our own while two tables are one.
 _TEST = "\0test"
 
 
-def _load(path: str, arguments: Namespace) -> DataFrame:
-    """Read a table; cells that cannot be encoded are refused while rows still have the numbers of the file."""
+def _load(path: str, arguments: Namespace) -> tuple[DataFrame, bool]:
+    """Read a table, and whether the day comes first in its dates: some of its rows may not show that.
+
+    Cells that cannot be encoded are refused while rows still have the numbers of the file.
+    """
     _check_roles(arguments.task, tuple(dict.fromkeys(arguments.target)))
     frame = read_table(path, arguments.task, arguments.target, text_format(arguments))
     special = [*arguments.target, *([arguments.task] if arguments.task else [])]
     _in_file(path, lambda: check_columns(frame, [*special, *arguments.drop]))
     features = frame.drop(columns=[*special, *arguments.drop])
-    _in_file(path, lambda: TableEncoder(decimal=arguments.decimal).fit(features))
-    return frame
+    encoder = TableEncoder(decimal=arguments.decimal, day_first=arguments.day_first)
+    _in_file(path, lambda: encoder.fit(features))
+    found = any(column.date_format.startswith("%d/") for column in encoder.columns_)
+    return frame, found if arguments.day_first is None else arguments.day_first
 
 
 def _in_file(path: str, read: Callable[[], T]) -> T:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 HELP = "score a saved model on a labelled table, task by task"
 EXAMPLES = (
-    "  kernelkin score sales.skops later.csv\n"
-    "  kernelkin score sales.skops later.csv --json\n\n"
+    "  kernelkin score sales.kin later.csv\n"
+    "  kernelkin score sales.kin later.csv --json\n\n"
     "regression: R², root mean squared error and mean absolute error, in the units of the target\n"
     "classification: accuracy, and of two classes the area under the ROC curve (AUC)"
 )

@@ -1,0 +1,73 @@
+"""Several groupings of the same rows: the first has the tasks, the others come along."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data_forms.reading import TASKS, N, X, Y
+from kernelkin import MKMTRLRegressor
+from kernelkin.data import read_queries, read_training, take_tasks
+
+CLASSES = np.tile(["u", "v", "w"], 4)
+TABLE = pd.DataFrame({"school": TASKS, "class": CLASSES})
+
+
+def read(X=X, tasks=None, **options):
+    return read_training(X, Y, tasks, classification=False, **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"tasks": TABLE}, "class"),
+        ({"tasks": TABLE.to_dict("list")}, "class"),
+        ({"tasks": TABLE.to_numpy()}, 1),
+        ({"X": pd.DataFrame(X).set_axis(list("abc"), axis=1).join(TABLE), "task_column": ["school", "class"]}, "class"),
+        ({"X": np.column_stack([X, TASKS, np.tile([7, 8, 9], 4)]), "task_column": [-2, -1]}, 4),
+    ],
+    ids=["frame", "dict", "array", "columns", "positions"],
+)
+def test_columns_are_groupings(given, name):
+    data = read(**given)
+    assert (data.form, data.labels.tolist(), data.X.shape) == ("long", [10, 20, 30], (N, 3))
+    (grouping,) = data.groupings
+    assert grouping.name == name and grouping.labels.tolist() in (["u", "v", "w"], [7, 8, 9])
+    np.testing.assert_array_equal(grouping.codes, np.tile([0, 1, 2], 4))
+
+
+def test_one_column_is_no_further_grouping():
+    assert read(tasks=TABLE[["school"]]).groupings == read(tasks=TASKS).groupings == ()
+    assert read(tasks={"school": TASKS}).labels.tolist() == [10, 20, 30]
+
+
+def test_codes_follow_the_rows_of_fewer_tasks():
+    some = take_tasks(read(tasks=TABLE), np.array([2, 0]))
+    np.testing.assert_array_equal(some.groupings[0].codes, np.tile([0, 1, 2], 4)[[0, 1, 2, 3, 4, 5, 6, 7]])
+    assert some.groupings[0].labels.tolist() == ["u", "v", "w"]
+
+
+def test_a_group_may_be_new_in_one_grouping_and_known_in_another():
+    known = read(tasks=TABLE)
+    asked = pd.DataFrame({"school": [20, 99], "class": ["x", "v"]})
+    options = {"known": known.labels, "form": "long", "groupings": known.groupings}
+    found = read_queries(X[:2], asked, allow_unknown=True, **options)
+    np.testing.assert_array_equal(found.codes, [1, -1])
+    np.testing.assert_array_equal(found.groupings[0], [-1, 1])
+    with pytest.raises(ValueError, match="unknown task 99"):
+        read_queries(X[:2], asked, **options)
+    with pytest.raises(ValueError, match="fitted on 2 groupings of rows, and here are 1"):
+        read_queries(X[:2], [20, 10], **options)
+    with pytest.raises(ValueError, match="needs the task of each row"):
+        read_queries(X[:2], None, **options)
+
+
+def test_missing_labels_name_the_column():
+    with pytest.raises(ValueError, match="tasks, column 'class' has integers beside floats"):
+        read(tasks={"school": TASKS, "class": [2**53 + 1, 0.5] * 6})
+    with pytest.raises(ValueError, match="X has 12 rows, but tasks, column 'class' has 3"):
+        read(tasks={"school": TASKS, "class": [1, 2, 3]})
+
+
+def test_models_of_the_paper_refuse_further_groupings_by_name():
+    with pytest.raises(ValueError, match=r"MKMTRLRegressor takes one grouping of rows, .*: leave out 'class'"):
+        MKMTRLRegressor().fit(X, Y, tasks=TABLE)

@@ -11,7 +11,7 @@ import numpy as np
 from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..data import RowBlocks, TaskData
 from ..engines import Each, Workers, serially
-from ..functions import Expansion, InputIndex, task_functions
+from ..functions import InputIndex, task_functions
 from ..grams import (
     CoupledGrams,
     GramPlan,
@@ -45,13 +45,10 @@ from ..solvers import Solution, Solver, solve
 from ..uncertainty import HeldOutSource, Uncertainty
 from ..uncertainty.machines import MachinesHeldOut
 from ..uncertainty.nearest import WithNearest
-from .approximation import approximation_warnings, shared_warnings
 from .base import Fitted, RunOptions
-from .linked import SharedPart
-from .outcome import collapse_warnings, convergence_warnings
-from .remote import RemotePlan, plan_remote
+from .blocks import RemotePlan, plan_remote, solve_in_blocks
+from .outcome import approximation_warnings, collapse_warnings, convergence_warnings
 from .shape import Shape, is_homogeneous, read_init, weights_problem
-from .split import solve_in_blocks
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
 
@@ -298,22 +295,17 @@ class FitPlan:
             solution = self.solve(problem, workers.map, options.verbose, options.callback)
         return self._fitted(grams, bank, solution)
 
-    def _fitted(
-        self, grams: Grams | None, bank: KernelBank, solution: Solution, shared: SharedPart | None = None
-    ) -> Fitted:
-        attributes = self._attributes(bank, solution, None if shared is None else shared.expansions)
+    def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution) -> Fitted:
+        attributes = self._attributes(bank, solution)
         if solution.kernel_relation is not None:
             attributes["kernel_relationship_"] = solution.kernel_relation
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = self._part_shares(grams, solution)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
-        if shared is not None:
-            attributes |= {"part_shares_": shared.shares, "shared_error_": shared.missing}
         warnings = (
             *convergence_warnings(solution, self.fit.tol),
             *collapse_warnings(self.penalty, solution.B, self.data.n_tasks),
             *approximation_warnings(bank, self.fit.shared_rank),
-            *shared_warnings(shared, bank.names, self.fit.shared_rank),
             *spread_warnings(self.kernels, self.data),
         )
         return Fitted(attributes, warnings)
@@ -323,7 +315,7 @@ class FitPlan:
             return panel_part_shares(grams, solution.B, solution.duals)
         return grams.part_shares(solution.B, [dual.a for dual in solution.duals])
 
-    def _attributes(self, bank: KernelBank, solution: Solution, shared: Sequence[Expansion] | None) -> dict[str, Any]:
+    def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
         a, intercepts = split_by_task(solution.duals, self.machines, data, self.couplings)
         spread = solution.duals.a if isinstance(solution.duals, PanelDuals) else None
@@ -341,7 +333,7 @@ class FitPlan:
             "n_iter_": len(solution.history["iteration"]),
             "dual_coef_": a,
             "intercept_": stack_intercepts(intercepts),
-            "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings, spread, shared),
+            "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings, spread),
             "couplings_": self.couplings,
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
         }

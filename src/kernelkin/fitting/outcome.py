@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..exceptions import CollapseWarning
+from ..exceptions import ApproximationWarning, CollapseWarning
+from ..grams import KernelBank
 from ..penalties import MixedNorm, Penalty, effective_rank
 from ..solvers import UNFINISHED, Solution
 
@@ -35,3 +36,18 @@ def collapse_warnings(penalty: Penalty | MixedNorm, B: np.ndarray, n_tasks: int)
         "nothing about groups. Try min_rank=2 or more, or shrinkage=0.1."
     )
     return [(message, CollapseWarning)]
+
+
+def approximation_warnings(bank: KernelBank, shared_rank: int | str | None) -> Warnings:
+    """Warn where the part that coupled tasks share is approximate and nobody asked for that."""
+    factors = bank.link_factors
+    if factors is None or shared_rank != "auto":
+        return []
+    missing, n_rows = factors.missing(), factors.n_rows
+    worst = int(missing.argmax())
+    message = (
+        f"the part that tasks share is approximated by factors of {factors.rank} columns for {n_rows} rows, which lack "
+        f"up to {missing[worst]:.2g} of a kernel's trace ({bank.names[worst]}; shared_error_ has all): a higher "
+        f"shared_rank is more exact, shared_rank=None is exact and takes {n_rows} x {n_rows} matrices"
+    )
+    return [(message, ApproximationWarning)]

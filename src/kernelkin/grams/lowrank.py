@@ -28,43 +28,26 @@ _ROUNDING = 1e-15
 
 @dataclass(frozen=True)
 class Landmarks:
-    """Rows from which an approximate factor of one kernel is made, at any rows.
+    """Training rows from which an approximate factor of one kernel is made.
 
     Attributes
     ----------
     points : (r, d) rows that it is exact at.
     triangle : (r, r) the factor there, lower triangular.
+    rows : (r,) the points, as rows of the training X.
+    diagonal : (N,) the kernel's own values k(x, x), of which the factor has a part.
     """
 
     points: np.ndarray
     triangle: np.ndarray
-
-    def factor(self, kernel: FittedKernel, X: np.ndarray) -> np.ndarray:
-        """X (n, d) -> Phi (n, r), with Phi Phi' the approximation of the kernel's Gram there."""
-        if not len(self.points):
-            return np.zeros((len(X), 0), dtype=X.dtype)
-        values = np.asarray(kernel(self.points, X), dtype=X.dtype)
-        return np.asarray(solve_triangular(self.triangle.astype(X.dtype), values, lower=True)).T
+    rows: np.ndarray
+    diagonal: np.ndarray
 
     def dual(self, W: np.ndarray) -> np.ndarray:
         """W (r, m) -> coefficients (r, m) with which the kernel at the points makes the function Phi W."""
         return np.asarray(solve_triangular(self.triangle, W, lower=True, trans="T"))
 
-
-@dataclass(frozen=True)
-class TrainingLandmarks(Landmarks):
-    """Landmarks among training rows.
-
-    Attributes
-    ----------
-    rows : (r,) the points, as rows of the training X.
-    diagonal : (N,) the kernel's own values k(x, x), of which the factor has a part.
-    """
-
-    rows: np.ndarray
-    diagonal: np.ndarray
-
-    def take(self, rows: np.ndarray) -> TrainingLandmarks:
+    def take(self, rows: np.ndarray) -> Landmarks:
         """For some of the rows of the factor."""
         return replace(self, diagonal=self.diagonal[rows])
 
@@ -85,7 +68,7 @@ class FactorFamily:
     cores: np.ndarray
     kernels: np.ndarray
     scale: np.ndarray
-    landmarks: TrainingLandmarks | None = None
+    landmarks: Landmarks | None = None
 
     @classmethod
     def alone(cls, factor: np.ndarray, kernel: int) -> FactorFamily:

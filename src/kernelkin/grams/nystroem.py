@@ -19,7 +19,7 @@ from scipy.linalg import solve_triangular
 
 from ..data import TaskData
 from ..kernels import FittedKernel, diagonals
-from .lowrank import FactorFamily, LowRankKernels, TrainingLandmarks, exact_family, families_by_columns
+from .lowrank import FactorFamily, Landmarks, LowRankKernels, exact_family, families_by_columns
 
 # Columns of all kernels' factors together, unless the user says otherwise.
 DEFAULT_RANK = 1000
@@ -99,7 +99,7 @@ class PartialCholesky:
             factor[rows] = np.concatenate([columns[:, rows] for columns in self.columns]).T
         self.columns.clear()
         triangle = factor[self.pivots].astype(np.float64)
-        landmarks = TrainingLandmarks(self.X[self.pivots], triangle, rows_of_X[self.pivots], self.diagonal)
+        landmarks = Landmarks(self.X[self.pivots], triangle, rows_of_X[self.pivots], self.diagonal)
         return replace(FactorFamily.alone(factor, self.position), landmarks=landmarks)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..learners import DualSolution
-from .block_duals import BlockDuals
+from .machines import BlockDuals
 from .panel import PanelDuals
 
 

@@ -25,7 +25,7 @@ from ..learners import Learner, Machine
 from ..penalties import MixedNorm, Relation
 from .base import AnyProblem, Enough
 from .evaluation import Evaluation
-from .machines import solve_machines
+from .machines import SolvedMachines, solve_machines
 from .units import Units
 
 
@@ -50,7 +50,10 @@ class MixedNormProblem(AnyProblem):
         enough: Enough | None = None,
     ) -> Evaluation:
         """Solve every machine at B = gamma/lambda (K, T); there is no curvature to request."""
-        solved = solve_machines(self.grams, self.machines, self.learner, B, warm=warm, tol=tol, each=each)
+        return self.judge(B, solve_machines(self.grams, self.machines, self.learner, B, warm=warm, tol=tol, each=each))
+
+    def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
+        """Bound the objective and the optimum by machines that were solved at B (K, T)."""
         return Evaluation(
             B=B,
             duals=solved.duals,

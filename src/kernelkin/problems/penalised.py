@@ -52,7 +52,7 @@ class Problem(AnyProblem):
         solved = solve_machines(
             self.grams, self.machines, self.learner, B, warm=warm, tol=tol, each=each, curved=curved
         )
-        evaluation = self._judge(B, solved)
+        evaluation = self.judge(B, solved)
         if solved.curvature is None or (enough is not None and enough(evaluation)):
             return evaluation
         return replace(evaluation, curvature=solved.curvature())
@@ -73,7 +73,7 @@ class Problem(AnyProblem):
             for dual in evaluation.duals
         ]
         B = s * evaluation.B
-        return self._judge(B, SolvedMachines.of(B, duals, evaluation.Q / s**2))
+        return self.judge(B, SolvedMachines.of(B, duals, evaluation.Q / s**2))
 
     def in_standard_units(self) -> tuple[Self, Units]:
         """The problem rescaled to order one, and the units that lead back; an indicator's weights are left alone."""
@@ -95,7 +95,8 @@ class Problem(AnyProblem):
         """The penalty's relationship (K, K) of the kernels; None where it is not learned."""
         return self.penalty.kernel_relation(self.grams.n_kernels)
 
-    def _judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
+    def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
+        """Bound the objective and the optimum by machines that were solved at B (K, J)."""
         R = self.penalty.value(B)
         # The value is known already, unless it has lost digits on the way.
         cost = 0.5 * self.mu * R if _SMALL < R < _LARGE else self.penalty.cost(B, self.mu)

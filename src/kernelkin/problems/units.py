@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..learners import SVM, DualSolution, Learner, Machine
-from .block_duals import BlockDuals
 from .evaluation import Evaluation
+from .machines import BlockDuals
 from .panel import MachinePanel, PanelDuals
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ..learners import Machine
-from ..problems import Evaluation, MachinePanel, Problem, RemoteMachines, deviation
+from ..problems import Evaluation, MachineBlocks, MachinePanel, Problem, deviation
 from .base import Progress, Solver, State, Status
 from .lbfgs import minimise_bounded
 from .models import TINY, Model, model_at, remember
@@ -112,7 +112,7 @@ class Joint(Solver):
 
 def _spread(machines: Sequence[Machine]) -> float:
     """Half the squared deviations of the targets: about what machines without kernels would have to pay."""
-    if isinstance(machines, RemoteMachines):
+    if isinstance(machines, MachineBlocks):
         return sum(machines.deviations.tolist())
     if isinstance(machines, MachinePanel):
         # In standard units the targets of each intercept are centred already.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelkin.grams.devices import TorchArrays
+from kernelkin.grams.arrays import TorchArrays
 from kernelkin.grams.operator import SharedOperator
 from kernelkin.problems.columns import Block, BlockSolution
 

@@ -11,8 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV
 from kernelkin.grams import GramStack, SharedGrams, operator
-from kernelkin.grams.arrays import NumpyArrays
-from kernelkin.grams.devices import TorchArrays
+from kernelkin.grams.arrays import Arrays, TorchArrays
 from kernelkin.learners import Machine, Ridge
 from kernelkin.problems import MachinePanel, panel, solve_machines
 
@@ -93,7 +92,7 @@ def test_less_memory_means_fewer_columns_and_the_same_numbers(monkeypatch):
     whole, _ = solve_both(machines, rows)
     sizes = []
 
-    class Small(NumpyArrays):
+    class Small(Arrays):
         out_of_memory = (MemoryError,)
 
         def stack(self, parts):

@@ -13,6 +13,8 @@ from importlib import import_module
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 
 @cache
 def _controller() -> Any:
@@ -35,14 +37,21 @@ def _take_control() -> None:
 
 
 class SingleThreadedBLAS:
-    """`with SingleThreadedBLAS():` keeps BLAS to one thread; blocks may nest and overlap in several threads."""
+    """`with SingleThreadedBLAS():` keeps BLAS to one thread; blocks may nest and overlap in several threads.
+
+    Numbers that underflow are zero inside, as they are by NumPy's default, whatever a user's `np.seterr` says.
+    """
 
     # Shared by all blocks of the process.
     lock = Lock()
     count = 0
     limiter: Any = None
 
+    def __init__(self) -> None:
+        self._errors = np.errstate(under="ignore")
+
     def __enter__(self) -> SingleThreadedBLAS:
+        self._errors.__enter__()
         shared = SingleThreadedBLAS
         with shared.lock:
             shared.count += 1
@@ -52,6 +61,7 @@ class SingleThreadedBLAS:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._errors.__exit__(*exception)
         shared = SingleThreadedBLAS
         with shared.lock:
             shared.count -= 1

@@ -248,7 +248,7 @@ class FitPlan:
         """Evaluate and scale the kernels; precomputed ones on the device where there is one, if they fit there."""
         device, normalize = self.fit.device, self.fit.normalize
         bare = self.kernels is None and not self.couplings and not self.fit.parsimony
-        if device is not None and bare and scales_on_device(self.data, normalize):
+        if device is not None and isinstance(self.learner, Ridge) and bare and scales_on_device(self.data, normalize):
             arrays = arrays_on(device)
             try:
                 return device_grams(self.data, normalize, arrays)
@@ -258,10 +258,10 @@ class FitPlan:
 
     def problem(self, grams: Grams) -> AnyProblem:
         """Put the parts together."""
-        if self.fit.device is not None:
+        if isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
+            grams.compute_on_demand()  # in main memory: a device takes as long
+        elif self.fit.device is not None:
             grams = on_device(grams, self.fit.device)
-        elif isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
-            grams.compute_on_demand()
         if self.fit.worst_task:
             return WorstTaskProblem(grams, self.machines, self.learner)
         return weights_problem(grams, self.machines, self.learner, self.penalty, self.mu)

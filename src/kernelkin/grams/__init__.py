@@ -1,5 +1,6 @@
 """Gram matrices: stacks and operators. Nothing outside this package touches their memory."""
 
+from .arrays import arrays_on
 from .build import (
     KernelBank,
     RawGrams,
@@ -13,7 +14,6 @@ from .build import (
 from .collections import Grams, SeparateGrams, SharedGrams, TaskGrams, batch_bytes
 from .coupled import CoupledGrams, on_device
 from .device_build import device_grams, scales_on_device
-from .devices import arrays_on
 from .heldout import HeldOut, held_out
 from .plan import GramPlan, plan_grams
 from .row_kernels import BLOCK_BYTES, RowKernels

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..engines import Each, serially
-from .arrays import Arrays, NumpyArrays
+from .arrays import Arrays
 from .on_demand import GramOnDemand
 from .operator import SharedOperator
 from .stack import GramStack, half_forms
@@ -103,7 +103,7 @@ class SharedGrams(SeparateGrams):
     """One stack for all tasks: wide data. A task without a label on some rows uses the block of its own rows."""
 
     def __init__(self, matrices: GramStack | SharedOperator, rows: Sequence[np.ndarray]) -> None:
-        self.arrays: Arrays = NumpyArrays()
+        self.arrays: Arrays = Arrays()
         if isinstance(matrices, SharedOperator):
             self.operator, self.arrays = matrices, matrices.arrays
         else:

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..couplings import Coupling, connected_tasks
 from ..engines import Each, serially
+from .arrays import arrays_on
 from .blocks import BlockLowRank
 from .collections import Grams, SharedGrams
-from .devices import arrays_on
 from .links import LinkFactor, LinkStack, Reach
 
 # Rows of factors are kept if they take no more bytes, else computed whenever they are needed.

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..engines import Each, serially
-from ..grams import Grams, SeparateGrams, SharedGrams
-from ..learners import SVM, DualSolution, Learner, Machine
+from ..grams import Grams, SeparateGrams
+from ..learners import DualSolution, Learner, Machine
 from .panel import MachinePanel, PanelDuals
 from .panel_solver import own_and_factors, solve_panel
-from .svm_batches import solve_svms
 
 _TINY = np.finfo(float).tiny
 
@@ -116,9 +115,6 @@ def solve_machines(
         return machines.solve(B, warm, tol, curved)
     if isinstance(machines, MachinePanel):
         return _solve_panel(grams, machines, B, warm, tol, each, curved)
-    if isinstance(learner, SVM) and isinstance(grams, SharedGrams) and not grams.arrays.in_main_memory:
-        solved, Q, hessians_found = solve_svms(grams, machines, B, tol, curved)
-        return SolvedMachines.of(B, solved, Q, None if hessians_found is None else lambda: hessians_found)
     Q = np.zeros((grams.n_kernels, grams.n_components))
     duals: list[DualSolution] = []
     hessians: list[np.ndarray] = []

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from ..grams.arrays import Arrays, NumpyArrays
+from ..grams.arrays import Arrays
 from ..grams.operator import MANY_ROWS
 from ..learners import DualSolution, Machine
 
@@ -271,7 +271,7 @@ class PanelDuals(Sequence[DualSolution]):
         """The solutions in other units: dual variables, targets and values times powers of two, and offsets (O,)."""
         values = [np.ldexp(each, value) for each in (self.lin, self.quad, self.primal)]
         blocks = [self.arrays.numpy(block * 2.0**dual) for block in self.blocks]
-        found = PanelDuals(self.machines, NumpyArrays(), blocks, np.zeros((4, len(self.lin))))
+        found = PanelDuals(self.machines, Arrays(), blocks, np.zeros((4, len(self.lin))))
         found.intercept = np.ldexp(self.intercept, target) + offsets
         found.lin, found.quad, found.primal = values
         return found

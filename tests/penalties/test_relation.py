@@ -193,7 +193,7 @@ def test_a_fixed_relation_is_the_two_norm(shrinkage, min_rank, K):
     value, gradient = penalty.value_and_gradient(B)
     np.testing.assert_allclose(value, J * (B**2).sum(), rtol=1e-13)
     np.testing.assert_allclose(gradient, J * B, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(penalty.relation(B).matrix(), np.eye(J) / J, atol=1e-16)
+    np.testing.assert_allclose(penalty.relation(B).matrix(), np.eye(J) / J, atol=1e-15)
     np.testing.assert_allclose(penalty.bound(Q, Q, mu), -(Q**2).sum() / (2 * mu * J), rtol=1e-13)
     assert penalty.ladder() == (penalty,)
 

@@ -60,7 +60,7 @@ class SingleThreadedBLAS:
                 shared.limiter = _controller().limit(limits=1, user_api="blas")
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, *exception: Any) -> None:
         self._errors.__exit__(*exception)
         shared = SingleThreadedBLAS
         with shared.lock:

@@ -202,7 +202,9 @@ def solve_in_blocks(plan: FitPlan, options: RunOptions) -> tuple[KernelBank, Sol
     solved, banks = blocks.solutions(B, solution.duals)
     scalings = tuple(scaling for bank in banks for scaling in bank.scalings)
     evaluation = plan.units.restore_evaluation(problem.judge(B, solved))
-    return KernelBank(recipe.names, recipe.kernels, scalings), replace(solution, evaluation=evaluation)
+    clipped = any(bank.clipped for bank in banks)
+    bank = KernelBank(recipe.names, recipe.kernels, scalings, clipped=clipped)
+    return bank, replace(solution, evaluation=evaluation)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

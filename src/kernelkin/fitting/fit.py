@@ -47,7 +47,13 @@ from ..uncertainty.machines import MachinesHeldOut
 from ..uncertainty.nearest import WithNearest
 from .base import Fitted, RunOptions
 from .blocks import RemotePlan, plan_remote, solve_in_blocks
-from .outcome import approximation_warnings, collapse_warnings, convergence_warnings
+from .outcome import (
+    approximation_warnings,
+    clipping_excess,
+    clipping_warnings,
+    collapse_warnings,
+    convergence_warnings,
+)
 from .shape import Shape, is_homogeneous, read_init, weights_problem
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
@@ -296,7 +302,14 @@ class FitPlan:
         return self._fitted(grams, bank, solution)
 
     def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution) -> Fitted:
-        attributes = self._attributes(bank, solution)
+        attributes, excess = self._attributes(bank, solution), 0.0
+        if bank.clipped:
+            targets, linked = self.fit.targets, connected_tasks(self.couplings, self.data.n_tasks)
+            machines = targets.machines(self.data, self.fit.C, linked if self.couplings else ())
+            functions, learner = attributes["functions_"], targets.learner()
+            excess = clipping_excess(functions, self.data, machines, learner, solution.duals)
+            attributes["objective_"] += excess
+            attributes["duality_gap_"] += excess
         if solution.kernel_relation is not None:
             attributes["kernel_relationship_"] = solution.kernel_relation
         if isinstance(grams, CoupledGrams):
@@ -306,6 +319,7 @@ class FitPlan:
             *convergence_warnings(solution, self.fit.tol),
             *collapse_warnings(self.penalty, solution.B, self.data.n_tasks),
             *approximation_warnings(bank, self.fit.shared_rank),
+            *clipping_warnings(excess, attributes["objective_"], self.fit.tol),
             *spread_warnings(self.kernels, self.data),
         )
         return Fitted(attributes, warnings)

@@ -22,7 +22,7 @@ from ..solvers import Solution, Solver, solve
 from ..uncertainty import Uncertainty
 from .base import Fitted, RunOptions
 from .held_out import Refits
-from .outcome import convergence_warnings
+from .outcome import clipping_excess, clipping_warnings, convergence_warnings
 from .targets import Classification, Targets, stack_intercepts
 
 
@@ -138,11 +138,21 @@ class PooledPlan:
             "intercept_": stack_intercepts(intercepts),
             "functions_": self._functions(pool, form.coefficients(solution.duals, metric), intercepts),
         }
+        excess = 0.0
+        if pool.bank.clipped:
+            functions, learner = attributes["functions_"], self.learner
+            excess = clipping_excess(functions, data, self.machines, learner, solution.duals)
+            attributes["objective_"] += excess
+            attributes["duality_gap_"] += excess
         classification = isinstance(self.fit.targets, Classification)
         source = Refits(self.fit, data, classification)
         attributes["uncertainty_"] = Uncertainty(source, data, classification=classification)
         return Fitted(
-            attributes | self.fit.targets.attributes(data), tuple(convergence_warnings(solution, self.fit.tol))
+            attributes | self.fit.targets.attributes(data),
+            (
+                *convergence_warnings(solution, self.fit.tol),
+                *clipping_warnings(excess, attributes["objective_"], self.fit.tol),
+            ),
         )
 
     def _functions(

@@ -30,10 +30,12 @@ def device_grams(data: TaskData, normalize: str | None, arrays: Arrays) -> tuple
     """Check and scale the precomputed Gram matrices data.X (n, n, K) of wide data where `arrays` are."""
     values = arrays.array(np.moveaxis(data.X, 2, 0))
     names = precomputed_names(len(values))
+    values = list(values)
     checked = [_checked(name, G, arrays) for name, G in zip(names, values, strict=True)]
     diagonal = np.stack([arrays.numpy(G.diagonal()) for G in checked])
     scaling = fit_diagonal_scaling(normalize, diagonal, stack_weights(data)[0], names)
-    bank = KernelBank(tuple(names), None, (scaling,))
+    clipped = any(one is not other for one, other in zip(checked, values, strict=True))
+    bank = KernelBank(tuple(names), None, (scaling,), clipped=clipped)
     check_scaled(bank)
     # The mean of both halves: exactly symmetric, whatever the values are.
     halves = (0.5 * scaling.factor).tolist()

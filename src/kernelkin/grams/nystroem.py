@@ -30,7 +30,7 @@ _ROWS = 4096
 # A kernel of which no more than this share of the trace is left needs no more columns.
 _ENOUGH = 1e-5
 # Pivots that leave less than this share of the mean diagonal are rounding.
-_ROUNDING = 1e-10
+_SMALLEST_PIVOT = 1e-10
 
 
 def nystroem_kernels(data: TaskData, kernels: Sequence[FittedKernel], rank: int) -> LowRankKernels:
@@ -79,7 +79,7 @@ class PartialCholesky:
         values = np.asarray(self.kernel(self.X[drawn], self.X), dtype=self.X.dtype)
         for columns in self.columns:
             values -= columns[:, drawn].T @ columns
-        order, L = _pivoted(np.asarray(values[:, drawn], dtype=np.float64), _ROUNDING * total / len(self.X))
+        order, L = _pivoted(np.asarray(values[:, drawn], dtype=np.float64), _SMALLEST_PIVOT * total / len(self.X))
         new = np.asarray(solve_triangular(L.astype(self.X.dtype), values[order], lower=True))
         new[:, self.pivots] = 0.0
         new[:, drawn[order]] = L.T

@@ -130,16 +130,18 @@ def _from_grams(
     if kernels is None:
         names = tuple(check_precomputed(np.moveaxis(data.X, 2, 0), normalize))
         stack = np.ascontiguousarray(np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0), dtype=np.float64)
-        project_stack(names, stack)
+        clipped = project_stack(names, stack)
     else:
         names = tuple(kernel.name for kernel in kernels)
         X = np.asarray(data.X[rows], dtype=np.float64)
-        stack = evaluate(kernels, X)
+        stack, clipped = evaluate(kernels, X), False
         for kernel, gram in zip(kernels, stack, strict=True):
-            gram[...] = check_gram(kernel.name, gram, kernel.known_psd)
+            checked = check_gram(kernel.name, gram, kernel.known_psd)
+            if checked is not gram:
+                gram[...], clipped = checked, True
     scaling, stack = fit_scaling(normalize, stack, weight, names, overwrite=True)
     gram = stack.mean(axis=0)
-    bank = KernelBank(names, None if kernels is None else tuple(kernels), (scaling,))
+    bank = KernelBank(names, None if kernels is None else tuple(kernels), (scaling,), clipped=clipped)
     return PooledKernel(rows, bank, np.diagonal(gram).copy(), lambda i: gram[i])
 
 

@@ -29,6 +29,10 @@ class Ridge:
         """
         return self.linearise(gram, machine, a0, tol)[0]
 
+    def loss(self, machine: Machine, f: np.ndarray) -> float:
+        """Cost of values f (n, m); see `Learner`."""
+        return 0.5 * float(np.sum(machine.C * np.square(machine.y - f)))
+
     def linearise(
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
     ) -> tuple[DualSolution, HessianFunction]:

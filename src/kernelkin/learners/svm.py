@@ -26,6 +26,10 @@ class SVM:
         bound = machine.y * machine.C
         return solve_box(gram, machine, np.minimum(bound, 0.0), np.maximum(bound, 0.0), 0.0, a0, tol)
 
+    def loss(self, machine: Machine, f: np.ndarray) -> float:
+        """Cost of values f (n, m); see `Learner`."""
+        return float(np.sum(machine.C * np.maximum(0.0, 1.0 - machine.y * f)))
+
     def linearise(
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
     ) -> tuple[DualSolution, HessianFunction]:

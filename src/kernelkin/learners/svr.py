@@ -32,6 +32,10 @@ class SVR:
         """Maximise ``y'a - epsilon |a|_1 - 1/2 a'Ga`` over ``|a_i| <= C_i`` with zero sums; see `Learner`."""
         return solve_box(gram, machine, -machine.C, machine.C, float(self.epsilon), a0, tol)
 
+    def loss(self, machine: Machine, f: np.ndarray) -> float:
+        """Cost of values f (n, m); see `Learner`."""
+        return float(np.sum(machine.C * np.maximum(0.0, np.abs(machine.y - f) - self.epsilon)))
+
     def linearise(
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
     ) -> tuple[DualSolution, HessianFunction]:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from .factors import Relation
 
-Array = NDArray[np.float64]
-
 
 class Penalty(Protocol):
     """A penalty R on kernel weights B (K, J) >= 0: homogeneous of degree two, or the indicator of a set of weights.

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernelkin.penalties import RelationPenalty, effective_rank
-from kernelkin.penalties.water_filling import water_fill
+from kernelkin.penalties.relation import water_fill
 from tasks import in_turn
 
 LIMITS = [(0.1, 1.0), (0.0, 1.0), (0.0, 2.0), (0.3, 1.7), (0.02, 3.5), (1.0, 1.0), (0.0, 5.0), (1.0, 5.0), (0.5, 1.6)]

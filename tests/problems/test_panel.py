@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV
 from kernelkin.grams import GramStack, SharedGrams, operator
-from kernelkin.grams.arrays import Arrays, TorchArrays
+from kernelkin.grams.operator import Arrays, TorchArrays
 from kernelkin.learners import Machine, Ridge
 from kernelkin.problems import MachinePanel, panel, solve_machines
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from ..exceptions import ClusterError
 from .base import Engine, Held
-from .local import BLOCK_BYTES, with_one_thread
+from .threads import BLOCK_BYTES, with_one_thread
 
 # How often objects that were lost with their workers are made anew before the cluster is given up.
 MOST_REBUILDS = 10

@@ -19,7 +19,7 @@ from ..engines import Engine, Held
 from ..exceptions import GramMemoryError
 from ..functions import BlockFunctions, RemoteFunctions, task_functions
 from ..grams import KernelBank, task_dimensions
-from ..grams.charges import charges_of
+from ..grams.build import charges_of
 from ..kernels import FittedKernel, ListedKernels, is_precomputed, read_kernels
 from ..kernels.distances import thin
 from ..learners import Learner

@@ -16,7 +16,7 @@ from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine
 from ..memory import Need, memory_limit, pooled_need
 from ..penalties import Relation, SpectralNorm, effective_rank
-from ..penalties.norms.spectral import unit_root
+from ..penalties.norms import unit_root
 from ..problems import SpectralForm, SpectralProblem, spectral_form
 from ..solvers import Solution, Solver, solve
 from ..uncertainty import Uncertainty

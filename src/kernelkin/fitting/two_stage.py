@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from ..data import Form, RowBlocks, TaskData, take_tasks
 from ..engines import Workers
 from ..grams import BLOCK_BYTES, RowKernels, plan_grams
-from ..grams.charges import kernel_charges
+from ..grams.build import kernel_charges
 from ..kernels import FittedKernel, is_precomputed, read_kernels, resolve_kernels
 from ..kernels.spreads import spread_warnings
 from ..learners import Machine

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..grams.arrays import Arrays, in_blocks
+from ..grams.operator import Arrays, in_blocks
 from ..kernels import FittedKernel, Scaling, diagonals, evaluate
 
 # Kernel values held at one time while predicting, in bytes: they stay in cache from their evaluation to the product.

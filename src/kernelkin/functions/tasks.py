@@ -10,7 +10,7 @@ import numpy as np
 from ..couplings import Coupling, TaskKernel, TaskTable, level_weights, new_kernels
 from ..data import TaskData
 from ..grams import KernelBank
-from ..grams.arrays import Arrays
+from ..grams.operator import Arrays
 from .expansion import Bundle, Expansion, make_expansion
 
 

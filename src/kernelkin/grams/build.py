@@ -6,13 +6,15 @@ which is what cross-validation lives on; `scale_grams` scales a set of raw stack
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ..couplings import Coupling, width
 from ..data import TaskData
+from ..decompositions import inverse
 from ..kernels import (
     FittedKernel,
     Scaling,
@@ -23,14 +25,49 @@ from ..kernels import (
     precomputed_names,
     project_stack,
 )
-from .charges import effective_dimensions, kernel_charges
-from .collections import Grams, SharedGrams, TaskGrams
-from .coupled import CoupledGrams
-from .links import FactorStack, LinkStack, PointStack
-from .lowrank import LowRankKernels
-from .nystroem import nystroem_kernels
+from ..kernels.checks import ASYMMETRY
+from ..kernels.definite import rounding_shift
+from ..kernels.scaling import SCALINGS, fit_diagonal_scaling
+from .coupled import CoupledGrams, FactorStack, LinkStack, PointStack
+from .lowrank import LowRankKernels, nystroem_kernels
+from .operator import Arrays, SharedOperator
 from .plan import GramPlan, plan_grams
-from .stack import GramStack, take_block
+from .stack import Grams, GramStack, SharedGrams, TaskGrams, take_block
+
+# Noise variance in the units of the average kernel, whose mean diagonal is one.
+TAU = 0.1
+# A stack of more rows is represented by so many of them.
+MAX_ROWS = 2000
+
+
+def effective_dimensions(stacks: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return d (K,), summed over stacks: scaled Gram matrices (K, n, n) and weights (n,) of their rows.
+
+    Weighting a row by 2 equals repeating it.
+    """
+    return np.sum([_dimensions(stack, weight) for stack, weight in stacks], axis=0)
+
+
+def _dimensions(stack: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    step = -(-len(weight) // MAX_ROWS)
+    rows = slice(None, None, step)
+    root = np.sqrt(weight[rows])
+    some = stack[:, rows, rows]
+    mean = some.mean(axis=0, dtype=np.float64) * root * root[:, np.newaxis]
+    resolvent = inverse(mean + TAU * np.eye(len(mean))) * root * root[:, np.newaxis]
+    return step * np.array([np.vdot(resolvent, gram) for gram in some])
+
+
+def kernel_charges(stacks: Iterable[tuple[np.ndarray, np.ndarray]], parsimony: float) -> np.ndarray:
+    """Return z (K,): 1 for all kernels with ``parsimony=0``; 1 for kernels that are zero on all rows."""
+    return charges_of(effective_dimensions(stacks), parsimony)
+
+
+def charges_of(d: np.ndarray, parsimony: float) -> np.ndarray:
+    """Return the same from the effective dimensions d (K,)."""
+    used = d > 0
+    relative = np.where(used, d, 1.0) / (d[used].mean() if used.any() else 1.0)
+    return np.where(used, relative**parsimony, 1.0)
 
 
 @dataclass(frozen=True)
@@ -291,3 +328,36 @@ def _largest(stack: np.ndarray) -> np.ndarray:
     """(K,) the largest size of an entry of each Gram; NaN where there is one."""
     flat = stack.reshape(len(stack), -1)
     return np.maximum(flat.max(axis=1), -flat.min(axis=1))
+
+
+def scales_on_device(data: TaskData, normalize: str | None) -> bool:
+    """Whether `device_grams` is for these precomputed data: a factor is all of their scaling."""
+    return data.form == "wide" and normalize in SCALINGS and SCALINGS[normalize].factor_only
+
+
+def device_grams(data: TaskData, normalize: str | None, arrays: Arrays) -> tuple[SharedGrams, KernelBank]:
+    """Check and scale the precomputed Gram matrices data.X (n, n, K) of wide data where `arrays` are."""
+    values = arrays.array(np.moveaxis(data.X, 2, 0))
+    names = precomputed_names(len(values))
+    values = list(values)
+    checked = [_checked(name, G, arrays) for name, G in zip(names, values, strict=True)]
+    diagonal = np.stack([arrays.numpy(G.diagonal()) for G in checked])
+    scaling = fit_diagonal_scaling(normalize, diagonal, stack_weights(data)[0], names)
+    clipped = any(one is not other for one, other in zip(checked, values, strict=True))
+    bank = KernelBank(tuple(names), None, (scaling,), clipped=clipped)
+    check_scaled(bank)
+    # The mean of both halves: exactly symmetric, whatever the values are.
+    halves = (0.5 * scaling.factor).tolist()
+    operator = SharedOperator(arrays, arrays.stack([f * (G + G.T) for f, G in zip(halves, checked, strict=True)]))
+    return SharedGrams(operator, data.rows), bank
+
+
+def _checked(name: str, G: Any, arrays: Arrays) -> Any:
+    """G (n, n), refused or clipped by `check_gram` unless it is plainly the Gram matrix of a kernel."""
+    dtype = np.dtype(np.float32 if arrays.is_single(G) else np.float64)
+    largest = float(abs(G).max())
+    if 0 < largest < np.inf and float(abs(G - G.T).max()) <= ASYMMETRY[dtype] * largest:
+        shift = rounding_shift(len(G), float(arrays.numpy(G.diagonal()).mean()))
+        if arrays.is_definite(G, shift):
+            return G
+    return arrays.array(check_gram(name, arrays.numpy(G).astype(dtype), known_psd=False))

@@ -32,13 +32,13 @@ _MODULES = (
 )
 # Classes that fitted models hold and that are no dataclasses: penalties, and the state of a stream.
 _PLAIN_CLASSES = (
-    ("penalties.indicators", "FixedWeights"),
-    ("penalties.indicators", "SimplexPenalty"),
+    ("penalties.lp", "FixedWeights"),
+    ("penalties.lp", "SimplexPenalty"),
     ("penalties.lp", "LpPenalty"),
     ("penalties.relation", "RelationPenalty"),
-    ("penalties.shared", "SharedLpPenalty"),
+    ("penalties.lp", "SharedLpPenalty"),
     ("solvers.online.pairs", "PairCenter"),
-    ("solvers.online.reservoirs", "Reservoirs"),
+    ("solvers.online.stream", "Reservoirs"),
     ("solvers.online.stream", "Codes"),
     ("solvers.online.stream", "Stream"),
     ("uncertainty.estimate", "Uncertainty"),

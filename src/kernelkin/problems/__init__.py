@@ -1,17 +1,11 @@
 """The problems that models pose: each evaluates a point and bounds the optimum from both sides, outside any solver."""
 
-from .base import AnyProblem
 from .blocks import BlockValues, MachineBlocks, Request, TaskBlock, in_order
-from .evaluation import Evaluation, relative_gap
 from .machines import BlockDuals, SolvedMachines, deviation, solve_batch, solve_machines
-from .mixed_norm import MixedNormProblem
-from .panel import MachinePanel, PanelDuals, panel_pays
-from .panel_solver import panel_part_shares, panel_values
-from .penalised import Problem
-from .spectral import SpectralProblem
-from .spectral_forms import FeatureForm, GramForm, SpectralForm, spectral_form
-from .units import Units
-from .worst_task import WorstTaskProblem
+from .panel import MachinePanel, PanelDuals, panel_part_shares, panel_pays, panel_values
+from .problem import AnyProblem, MixedNormProblem, Problem, WorstTaskProblem
+from .spectral import FeatureForm, GramForm, SpectralForm, SpectralProblem, spectral_form
+from .units import Evaluation, Units, relative_gap
 
 PROBLEMS: dict[str, type[AnyProblem]] = {
     problem.name: problem for problem in (Problem, MixedNormProblem, WorstTaskProblem, SpectralProblem)

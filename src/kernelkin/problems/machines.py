@@ -11,8 +11,7 @@ import numpy as np
 from ..engines import Each, serially
 from ..grams import Grams, SeparateGrams
 from ..learners import DualSolution, Learner, Machine
-from .panel import MachinePanel, PanelDuals
-from .panel_solver import own_and_factors, solve_panel
+from .panel import MachinePanel, PanelDuals, own_and_factors, solve_panel
 
 _TINY = np.finfo(float).tiny
 

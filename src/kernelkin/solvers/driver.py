@@ -1,18 +1,101 @@
-"""The one loop that runs every solver: evaluation, warm starts, history, progress display, callback and stopping."""
+"""The one loop that runs every solver, and all solvers by name."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
 from ..engines import Each, serially
-from ..penalties import effective_rank
-from ..problems import AnyProblem, Evaluation, Units
-from .base import UNFINISHED, Iterate, Solution, Solver, State, Status, history_of
-from .registry import choose_solver
+from ..penalties import FixedWeights, effective_rank
+from ..problems import AnyProblem, Evaluation, Problem, Units
+from .alternating import Alternating
+from .base import UNFINISHED, Iterate, Progress, Solution, Solver, State, Status, describe, history_of
+from .joint import Joint
+from .simplex import SimplexDescent, StochasticApproximation
+from .spectral import SpectralAlternation, SpectralDescent
+
+
+@dataclass(frozen=True)
+class OneEvaluation(Solver):
+    """Solve the machines at the weights of a `FixedWeights` penalty."""
+
+    name: ClassVar[str] = "one_evaluation"
+    role: ClassVar[str] = "joint"
+    problems: ClassVar[tuple[type, ...]] = (Problem,)
+    penalties: ClassVar[tuple[type, ...] | None] = (FixedWeights,)
+
+    def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> State:
+        """The given weights; there is no other start."""
+        assert isinstance(problem.penalty, FixedWeights)
+        return State(B=problem.penalty.B, progress=Progress(tol, accuracy=tol))
+
+    def step(self, problem: Problem, state: State, evaluation: Evaluation) -> State:
+        """Nothing is left to do."""
+        return replace(state, status=Status.STALLED)
+
+
+SOLVERS: dict[str, type[Solver]] = {
+    solver.name: solver
+    for solver in (
+        Joint,
+        Alternating,
+        OneEvaluation,
+        SimplexDescent,
+        StochasticApproximation,
+        SpectralDescent,
+        SpectralAlternation,
+    )
+}
+
+
+def can_solve(solver: type[Solver], problem: AnyProblem) -> bool:
+    """Whether a class of solvers is for this problem."""
+    if not isinstance(problem, solver.problems):
+        return False
+    penalty = getattr(problem, "penalty", None)
+    if penalty is None:
+        return True
+    if solver.penalties is not None and not isinstance(penalty, solver.penalties):
+        return False
+    return solver.indicators is None or solver.indicators == penalty.is_indicator
+
+
+def choose_solver(solver: Solver | str | None, problem: AnyProblem) -> Solver:
+    """The default of a problem, the solver of a name or role, or a given one; ValueError where it cannot solve it."""
+    if solver is None:
+        return default_solver(problem)
+    if isinstance(solver, str):
+        return find_solver(solver, problem)
+    if not can_solve(type(solver), problem):
+        raise ValueError(f"solver {solver.name!r} cannot solve a {describe(problem)}; use {_advice(problem)}")
+    return solver
+
+
+def find_solver(name: str, problem: AnyProblem) -> Solver:
+    """The solver of this name or role for a problem: "joint" is `SpectralDescent` for a `SpectralProblem`."""
+    fitting = [solver for solver in SOLVERS.values() if can_solve(solver, problem)]
+    for solver in fitting:
+        if name in (solver.role, solver.name):
+            return solver()
+    raise ValueError(f"solver {name!r} cannot solve a {describe(problem)}; use {_advice(problem)}")
+
+
+def default_solver(problem: AnyProblem) -> Solver:
+    """The first of `SOLVERS` that solves a problem."""
+    for solver in SOLVERS.values():
+        if can_solve(solver, problem):
+            return solver()
+    raise ValueError(f"no solver is for a {describe(problem)}")
+
+
+def _advice(problem: AnyProblem) -> str:
+    fitting = [f"solver={solver.role!r}" for solver in SOLVERS.values() if can_solve(solver, problem)]
+    return " or ".join(fitting) if fitting else "another problem: no solver is for this one"
+
 
 Callback = Callable[[Iterate], object]
 

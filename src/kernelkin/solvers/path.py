@@ -9,10 +9,8 @@ import numpy as np
 
 from ..engines import Each, serially
 from ..problems import Evaluation, Problem, Units
-from .base import Solution, Solver, Status, history_of
-from .driver import Callback, solve
-from .registry import choose_solver
-from .scale import suitable_scale
+from .base import Solution, Solver, Status, history_of, suitable_scale
+from .driver import Callback, choose_solver, solve
 
 # From a solution this far away in mu a solver does no better than from its own start.
 _FAR = 1e3 * (1 + 1e-6)

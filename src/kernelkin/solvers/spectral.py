@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..decompositions import eigh
-from ..penalties.norms.spectral import unit_root
+from ..penalties.norms import unit_root
 from ..problems import Evaluation, SpectralProblem
 from .base import Progress, Solver, State, Status
 from .lbfgs import LBFGS, Descent

@@ -17,7 +17,7 @@ from ..couplings import Coupling, connected_tasks, level_weights
 from ..grams import Grams
 from ..grams.blocks import BlockLowRank
 from ..learners import Machine
-from ..learners.bordered import indicators
+from ..learners.ridge import indicators
 from ..problems import MachinePanel, panel_values, solve_machines
 from .held_out import SEED, LeftOutTasks
 from .variance import Posterior, ProcessVariance

@@ -20,7 +20,7 @@ from ..couplings import connected_tasks
 from ..data import Fold
 from ..grams import Grams, KernelBank
 from ..learners import DualSolution, Learner, Machine, Ridge
-from ..learners.bordered import Bordered, Groups
+from ..learners.ridge import Bordered, Groups
 from ..memory import check_memory
 from ..problems import MachinePanel, panel_values, solve_machines
 from .held_out import HeldOut, LeftOutTasks, calibration_folds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -173,7 +173,7 @@ class Fit:
             # A task of one class has no intercept of its own, and a panel one for each task.
             one_class = isinstance(self.targets, Classification) and any((y == y[0]).all() for y in data.y)
             if len(panel.component) == data.n_tasks and not one_class:
-                return replace(panel, linked=connected_tasks(couplings, data.n_tasks))
+                return panel
         linked = connected_tasks(couplings, data.n_tasks) if couplings else ()
         machines = self.targets.machines(data, self.C, linked)
         classes = isinstance(self.targets, Classification)

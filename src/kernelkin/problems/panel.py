@@ -38,6 +38,8 @@ def panel_pays(n_rows: int, n_tasks: int, n_kernels: int, *, coupled: bool = Fal
 class MachinePanel(Sequence[Machine]):
     """The machines of wide data as columns over shared rows; rows without a label have no cost.
 
+    Tasks that share parts of their functions are one system, of which each task is counted as a machine here.
+
     Attributes
     ----------
     y : (n, O) targets; zero where there is no label.
@@ -45,7 +47,6 @@ class MachinePanel(Sequence[Machine]):
     starts : (T + 1,) where the columns of each task begin.
     rows : for each task the rows that it uses; None for all of them.
     has_intercept : whether tasks have one.
-    linked : for coupled tasks, those of each machine; None where each has a machine to itself.
     """
 
     y: np.ndarray
@@ -53,7 +54,6 @@ class MachinePanel(Sequence[Machine]):
     starts: np.ndarray
     rows: Sequence[np.ndarray | None]
     has_intercept: bool
-    linked: Sequence[np.ndarray] | None = None
 
     @classmethod
     def of(cls, machines: Sequence[Machine], rows: Sequence[np.ndarray], n_rows: int) -> MachinePanel:
@@ -81,7 +81,7 @@ class MachinePanel(Sequence[Machine]):
         self.cost[rows, columns] = cost[: len(self.cost)]
 
     def __len__(self) -> int:
-        return len(self.rows if self.linked is None else self.linked)
+        return len(self.rows)
 
     @overload
     def __getitem__(self, index: int) -> Machine: ...
@@ -90,71 +90,31 @@ class MachinePanel(Sequence[Machine]):
     def __getitem__(self, index: int | slice) -> Machine | list[Machine]:
         if isinstance(index, slice):
             return [self[m] for m in range(len(self))[index]]
-        y, cost = self.part(self.y, index), self.part(np.broadcast_to(self.cost, self.y.shape), index)
-        members = self.members(index)
-        groups = np.repeat(np.arange(len(members)), [self._size(task) for task in members])
-        return Machine(y, cost, groups, len(members) if self.has_intercept else 0)
-
-    def members(self, m: int) -> Sequence[int]:
-        """The tasks of a machine."""
-        m = range(len(self))[m]
-        return [m] if self.linked is None else self.linked[m].tolist()
+        y, cost = self.task(self.y, index), self.task(np.broadcast_to(self.cost, self.y.shape), index)
+        return Machine(y, cost, np.zeros(len(y), dtype=np.intp), int(self.has_intercept))
 
     def place(self, task: int) -> tuple[slice, Any]:
         """The columns of a task, and its rows."""
         rows = self.rows[task]
         return slice(self.starts[task], self.starts[task + 1]), slice(None) if rows is None else rows
 
-    def _size(self, task: int) -> int:
-        rows = self.rows[task]
-        return len(self.y) if rows is None else len(rows)
-
     def task(self, values: np.ndarray, task: int) -> np.ndarray:
         """values (n, O) -> (n_t, outputs): those of one task."""
         columns, rows = self.place(task)
         return values[:, columns][rows]
 
-    def part(self, values: np.ndarray, m: int) -> np.ndarray:
-        """values (n, O) -> (n_m, outputs): those of one machine, its tasks one below the other."""
-        parts = [self.task(values, task) for task in self.members(m)]
-        return parts[0] if len(parts) == 1 else np.vstack(parts)
-
     def side_by_side(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """Arrays (n_m, outputs) of each machine -> (n, O)."""
+        """Arrays (n_t, outputs) of each task -> (n, O)."""
         out = np.zeros_like(self.y)
-        for m, values in enumerate(arrays):
-            start = 0
-            for task in self.members(m):
-                columns, rows = self.place(task)
-                end = start + self._size(task)
-                out[rows, columns] = values[start:end]
-                start = end
+        for task, values in enumerate(arrays):
+            columns, rows = self.place(task)
+            out[rows, columns] = values
         return out
 
     def split(self, values: np.ndarray) -> tuple[np.ndarray, ...]:
-        """values (O,) -> (n_groups, outputs) of each machine: a row for each intercept."""
-        if not self.has_intercept:
-            widths = np.diff(self.starts)
-            return tuple(np.zeros((0, widths[self.members(m)[0]])) for m in range(len(self)))
-        if self._has_a_column_a_machine:
-            return tuple(values.reshape(-1, 1, 1))
-        by_task = np.split(values, self.starts[1:-1])
-        return tuple(np.array([by_task[task] for task in self.members(m)]) for m in range(len(self)))
-
-    def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """What `split` makes of values (O,), back to these; zeros without intercepts."""
-        if self.has_intercept and self._has_a_column_a_machine:
-            return np.array(parts).reshape(-1)
-        values = np.zeros(self.y.shape[1])
-        for m, part in enumerate(parts if self.has_intercept else ()):
-            for row, task in zip(part, self.members(m), strict=True):
-                values[self.place(task)[0]] = row
-        return values
-
-    @property
-    def _has_a_column_a_machine(self) -> bool:
-        """Whether loops over machines may be operations on arrays."""
-        return self.linked is None and len(self.rows) == self.y.shape[1]
+        """values (O,) -> (n_groups, outputs) of each task: a row where there is an intercept."""
+        parts = np.split(values[np.newaxis], self.starts[1:-1], axis=1)
+        return tuple(parts if self.has_intercept else (part[:0] for part in parts))
 
     def without(self, held: np.ndarray) -> MachinePanel:
         """Without the labels that `held` (n, O) marks."""
@@ -269,14 +229,17 @@ class PanelDuals(Sequence[DualSolution]):
         self.machines, self.arrays, self.blocks = machines, arrays, blocks
         self.intercept, self.lin, self.quad, self.primal = values
 
-    def rescaled(self, dual: int, target: int, value: int, offsets: np.ndarray) -> PanelDuals:
-        """The solutions in other units: dual variables, targets and values times powers of two, and offsets (O,)."""
-        values = [np.ldexp(each, value) for each in (self.lin, self.quad, self.primal)]
+    def rescaled(self, dual: int, target: int, value: int, offsets: Sequence[np.ndarray]) -> PanelDuals:
+        """The solutions in other units: dual variables, targets and values times powers of two, and offsets added.
+
+        `offsets` (n_groups, outputs) are those of each task.
+        """
         blocks = [self.arrays.numpy(block * 2.0**dual) for block in self.blocks]
-        found = PanelDuals(self.machines, Arrays(), blocks, np.zeros((4, len(self.lin))))
-        found.intercept = np.ldexp(self.intercept, target) + offsets
-        found.lin, found.quad, found.primal = values
-        return found
+        intercept = np.ldexp(self.intercept, target)
+        if self.machines.has_intercept:
+            intercept += np.concatenate(offsets, axis=1)[0]
+        values = [np.ldexp(each, value) for each in (self.lin, self.quad, self.primal)]
+        return PanelDuals(self.machines, Arrays(), blocks, np.array([intercept, *values]))
 
     @classmethod
     def of_arrays(cls, machines: MachinePanel, arrays: Arrays, a: np.ndarray) -> PanelDuals:
@@ -314,12 +277,10 @@ class PanelDuals(Sequence[DualSolution]):
     def __getitem__(self, index: int | slice) -> DualSolution | list[DualSolution]:
         if isinstance(index, slice):
             return [self[m] for m in range(len(self))[index]]
-        columns = [self.machines.place(task)[0] for task in self.machines.members(index)]
-        intercept = np.array([self.intercept[where] for where in columns])
-        if not self.machines.has_intercept:
-            intercept = intercept[:0]
-        values = [float(sum(v[where].sum() for where in columns)) for v in (self.lin, self.quad, self.primal)]
-        return DualSolution(self.machines.part(self.a, index), intercept, *values)
+        where = self.machines.place(index)[0]
+        intercept = self.intercept[np.newaxis, where][: int(self.machines.has_intercept)]
+        values = [float(v[where].sum()) for v in (self.lin, self.quad, self.primal)]
+        return DualSolution(self.machines.task(self.a, index), intercept, *values)
 
 
 def solve_panel(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from ..engines import Each, serially
 from ..grams import Grams
 from ..learners import DualSolution, Learner, Machine
 from ..penalties import Relation, SpectralNorm
-from .machines import solve_machines
-from .problem import AnyProblem, Enough
+from .machines import SolvedMachines
+from .problem import AnyProblem
 from .units import Evaluation, Units
 
 
@@ -214,43 +214,33 @@ class SpectralProblem(AnyProblem):
     norm: SpectralNorm
     name: ClassVar[str] = "spectral"
 
-    def evaluate(
-        self,
-        B: np.ndarray,
-        *,
-        warm: Sequence[np.ndarray] | None = None,
-        tol: float = 1e-3,
-        each: Each = serially,
-        curved: bool = False,
-        enough: Enough | None = None,
-    ) -> Evaluation:
-        """Solve every machine at the covariance B = D (r, r) of trace one; there is no curvature to request."""
-        tol = _EXACT if max(len(machine.y) for machine in self.form.machines) <= _SMALL else tol
-        solved = solve_machines(
-            self.form, self.form.machines, self.learner, self.norm.metric(B), warm=warm, tol=tol, each=each
-        )
+    @property
+    def grams(self) -> SpectralForm:
+        return self.form
+
+    @property
+    def machines(self) -> Sequence[Machine]:  # type: ignore[override]
+        return self.form.machines
+
+    def evaluate(self, B: np.ndarray, *, tol: float = 1e-3, **options: Any) -> Evaluation:
+        """Solve every machine at the covariance B = D (r, r) of trace one; small machines exactly."""
+        return super().evaluate(B, tol=_EXACT if max(len(m.y) for m in self.machines) <= _SMALL else tol, **options)
+
+    def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
+        """Bound the objective and the optimum by machines that were solved at the metric of B = D (r, r)."""
         # The machines' norms are tr(W' inv(A) W); a trace above one, be it by rounding, has to be paid for.
         excess = max(float(np.trace(B)) - 1.0, 0.0)
         conjugate = self.norm.conjugate(np.sqrt(np.maximum(2.0 * eigvalsh(solved.Q), 0.0)))
-        return Evaluation(
-            B=B,
-            duals=solved.duals,
-            Q=solved.Q,
-            R=0.0,
-            loss=solved.loss,
-            upper=solved.upper,
-            primal=solved.upper + excess * solved.quad,
-            bound=solved.lin - conjugate - solved.rounding,
-        )
+        return Evaluation.of(B, solved, solved.upper + excess * solved.quad, solved.lin - conjugate - solved.rounding)
 
-    def metric(self, B: np.ndarray) -> np.ndarray:
+    def machine_weights(self, B: np.ndarray) -> np.ndarray:
         """The metric A (r, r) of the covariance B = D, which the forms' functions are made with."""
         return self.norm.metric(B)
 
     def in_standard_units(self) -> tuple[Self, Units]:
         """The problem with targets of order one, and the units that lead back: units of the form's own machines."""
-        units = Units.of(self.form.machines, self.learner, weights=False)
-        form = self.form.with_machines(units.machines(self.form.machines))
+        units = Units.of(self.machines, self.learner, weights=False)
+        form = self.form.with_machines(units.machines(self.machines))
         return replace(self, form=form, learner=units.learner(self.learner)), units
 
     def relation(self, B: np.ndarray) -> Relation:

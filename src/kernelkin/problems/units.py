@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..learners import SVM, DualSolution, Learner, Machine
-from .machines import BlockDuals
+from .machines import BlockDuals, SolvedMachines
 from .panel import MachinePanel, PanelDuals
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ class Evaluation:
     primal: float
     bound: float
     curvature: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, B: np.ndarray, solved: SolvedMachines, primal: float, bound: float, R: float = 0.0) -> Evaluation:
+        """From machines that were solved at B, and what a problem makes of them."""
+        return cls(B, solved.duals, solved.Q, R, solved.loss, solved.upper, primal, bound)
 
     @property
     def dual_variables(self) -> Sequence[Any]:
@@ -224,7 +229,7 @@ class Units:
         if isinstance(duals, BlockDuals):
             return duals  # solutions are restored once they are gathered
         if isinstance(duals, PanelDuals):
-            return duals.rescaled(self.dual, self.target, self._value, duals.machines.join(self.offsets))
+            return duals.rescaled(self.dual, self.target, self._value, self.offsets)
         return [self._restore_dual(dual, offset) for dual, offset in zip(duals, self.offsets, strict=True)]
 
     def _restore_dual(self, dual: DualSolution, offset: np.ndarray) -> DualSolution:

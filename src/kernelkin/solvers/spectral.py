@@ -22,7 +22,7 @@ def even_covariance(problem: SpectralProblem) -> np.ndarray:
 
 def alternate(problem: SpectralProblem, evaluation: Evaluation) -> np.ndarray:
     """The best D for the functions of an evaluation: (WW')^(1/2) / tr."""
-    A = problem.metric(evaluation.B)
+    A = problem.machine_weights(evaluation.B)
     return unit_root(A @ evaluation.Q @ A)
 
 

@@ -8,7 +8,7 @@ one of the rank.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, overload
+from typing import overload
 
 import numpy as np
 
@@ -43,30 +43,11 @@ class LinkFactor:
         )
 
 
-class LinkStack(Protocol):
-    """The kernels over the rows of all tasks (N in all, task by task), as far as couplings need them."""
-
-    rank: int
-
-    def quadratic_forms(self, V: np.ndarray, each: Each) -> np.ndarray:
-        """V (N, r) -> (K, r): half of v' G_k v."""
-        ...
-
-    def factor(self, b: np.ndarray, each: Each) -> LinkFactor:
-        """b (K,) -> U (N, R) with U U' = G(b)."""
-        ...
-
-    def combine(self, b: np.ndarray, each: Each) -> np.ndarray:
-        """b (K,) -> G(b) (N, N)."""
-        ...
-
-    def image(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """b (K,), V (N, r) -> G(b) V (N, r)."""
-        ...
-
-
 class PointStack:
-    """A stack over points, of which each row of each task is one: the shared rows of wide data, or all rows."""
+    """A stack over points, of which each row of each task is one: the shared rows of wide data, or all rows.
+
+    N rows in all, task by task.
+    """
 
     def __init__(self, stack: GramStack, rows: Sequence[np.ndarray]) -> None:
         self.stack = stack
@@ -74,9 +55,11 @@ class PointStack:
         self.rank = stack.n_rows
 
     def quadratic_forms(self, V: np.ndarray, each: Each) -> np.ndarray:
+        """V (N, r) -> (K, r): half of v' G_k v."""
         return self.stack.quadratic_forms(self._at_points(V), each)
 
     def image(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """b (K,), V (N, r) -> G(b) V (N, r)."""
         return (self.stack.combine(b[:, np.newaxis])[0] @ self._at_points(V))[self.place]
 
     def _at_points(self, V: np.ndarray) -> np.ndarray:
@@ -86,10 +69,12 @@ class PointStack:
         return at_points
 
     def factor(self, b: np.ndarray, each: Each) -> LinkFactor:
+        """b (K,) -> U (N, R) with U U' = G(b)."""
         values, vectors = eigh(self.stack.combine(b[:, np.newaxis], each)[0])
         return LinkFactor([(vectors, np.sqrt(np.maximum(values, 0.0)))], self.place)
 
     def combine(self, b: np.ndarray, each: Each) -> np.ndarray:
+        """b (K,) -> G(b) (N, N)."""
         gram = self.stack.combine(b[:, np.newaxis], each)[0]
         if len(self.place) == len(gram) and np.array_equal(self.place, np.arange(len(gram))):
             return gram
@@ -97,7 +82,7 @@ class PointStack:
 
 
 class FactorStack:
-    """Kernels with factors of low rank; no matrix over all rows exists."""
+    """The same of kernels with factors of low rank; no matrix over all rows exists."""
 
     def __init__(self, kernels: LowRankKernels) -> None:
         self.kernels = kernels
@@ -121,6 +106,10 @@ class FactorStack:
         for family in self.kernels.families:
             out += family.factor @ (family.core(b) @ (family.factor.T @ V))
         return out
+
+
+# The kernels over the rows of all tasks, as far as couplings need them.
+LinkStack = PointStack | FactorStack
 
 
 class Reach(Sequence[np.ndarray]):

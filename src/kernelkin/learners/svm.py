@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..decompositions import solve_symmetric
-from .base import DualSolution, HessianFunction, Machine
+from .base import DualSolution, HessianFunction, Learner, Machine
 from .ridge import indicators
 
 
@@ -150,12 +150,24 @@ def _solve_bordered(gram: np.ndarray, jitter: float, Z: np.ndarray, V: np.ndarra
     return solve_symmetric(system, target)[:, :f]
 
 
+class BoxLearner(Learner):
+    """A learner whose dual variables are in a box."""
+
+    homogeneous: ClassVar[bool] = True
+
+    def linearise(
+        self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
+    ) -> tuple[DualSolution, HessianFunction]:
+        """Solve and return the Hessian with respect to the kernel weights; see `box_hessian`."""
+        solution = self.solve(gram, machine, a0, tol)
+        return solution, box_hessian(gram, machine, solution.a)
+
+
 @dataclass(frozen=True)
-class SVM:
+class SVM(BoxLearner):
     """Hinge loss: primal ``1/2 |w|^2 + sum_i C_i max(0, 1 - y_i (f_i + c))`` with y in {-1, +1}."""
 
     name: ClassVar[str] = "svm"
-    homogeneous: ClassVar[bool] = True
 
     def solve(
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
@@ -168,16 +180,9 @@ class SVM:
         """Cost of values f (n, m); see `Learner`."""
         return float(np.sum(machine.C * np.maximum(0.0, 1.0 - machine.y * f)))
 
-    def linearise(
-        self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
-    ) -> tuple[DualSolution, HessianFunction]:
-        """Solve and return the Hessian with respect to the kernel weights; see `box_hessian`."""
-        solution = self.solve(gram, machine, a0, tol)
-        return solution, box_hessian(gram, machine, solution.a)
-
 
 @dataclass(frozen=True)
-class SVR:
+class SVR(BoxLearner):
     """Epsilon-insensitive loss: primal ``1/2 |w|^2 + sum_i C_i max(0, |y_i - f_i - c| - epsilon)``.
 
     Parameters
@@ -188,7 +193,6 @@ class SVR:
 
     epsilon: float = 0.1
     name: ClassVar[str] = "svr"
-    homogeneous: ClassVar[bool] = True
 
     def solve(
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
@@ -199,10 +203,3 @@ class SVR:
     def loss(self, machine: Machine, f: np.ndarray) -> float:
         """Cost of values f (n, m); see `Learner`."""
         return float(np.sum(machine.C * np.maximum(0.0, np.abs(machine.y - f) - self.epsilon)))
-
-    def linearise(
-        self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
-    ) -> tuple[DualSolution, HessianFunction]:
-        """Solve and return the Hessian with respect to the kernel weights; see `box_hessian`."""
-        solution = self.solve(gram, machine, a0, tol)
-        return solution, box_hessian(gram, machine, solution.a)

@@ -75,7 +75,34 @@ class LpPenalty(Penalty):
         return Relation.unrelated(B.shape[1])
 
 
-class SharedLpPenalty(Penalty):
+class SharedMix(Penalty):
+    """A penalty whose components share one mix of kernels, as one column (K, 1) of free variables.
+
+    Parameters
+    ----------
+    n_components : int
+        Number J of components.
+    """
+
+    def __init__(self, n_components: int) -> None:
+        if n_components < 1:
+            raise ValueError(f"n_components must be at least 1, got {n_components!r}")
+        self.n_components = int(n_components)
+
+    def relation(self, B: Array) -> Relation:
+        """11'/J: the components are one."""
+        return Relation.identical(self.n_components)
+
+    def expand(self, V: Array) -> Array:
+        """Weights B (K, J) with the column V (K, 1) for every component."""
+        return np.repeat(V, self.n_components, axis=1)
+
+    def pull(self, G: Array) -> Array:
+        """Gradient (K, 1) in the shared weights of a gradient G (K, J) in B."""
+        return G.sum(axis=1, keepdims=True)
+
+
+class SharedLpPenalty(SharedMix):
     """R(B) = |w|_p^2 with w_k = max over components j of B_kj.
 
     No machine's value rises with a weight, so there is an optimum where all columns of B are w: the free variables are
@@ -92,9 +119,7 @@ class SharedLpPenalty(Penalty):
     name: ClassVar[str] = "shared"
 
     def __init__(self, n_components: int, p: float = 2.0) -> None:
-        if n_components < 1:
-            raise ValueError(f"n_components must be at least 1, got {n_components!r}")
-        self.n_components = int(n_components)
+        super().__init__(n_components)
         self.p = check_power(p)
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
@@ -108,21 +133,9 @@ class SharedLpPenalty(Penalty):
         """Minimum over B' >= 0 of (mu/2) R(B') - <B', Q>: exact, so B is not used."""
         return -half_square_norm(column_norms(self.pull(Q), dual_power(self.p)), mu)
 
-    def relation(self, B: Array) -> Relation:
-        """11'/J: the components are one."""
-        return Relation.identical(self.n_components)
-
     def free(self, B: Array) -> Array:
         """Shared weights (K, 1) of B (K, J)."""
         return B.max(axis=1, keepdims=True)
-
-    def expand(self, V: Array) -> Array:
-        """Weights B (K, J) with the column V (K, 1) for every component."""
-        return np.repeat(V, self.n_components, axis=1)
-
-    def pull(self, G: Array) -> Array:
-        """Gradient (K, 1) in the shared weights of a gradient G (K, J) in B."""
-        return G.sum(axis=1, keepdims=True)
 
 
 class SharedOnlyPenalty(Penalty):
@@ -223,7 +236,7 @@ class FixedWeights(Penalty):
         return Relation.unrelated(B.shape[1])
 
 
-class SimplexPenalty(Penalty):
+class SimplexPenalty(SharedMix):
     """R(B) = 0 where all columns are equal, not negative and sum to one; infinite elsewhere.
 
     Parameters
@@ -234,11 +247,6 @@ class SimplexPenalty(Penalty):
 
     name: ClassVar[str] = "simplex"
     is_indicator: ClassVar[bool] = True
-
-    def __init__(self, n_components: int) -> None:
-        if n_components < 1:
-            raise ValueError(f"n_components must be at least 1, got {n_components!r}")
-        self.n_components = int(n_components)
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
         """0 or infinity, and zeros (K, J)."""
@@ -251,18 +259,6 @@ class SimplexPenalty(Penalty):
         # Sums of weights may be off by rounding.
         return -float(Q.sum(axis=1).max()) * (1.0 + _ROUNDING)
 
-    def relation(self, B: Array) -> Relation:
-        """11'/J: the components share one mix."""
-        return Relation.identical(self.n_components)
-
     def free(self, B: Array) -> Array:
         """Shared weights (K, 1) of B (K, J)."""
         return B[:, :1]
-
-    def expand(self, V: Array) -> Array:
-        """Weights B (K, J) with the column V (K, 1) for every component."""
-        return np.repeat(V, self.n_components, axis=1)
-
-    def pull(self, G: Array) -> Array:
-        """Gradient (K, 1) in the shared weights of a gradient G (K, J) in B."""
-        return G.sum(axis=1, keepdims=True)

@@ -22,37 +22,12 @@ import numpy as np
 from ..decompositions import eigh, eigvalsh
 from ..engines import Each, serially
 from ..grams import Grams
+from ..grams.pooled import Features, PooledKernel
 from ..learners import DualSolution, Learner, Machine
 from ..penalties import Relation, SpectralNorm
 from .machines import SolvedMachines
 from .problem import AnyProblem
 from .units import Evaluation, Units
-
-
-class Features(Protocol):
-    """Explicit features of a kernel on the pooled rows."""
-
-    @property
-    def Phi(self) -> np.ndarray:
-        """(n, r) with Phi Phi' the Gram."""
-        ...
-
-    def dual(self, W: np.ndarray) -> np.ndarray:
-        """W (r, O) -> coefficients (n, O) of the same functions as sums of k(x, x_i)."""
-        ...
-
-
-class Pool(Protocol):
-    """One kernel over the rows that any task uses."""
-
-    @property
-    def rows(self) -> np.ndarray:
-        """(n,) these rows of the training X, ascending."""
-        ...
-
-    def gram(self) -> np.ndarray:
-        """(n, n)."""
-        ...
 
 
 class SpectralForm(Grams, Protocol):
@@ -80,7 +55,7 @@ class SpectralForm(Grams, Protocol):
 class FeatureForm:
     """From the side of the features: A is (r, r), and every task is a machine of its own."""
 
-    def __init__(self, features: Features, rows: Sequence[np.ndarray], machines: Sequence[Machine]) -> None:
+    def __init__(self, features: Any, rows: Sequence[np.ndarray], machines: Sequence[Machine]) -> None:
         self.features = features
         self.machines = machines
         self.Phi = [np.ascontiguousarray(features.Phi[kept]) for kept in rows]
@@ -171,7 +146,7 @@ class GramForm:
 
 
 def spectral_form(
-    pool: Pool, features: Features | None, rows: Sequence[np.ndarray], machines: Sequence[Machine]
+    pool: PooledKernel, features: Features | None, rows: Sequence[np.ndarray], machines: Sequence[Machine]
 ) -> SpectralForm:
     """The side of the features, where there are few, or that of the tasks. `rows` are each task's rows of X."""
     positions = [np.searchsorted(pool.rows, kept) for kept in rows]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -113,29 +113,8 @@ def _secant_hessian(past: Sequence[Evaluation]) -> Callable[[np.ndarray], np.nda
     return lambda D: product(D.ravel()).reshape(D.shape)
 
 
-class Parametrisation(Protocol):
-    """Variables x (n,) >= 0 of kernel weights.
-
-    Attributes
-    ----------
-    penalty : the penalty of these weights; it may be smoother than the problem's.
-    start : the variables of the weights that it was made at.
-    """
-
-    penalty: Penalty
-    start: np.ndarray
-
-    def weights(self, x: np.ndarray) -> np.ndarray:
-        """B (K, J) of x."""
-        ...
-
-    def pull(self, x: np.ndarray, G: np.ndarray) -> np.ndarray:
-        """Gradient in x of a gradient G (K, J) in B."""
-        ...
-
-
-class FreeVariables(Parametrisation):
-    """The free variables of a penalty."""
+class FreeVariables:
+    """The free variables of a penalty, which may be smoother than the problem's; `start` (n,) are those of B (K, J)."""
 
     def __init__(self, penalty: Penalty, B: np.ndarray) -> None:
         self.penalty = penalty
@@ -143,13 +122,15 @@ class FreeVariables(Parametrisation):
         self.start = penalty.free(B).ravel()
 
     def weights(self, x: np.ndarray) -> np.ndarray:
+        """B (K, J) of x (n,) >= 0."""
         return self.penalty.expand(x.reshape(self.shape))
 
     def pull(self, x: np.ndarray, G: np.ndarray) -> np.ndarray:
+        """Gradient in x of a gradient G (K, J) in B."""
         return self.penalty.pull(G).ravel()
 
 
-class RankOne(Parametrisation):
+class RankOne:
     """B = u v': where the optimum has rank one, the penalty is smooth along such B, and only along them."""
 
     def __init__(self, penalty: Penalty, B: np.ndarray) -> None:
@@ -199,7 +180,7 @@ class JointState(State):
     phase: Literal["scale", "measure", "trial"] = "scale"
     rounds: int = _ROUNDS
     stage: int = 0
-    variables: Parametrisation | None = None
+    variables: FreeVariables | RankOne | None = None
     x: np.ndarray | None = None
     here: Evaluation | None = None
     value: float = np.inf

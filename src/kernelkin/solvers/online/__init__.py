@@ -6,14 +6,13 @@ them from rows as they come.
 """
 
 from .pairs import PairCenter, PairSource, block_length
-from .solver import Online, OnlineRun, OnlineSolver, OnlineState, Rounds
+from .solver import Online, OnlineRun, OnlineState, Rounds
 from .stream import Codes, Reservoirs, Stream, StreamSettings
 
 __all__ = [
     "Codes",
     "Online",
     "OnlineRun",
-    "OnlineSolver",
     "OnlineState",
     "PairCenter",
     "PairSource",

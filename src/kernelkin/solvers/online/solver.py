@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field, fields
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -117,18 +117,6 @@ class Rounds(NamedTuple):
     def part(self, start: int, stop: int) -> Rounds:
         """The rounds from `start` to `stop`."""
         return Rounds(self.tasks[start:stop], self.signs[start:stop], self.values[start:stop])
-
-
-class OnlineSolver(Protocol):
-    """A rule for changing kernel weights after each round."""
-
-    def init(self, n_kernels: int, n_tasks: int = 0) -> OnlineState:
-        """Return the state before the first round."""
-        ...
-
-    def step(self, state: OnlineState, rounds: Rounds) -> None:
-        """Change the state by these rounds, in order; in how many pieces they come does not matter."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from ..data import TaskData
 from ..engines import Workers
 from ..functions import Share, TaskFunctions, make_expansion
-from ..grams.pooled import Features, PooledKernel, needs_stack, pool_kernels
+from ..grams.row_kernels import Features, PooledKernel, needs_stack, pool_kernels
 from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine
 from ..memory import Need, memory_limit, pooled_need

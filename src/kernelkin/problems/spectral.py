@@ -22,7 +22,7 @@ import numpy as np
 from ..decompositions import eigh, eigvalsh
 from ..engines import Each, serially
 from ..grams import Grams
-from ..grams.pooled import Features, PooledKernel
+from ..grams.row_kernels import Features, PooledKernel
 from ..learners import DualSolution, Learner, Machine
 from ..penalties import Relation, SpectralNorm
 from .machines import SolvedMachines

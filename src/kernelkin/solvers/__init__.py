@@ -2,9 +2,8 @@
 
 from .alternating import Alternating
 from .base import UNFINISHED, Iterate, Progress, Solution, Solver, State, Status
-from .driver import SOLVERS, Callback, OneEvaluation, can_solve, default_solver, find_solver, solve
+from .driver import SOLVERS, Callback, OneEvaluation, Path, can_solve, default_solver, find_solver, solve
 from .joint import Joint
-from .path import Path
 from .simplex import SimplexDescent, StochasticApproximation
 from .spectral import SpectralAlternation, SpectralDescent
 

@@ -3,7 +3,6 @@
 python -m benchmarks cluster --tasks 10000 --workers 2               tasks of 50 rows, 8 kernels, made on the workers
 python -m benchmarks cluster --tasks 10000 --workers 2 --kill        one worker is ended after the first evaluation
 python -m benchmarks cluster --tasks 10000 --workers 2 --grams keep  Gram matrices stay in memory, or "rebuild"
-python -m benchmarks cluster --tasks 1000 --workers 2 --common 200   a part that all tasks share, of 200 columns
 python -m benchmarks cluster --table                                 what is stored, as Markdown
 
 Rows of every task are in all partitions at first, so that the fit has to shuffle all of them. Each run adds a line to
@@ -89,8 +88,7 @@ def run_fit(client: Any, options: argparse.Namespace) -> dict[str, Any]:
     before = client.run(worker_facts)
     watch = Watch(client, options.kill)
     engine = Dask(client, keep_grams=GRAMS[options.grams])
-    shared = {"couplings": "common", "shared_rank": options.common} if options.common else {}
-    model = MKMTRLRegressor(KERNELS, task_column="task", tol=1e-3, engine=engine, callback=watch, **shared)
+    model = MKMTRLRegressor(KERNELS, task_column="task", tol=1e-3, engine=engine, callback=watch)
     own = time.process_time()
     model.fit(frame[[*COLUMNS, "task"]], frame["y"])
     seconds, own = time.perf_counter() - watch.began, time.process_time() - own
@@ -123,7 +121,6 @@ def table() -> str:
         "T",
         "processes",
         "Gram matrices",
-        "columns shared",
         "evaluations",
         "gap",
         "held-out R2",
@@ -138,7 +135,7 @@ def table() -> str:
         run = json.loads(text)
         killed = ", one killed" if run["killed"] else ""
         lines.append(
-            f"| {run['tasks']:,} | {run['workers']}{killed} | {run['grams']} | {run['common'] or '-'} "
+            f"| {run['tasks']:,} | {run['workers']}{killed} | {run['grams']} "
             f"| {run['evaluations']} | {run['relative_gap']:.0e} | {run['score']:.4f} "
             f"| {run['worker_cpu_seconds']:.0f} | {run['client_cpu_seconds']:.0f} | {run['seconds']:.0f} "
             f"| {max(run['worker_gib']):.1f} | {run['client_gib']:.1f} |"
@@ -154,7 +151,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=2, help="processes, each with one thread")
     parser.add_argument("--memory", default="4GB", help="memory limit of each process")
     parser.add_argument("--grams", choices=GRAMS, default="auto")
-    parser.add_argument("--common", type=int, default=0, help="columns of a part that all tasks share; 0: none")
     parser.add_argument("--kill", action="store_true")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args(arguments)
@@ -172,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Client(cluster) as client,
     ):
         found = run_fit(client, options)
-    setting = {name: getattr(options, name) for name in ("tasks", "rows", "workers", "memory", "common")}
+    setting = {name: getattr(options, name) for name in ("tasks", "rows", "workers", "memory")}
     line = json.dumps({**setting, "kernels": len(KERNELS), **found})
     print(line)
     RESULTS.parent.mkdir(exist_ok=True)

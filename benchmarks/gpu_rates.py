@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelkin.grams.devices import TorchArrays
-from kernelkin.grams.operator import SharedOperator
+from kernelkin.grams.operator import SharedOperator, TorchArrays
 from kernelkin.problems.columns import Block, BlockSolution
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import clone
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
-from kernelkin.grams import collections
+from kernelkin.grams import stack
 from kernelkin.problems import panel
 
 from .harness import OURS, Contender, Goal, Report, Row, figure, race, ratio, threads
@@ -165,11 +165,11 @@ def classes(per_class: int = 30, n_classes: int = 102, n_kernels: int = 38) -> l
     grams, _ = plan.scale(plan.raw_grams(), overwrite=True)
 
     def solve(least: int):
-        before, collections.ON_DEMAND_ROWS = collections.ON_DEMAND_ROWS, least
+        before, stack.ON_DEMAND_ROWS = stack.ON_DEMAND_ROWS, least
         try:
             return plan.solve(plan.problem(grams))
         finally:
-            collections.ON_DEMAND_ROWS = before
+            stack.ON_DEMAND_ROWS = before
 
     def judge(solution) -> dict[str, float]:
         return {"objective": solution.primal, "gap": solution.gap / solution.primal}

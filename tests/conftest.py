@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 
-from kernelkin.grams.arrays import NumpyArrays
-from kernelkin.grams.devices import TorchArrays
+from kernelkin.grams.operator import Arrays, TorchArrays
 
 # Tests start Python some fifty times: without bytecode each process would compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -40,7 +39,7 @@ def device(request):
 def arrays(request):
     """Where the arrays of solvers are."""
     if request.param == "numpy":
-        return NumpyArrays()
+        return Arrays()
     device = "cuda" if request.param.endswith("cuda") else "cpu"
     _torch(device)
     return TorchArrays(device)

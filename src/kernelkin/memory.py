@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 from .exceptions import GramMemoryError
 from .grams import GramPlan, batch_bytes
-from .grams.arrays import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
-from .grams.operator import LEADING, MANY_ROWS
+from .grams.operator import LARGEST_INVERSES, LEADING, MANY_ROWS, PANEL_COLUMNS, column_bytes
 
 # The environment variable that limits the memory of a fit, in GiB.
 LIMIT = "KERNELKIN_MEMORY_GIB"

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.engines import Workers
-from kernelkin.engines.blas import SingleThreadedBLAS
+from kernelkin.engines.threads import SingleThreadedBLAS
 
 BEFORE = 2
 
@@ -140,11 +140,11 @@ import os, signal, sys
 import numpy as np
 from threadpoolctl import threadpool_info
 from kernelkin import MKMTRLRegressor
-from kernelkin.engines import blas
+from kernelkin.engines import threads
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 # A lock that is held at a fork is never released in the child.
-with blas.SingleThreadedBLAS(), blas.SingleThreadedBLAS.lock:
+with threads.SingleThreadedBLAS(), threads.SingleThreadedBLAS.lock:
     child = os.fork()
     if child == 0:
         signal.alarm(60)

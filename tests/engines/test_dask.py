@@ -18,7 +18,6 @@ from kernelkin import (
     STLRegressor,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
-    linear_kernels,
     load_model,
     save_model,
 )
@@ -156,9 +155,8 @@ def test_what_dask_collections_cannot_have_is_refused_by_name(engine):
     parts = dd.from_pandas(frame, npartitions=2)
     given = parts[WITH_TASKS], parts["sales"]
     for parameters, message in (
-        ({"couplings": "inputs"}, "couplings='inputs' are found by comparing the rows of all tasks, and Dask"),
-        ({"couplings": "common", "loss": "epsilon_insensitive"}, "couplings are eliminated from blocks of tasks by"),
-        ({"task_features": {"shop 00": [1.0]}}, "task_features: new tasks follow from the levels of all others"),
+        ({"couplings": "common"}, "tasks that share parts of their functions are one machine, which has no blocks"),
+        ({"task_features": {"shop 00": [1.0]}}, "tasks that share parts of their functions are one machine"),
         ({"kernels": "relevance"}, "kernels='relevance' are found by looking at all rows"),
         ({"unknown_tasks": "nearest"}, "unknown_tasks='nearest' is for arrays: rows of Dask"),
         ({"engine": "threads"}, "X is a Dask collection: pass the Dask client as engine="),
@@ -219,24 +217,6 @@ def test_a_fit_survives_the_death_of_a_worker(engine):
     assert kill.killed is not None
     # Machines that start from scratch on another worker are solved to tol, not to rounding.
     assert_same(model, expected, 1e-6)
-
-
-def test_linked_tasks_on_dask_collections_survive_the_death_of_a_worker(engine):
-    # Rows are shuffled, and shuffled again; linear kernels are exact, whatever the order of the rows.
-    frame = shops()
-    parts = dd.from_pandas(frame, npartitions=3, sort=False)
-    options = {"couplings": "common", "shared_rank": None, "parsimony": 0.5, "tol": 1e-6, "task_column": "shop"}
-    kernels = linear_kernels(per_feature=True)
-    expected = MKMTRLRegressor(kernels, **options).fit(frame[WITH_TASKS], frame["sales"])
-    engine.client.wait_for_workers(2)
-    kill = KillAWorker(engine.client)
-    model = MKMTRLRegressor(kernels, engine=engine, callback=kill, **options)
-    model.fit(parts[WITH_TASKS], parts["sales"])
-    assert kill.killed is not None
-    assert_same(model, expected)
-    np.testing.assert_allclose(model.coupling_weights_, expected.coupling_weights_, atol=1e-10)
-    known = pd.Series(expected.predict(frame[WITH_TASKS]), index=frame.index).sort_index()
-    np.testing.assert_allclose(model.predict(parts[WITH_TASKS]).compute().sort_index(), known, atol=1e-9)
 
 
 def test_work_that_kills_its_workers_ends_with_an_error(engine):

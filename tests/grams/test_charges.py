@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelkin import IKLRegressor, IMKLRegressor, MKMTFLRegressor, MKMTRLRegressor, MultiTaskCV, gaussian_kernels
-from kernelkin.grams.charges import TAU, effective_dimensions, kernel_charges
+from kernelkin.grams.build import TAU, effective_dimensions, kernel_charges
 
 KERNELS = gaussian_kernels((0.3, 1.0, 3.0))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelkin.grams import GramStack, SharedGrams, TaskGrams
-from kernelkin.grams.collections import _runs
+from kernelkin.grams.stack import _runs
 
 K, N, T = 3, 14, 4
 FACTORS = np.random.default_rng(0).normal(size=(K, N, N))
@@ -65,11 +65,11 @@ def test_images_are_products_with_the_grams(make, machines):
 
 def test_batches_cover_all_machines_in_order(monkeypatch):
     for limit in (1, 8 * N * N, 3 * 8 * N * N, 1 << 28):
-        monkeypatch.setattr("kernelkin.grams.collections._BATCH_BYTES", limit)
+        monkeypatch.setattr("kernelkin.grams.stack._BATCH_BYTES", limit)
         for grams in (separate(), shared()):
             assert [m for batch in grams.batches() for m in batch] == list(range(T))
 
 
 def test_batches_stay_below_the_limit(monkeypatch):
-    monkeypatch.setattr("kernelkin.grams.collections._BATCH_BYTES", 10)
+    monkeypatch.setattr("kernelkin.grams.stack._BATCH_BYTES", 10)
     assert list(_runs([4, 4, 4, 20, 1, 9, 1])) == [range(2), range(2, 3), range(3, 4), range(4, 6), range(6, 7)]

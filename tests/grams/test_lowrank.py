@@ -6,8 +6,8 @@ import pytest
 from kernelkin import gaussian_kernels, linear_kernels, polynomial_kernels
 from kernelkin.data import read_training
 from kernelkin.engines import serially
+from kernelkin.grams.coupled import FactorStack
 from kernelkin.grams.heldout import FactorCross
-from kernelkin.grams.links import FactorStack
 from kernelkin.grams.lowrank import low_rank_kernels
 from kernelkin.kernels import evaluate, fit_kernels, fit_scaling
 

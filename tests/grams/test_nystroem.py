@@ -8,7 +8,7 @@ from kernelkin.data import read_training
 from kernelkin.exceptions import ApproximationWarning
 from kernelkin.grams import plan
 from kernelkin.grams.heldout import FactorCross
-from kernelkin.grams.nystroem import nystroem_kernels
+from kernelkin.grams.lowrank import nystroem_kernels
 from kernelkin.kernels import fit_kernels
 
 KERNELS = [*gaussian_kernels((0.5, 2.0)), *linear_kernels()]

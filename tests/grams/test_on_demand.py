@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
-from kernelkin.grams import GramStack, SharedGrams, collections
+from kernelkin.grams import GramStack, SharedGrams, stack
 from kernelkin.learners import SVM, SVR, Machine
 
 
@@ -22,7 +22,7 @@ def shared(dtype, n=60, seed=0):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_groups", [0, 1])
 def test_machines_have_the_same_solution(learner, dtype, n_groups, monkeypatch):
-    monkeypatch.setattr(collections, "ON_DEMAND_ROWS", 0)
+    monkeypatch.setattr(stack, "ON_DEMAND_ROWS", 0)
     X, grams = shared(dtype)
     B = np.array([[1.0, 0.5, 2.0], [0.3, 0.0, 1.0]])
     dense = [gram.copy() for gram in grams.combine(B, range(3))]
@@ -65,7 +65,7 @@ def test_fits_are_the_same(loss, monkeypatch):
     y[::7, 1] = np.nan
     fits = []
     for least in (0, 10**9):
-        monkeypatch.setattr(collections, "ON_DEMAND_ROWS", least)
+        monkeypatch.setattr(stack, "ON_DEMAND_ROWS", least)
         model = MKMTRLClassifier(tol=1e-6) if hinge else MKMTRLRegressor(loss=loss, tol=1e-6)
         fits.append(model.fit(X, y))
     np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=2e-6)

@@ -7,7 +7,7 @@ import scipy.linalg
 from kernelkin import decompositions
 from kernelkin.grams.blocks import BlockLowRank
 from kernelkin.learners import Machine, Ridge
-from kernelkin.learners.bordered import Bordered, Groups
+from kernelkin.learners.ridge import Bordered, Groups
 from learners.problems import random_machine
 
 

@@ -9,7 +9,7 @@ from kernelkin.grams import GramStack, TaskGrams
 from kernelkin.learners import Ridge
 from kernelkin.penalties import MixedNorm
 from kernelkin.problems import MixedNormProblem
-from kernelkin.solvers.mirror import mirror_step, uniform
+from kernelkin.solvers.simplex import mirror_step, uniform
 from models.convex import KERNELS, long_data, mixed_norm, stacks, worst_task
 from tasks import make_machine
 

@@ -6,7 +6,7 @@ from sklearn.linear_model import Ridge
 
 from kernelkin import MTFLClassifier, MTFLRegressor, MTRLClassifier, MTRLRegressor
 from kernelkin.data import read_training
-from kernelkin.grams.pooled import pivoted_cholesky, pool_kernels
+from kernelkin.grams.row_kernels import pivoted_cholesky, pool_kernels
 from kernelkin.kernels import evaluate, fit_kernels, fit_scaling, gaussian_kernels, resolve_kernels
 from models.convex import long_data, roots, spectral
 

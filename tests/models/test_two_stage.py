@@ -21,7 +21,7 @@ from kernelkin.datasets import load_mfeat
 from kernelkin.exceptions import GramMemoryError
 from kernelkin.fitting import Fitted, Regression, SecondStage
 from kernelkin.grams import RowKernels, build_grams
-from kernelkin.grams.charges import kernel_charges
+from kernelkin.grams.build import kernel_charges
 from kernelkin.kernels import fit_kernels, linear_kernels, polynomial_kernels, view_kernels
 from kernelkin.solvers.online import PairSource
 from models.two_stage import BOTH, problem

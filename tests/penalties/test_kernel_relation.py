@@ -8,7 +8,7 @@ import pytest
 
 from conic import conic_optimum
 from kernelkin.penalties import RelationPenalty
-from kernelkin.penalties.kernel_relation import KernelRelation
+from kernelkin.penalties.relation import KernelRelation
 from kernelkin.solvers import Joint, Path, Status, solve
 from tasks import make_problem, random_prior, random_problem, watch
 

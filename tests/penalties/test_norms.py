@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelkin.penalties import NORMS, MixedNorm, SpectralNorm
-from kernelkin.penalties.norms.spectral import unit_root
+from kernelkin.penalties.norms import unit_root
 
 # The norm, and the shape of the sizes that it is one of.
 CASES = {

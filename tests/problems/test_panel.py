@@ -11,8 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV
 from kernelkin.grams import GramStack, SharedGrams, operator
-from kernelkin.grams.arrays import NumpyArrays
-from kernelkin.grams.devices import TorchArrays
+from kernelkin.grams.operator import Arrays, TorchArrays
 from kernelkin.learners import Machine, Ridge
 from kernelkin.problems import MachinePanel, panel, solve_machines
 
@@ -93,7 +92,7 @@ def test_less_memory_means_fewer_columns_and_the_same_numbers(monkeypatch):
     whole, _ = solve_both(machines, rows)
     sizes = []
 
-    class Small(NumpyArrays):
+    class Small(Arrays):
         out_of_memory = (MemoryError,)
 
         def stack(self, parts):
@@ -228,13 +227,13 @@ def test_hessian_by_leading_eigenvectors_is_exact_where_the_rest_is_one_eigenval
     np.testing.assert_allclose(together.curvature(), each.curvature(), rtol=1e-3)
 
 
-def test_tasks_linked_in_two_sets_are_two_machines():
+def test_columns_are_the_machines_that_they_were_made_of():
     machines, rows = make_machines(missing=True, weights=True, intercept=True)
-    columns = replace(MachinePanel.of(machines, rows, N), linked=[np.array([0, 2]), np.array([1, 3, 4, 5, 6])])
-    assert [machine.n_groups for machine in columns] == [2, 5]
-    np.testing.assert_array_equal(columns[0].y, np.vstack([machines[0].y, machines[2].y]))
-    arrays = [machine.y for machine in columns]
-    np.testing.assert_array_equal(columns.side_by_side(arrays), columns.y)
+    columns = MachinePanel.of(machines, rows, N)
+    for column, machine in zip(columns, machines, strict=True):
+        np.testing.assert_array_equal(column.y, machine.y)
+        np.testing.assert_array_equal(column.C, machine.C)
+    np.testing.assert_array_equal(columns.side_by_side([machine.y for machine in machines]), columns.y)
 
 
 def test_a_device_gives_the_same_fit(device):

@@ -5,7 +5,7 @@ import pytest
 
 from kernelkin.penalties import LpPenalty, RelationPenalty
 from kernelkin.solvers import Alternating, Joint, Status
-from kernelkin.solvers.weight_steps import WEIGHT_STEPS
+from kernelkin.solvers.alternating import WEIGHT_STEPS
 from tasks import LOSSES, in_turn, make_problem, random_prior, random_problem, watch
 
 T = 4

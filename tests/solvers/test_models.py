@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelkin.penalties import RelationPenalty
-from kernelkin.solvers.models import model_at, remember
+from kernelkin.solvers.joint import model_at, remember
 from tasks import LOSSES, make_problem, random_problem
 
 T, K = 3, 4

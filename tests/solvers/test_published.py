@@ -8,7 +8,7 @@ import pytest
 from kernelkin.penalties import MixedNorm, SpectralNorm
 from kernelkin.problems import FeatureForm, GramForm, MixedNormProblem, SpectralProblem, WorstTaskProblem
 from kernelkin.solvers import SpectralAlternation, StochasticApproximation, solve
-from kernelkin.solvers.mirror import mirror_step, uniform
+from kernelkin.solvers.simplex import mirror_step, uniform
 from tasks import LOSSES, make_machine, make_problem, random_problem, watch
 
 T, K = 4, 5

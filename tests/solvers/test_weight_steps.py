@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelkin.solvers.weight_steps import WEIGHT_STEPS, _prox, closed_form_step, newton_step, row_objective
+from kernelkin.solvers.alternating import WEIGHT_STEPS, _prox, closed_form_step, newton_step, row_objective
 
 K, T = 3, 5
 MINIMISERS = ("newton", "fista")

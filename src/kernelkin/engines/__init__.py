@@ -4,10 +4,8 @@ from copy import copy
 from typing import Any
 
 from .base import Engine, Held
-from .blas import SingleThreadedBLAS
 from .dask import Dask, DaskHeld
-from .local import Joblib, Threads
-from .threads import Each, Workers, count_workers, serially
+from .threads import Each, Joblib, SingleThreadedBLAS, Threads, Workers, count_workers, serially
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Threads, Joblib, Dask)}
 

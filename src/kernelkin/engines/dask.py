@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from ..exceptions import ClusterError
 from .base import Engine, Held
-from .local import BLOCK_BYTES, with_one_thread
+from .threads import BLOCK_BYTES, with_one_thread
 
 # How often objects that were lost with their workers are made anew before the cluster is given up.
 MOST_REBUILDS = 10
@@ -78,11 +78,18 @@ class Dask(Engine):
             self.refuse(error)
 
     def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
-        held = _Scattered(self, [shared], broadcast=True)
+        held = self.hold([shared], broadcast=True)
         return held.pick([0] * len(items)).call(function, [(item,) for item in items])
 
-    def hold(self, items: Sequence[Any]) -> Held:
-        return _Scattered(self, items)
+    def hold(self, items: Sequence[Any], broadcast: bool = False) -> DaskHeld:
+        # Items are kept here, too: a worker that dies takes its copies with it.
+        def send(some: Sequence[Any]) -> list[Any]:
+            try:
+                return list(self.client.scatter(list(some), broadcast=broadcast, hash=False, timeout=WAIT))
+            except Exception as error:
+                self.refuse(error)
+
+        return DaskHeld(self, send(items), lambda i: send(items[i : i + 1])[0])
 
     def hold_futures(self, futures: Sequence[Any]) -> Held:
         """Hold what futures stand for; the scheduler knows how to make it anew."""
@@ -148,30 +155,37 @@ class Dask(Engine):
 class DaskHeld(Held):
     """Objects behind futures.
 
-    Attributes
+    Parameters
     ----------
-    recomputable : whether the scheduler knows how to make them anew. Otherwise `renew` does.
+    engine : Dask
+    futures : list
+    remake : callable, optional
+        From a position to a new future of an object that was lost with its worker; None where the scheduler knows how
+        to make objects anew.
     """
 
-    recomputable = True
-
-    def __init__(self, engine: Dask, futures: list[Any]) -> None:
-        self.engine, self.futures = engine, futures
+    def __init__(self, engine: Dask, futures: list[Any], remake: Callable[[int], Any] | None = None) -> None:
+        self.engine, self.futures, self._remake = engine, futures, remake
 
     def __len__(self) -> int:
         return len(self.futures)
 
-    def renew(self, i: int) -> None:
-        """Make an object anew that was lost with its worker; here the scheduler has done it."""
+    def renewed(self, i: int) -> Any:
+        """The future of an object, made anew where it was lost."""
+        if self._remake is not None and self.futures[i].status in _LOST:
+            self.futures[i] = self._remake(i)
+        return self.futures[i]
 
     def derive(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> DaskHeld:
-        if not self.recomputable:
-            return _Derived(self, function, arguments)
-        pairs = zip(self.futures, arguments, strict=True)
-        return DaskHeld(self.engine, [self.engine.submit(function, future, *given) for future, given in pairs])
+        def make(i: int) -> Any:
+            return self.engine.submit(function, self.renewed(i), *arguments[i])
+
+        futures = [make(i) for i in range(len(self))]
+        return DaskHeld(self.engine, futures, None if self._remake is None else make)
 
     def pick(self, objects: Sequence[int]) -> DaskHeld:
-        return _Picked(self, objects)
+        futures = [self.futures[i] for i in objects]
+        return DaskHeld(self.engine, futures, None if self._remake is None else lambda i: self.renewed(objects[i]))
 
     def call(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         pairs = zip(self.futures, arguments, strict=True)
@@ -187,8 +201,7 @@ class DaskHeld(Held):
             # What is lost was made from objects that only this process can send again.
             for i, future in enumerate(futures):
                 if future.status in _LOST:
-                    self.renew(i)
-                    futures[i] = self.engine.submit(function, self.futures[i], *arguments[i])
+                    futures[i] = self.engine.submit(function, self.renewed(i), *arguments[i])
         raise AssertionError("the loop ends by a result or an error")
 
     def total(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
@@ -201,7 +214,7 @@ class DaskHeld(Held):
             except Exception as error:
                 self.engine.refuse(error)
             for i in range(len(self)):
-                self.renew(i)
+                self.renewed(i)
         raise AssertionError("the loop ends by a result or an error")
 
     def _sum(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
@@ -214,58 +227,6 @@ class DaskHeld(Held):
             # Before further terms are made: few of them are in memory at one time.
             parts = [run[0] if len(run) == 1 else self.engine.submit(_add, *run, priority=1) for run in runs]
         return parts[0]
-
-
-class _Scattered(DaskHeld):
-    """Items of this process, sent to workers. They are kept here: a worker that dies takes its copies with it."""
-
-    recomputable = False
-
-    def __init__(self, engine: Dask, items: Sequence[Any], broadcast: bool = False) -> None:
-        self._items, self._broadcast = items, broadcast
-        super().__init__(engine, self._send(engine, items))
-
-    def renew(self, i: int) -> None:
-        if self.futures[i].status in _LOST:
-            self.futures[i] = self._send(self.engine, self._items[i : i + 1])[0]
-
-    def _send(self, engine: Dask, items: Sequence[Any]) -> list[Any]:
-        client = engine.client
-        try:
-            return list(client.scatter(list(items), broadcast=self._broadcast, hash=False, timeout=WAIT))
-        except Exception as error:
-            engine.refuse(error)
-
-
-class _Derived(DaskHeld):
-    """Objects made on workers from items that were sent there."""
-
-    recomputable = False
-
-    def __init__(self, parent: DaskHeld, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> None:
-        self._parent, self._function, self._arguments = parent, function, arguments
-        super().__init__(parent.engine, [])
-        self.futures = [self._make(i) for i in range(len(parent))]
-
-    def renew(self, i: int) -> None:
-        if self.futures[i].status in _LOST:
-            self._parent.renew(i)
-            self.futures[i] = self._make(i)
-
-    def _make(self, i: int) -> Any:
-        return self.engine.submit(self._function, self._parent.futures[i], *self._arguments[i])
-
-
-class _Picked(DaskHeld):
-    """Some of the objects of others."""
-
-    def __init__(self, parent: DaskHeld, objects: Sequence[int]) -> None:
-        self._parent, self._objects, self.recomputable = parent, objects, parent.recomputable
-        super().__init__(parent.engine, [parent.futures[i] for i in objects])
-
-    def renew(self, i: int) -> None:
-        self._parent.renew(self._objects[i])
-        self.futures[i] = self._parent.futures[self._objects[i]]
 
 
 class CommLost(OSError):

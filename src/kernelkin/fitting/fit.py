@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..data import RowBlocks, TaskData
 from ..engines import Each, Workers, serially
-from ..functions import Expansion, InputIndex, task_functions
+from ..functions import InputIndex, task_functions
 from ..grams import (
     CoupledGrams,
     GramPlan,
@@ -45,13 +45,16 @@ from ..solvers import Solution, Solver, solve
 from ..uncertainty import HeldOutSource, Uncertainty
 from ..uncertainty.machines import MachinesHeldOut
 from ..uncertainty.nearest import WithNearest
-from .approximation import approximation_warnings, shared_warnings
 from .base import Fitted, RunOptions
-from .linked import SharedPart
-from .outcome import collapse_warnings, convergence_warnings
-from .remote import RemotePlan, plan_remote
+from .blocks import RemotePlan, plan_remote, solve_in_blocks
+from .outcome import (
+    approximation_warnings,
+    clipping_excess,
+    clipping_warnings,
+    collapse_warnings,
+    convergence_warnings,
+)
 from .shape import Shape, is_homogeneous, read_init, weights_problem
-from .split import solve_in_blocks
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
 
@@ -170,7 +173,7 @@ class Fit:
             # A task of one class has no intercept of its own, and a panel one for each task.
             one_class = isinstance(self.targets, Classification) and any((y == y[0]).all() for y in data.y)
             if len(panel.component) == data.n_tasks and not one_class:
-                return replace(panel, linked=connected_tasks(couplings, data.n_tasks))
+                return panel
         linked = connected_tasks(couplings, data.n_tasks) if couplings else ()
         machines = self.targets.machines(data, self.C, linked)
         classes = isinstance(self.targets, Classification)
@@ -251,7 +254,7 @@ class FitPlan:
         """Evaluate and scale the kernels; precomputed ones on the device where there is one, if they fit there."""
         device, normalize = self.fit.device, self.fit.normalize
         bare = self.kernels is None and not self.couplings and not self.fit.parsimony
-        if device is not None and bare and scales_on_device(self.data, normalize):
+        if device is not None and isinstance(self.learner, Ridge) and bare and scales_on_device(self.data, normalize):
             arrays = arrays_on(device)
             try:
                 return device_grams(self.data, normalize, arrays)
@@ -261,10 +264,10 @@ class FitPlan:
 
     def problem(self, grams: Grams) -> AnyProblem:
         """Put the parts together."""
-        if self.fit.device is not None:
+        if isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
+            grams.compute_on_demand()  # in main memory: a device takes as long
+        elif self.fit.device is not None:
             grams = on_device(grams, self.fit.device)
-        elif isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
-            grams.compute_on_demand()
         if self.fit.worst_task:
             return WorstTaskProblem(grams, self.machines, self.learner)
         return weights_problem(grams, self.machines, self.learner, self.penalty, self.mu)
@@ -298,22 +301,25 @@ class FitPlan:
             solution = self.solve(problem, workers.map, options.verbose, options.callback)
         return self._fitted(grams, bank, solution)
 
-    def _fitted(
-        self, grams: Grams | None, bank: KernelBank, solution: Solution, shared: SharedPart | None = None
-    ) -> Fitted:
-        attributes = self._attributes(bank, solution, None if shared is None else shared.expansions)
+    def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution) -> Fitted:
+        attributes, excess = self._attributes(bank, solution), 0.0
+        if bank.clipped:
+            targets, linked = self.fit.targets, connected_tasks(self.couplings, self.data.n_tasks)
+            machines = targets.machines(self.data, self.fit.C, linked if self.couplings else ())
+            functions, learner = attributes["functions_"], targets.learner()
+            excess = clipping_excess(functions, self.data, machines, learner, solution.duals)
+            attributes["objective_"] += excess
+            attributes["duality_gap_"] += excess
         if solution.kernel_relation is not None:
             attributes["kernel_relationship_"] = solution.kernel_relation
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = self._part_shares(grams, solution)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
-        if shared is not None:
-            attributes |= {"part_shares_": shared.shares, "shared_error_": shared.missing}
         warnings = (
             *convergence_warnings(solution, self.fit.tol),
             *collapse_warnings(self.penalty, solution.B, self.data.n_tasks),
             *approximation_warnings(bank, self.fit.shared_rank),
-            *shared_warnings(shared, bank.names, self.fit.shared_rank),
+            *clipping_warnings(excess, attributes["objective_"], self.fit.tol),
             *spread_warnings(self.kernels, self.data),
         )
         return Fitted(attributes, warnings)
@@ -323,7 +329,7 @@ class FitPlan:
             return panel_part_shares(grams, solution.B, solution.duals)
         return grams.part_shares(solution.B, [dual.a for dual in solution.duals])
 
-    def _attributes(self, bank: KernelBank, solution: Solution, shared: Sequence[Expansion] | None) -> dict[str, Any]:
+    def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
         a, intercepts = split_by_task(solution.duals, self.machines, data, self.couplings)
         spread = solution.duals.a if isinstance(solution.duals, PanelDuals) else None
@@ -341,7 +347,7 @@ class FitPlan:
             "n_iter_": len(solution.history["iteration"]),
             "dual_coef_": a,
             "intercept_": stack_intercepts(intercepts),
-            "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings, spread, shared),
+            "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings, spread),
             "couplings_": self.couplings,
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
         }

@@ -11,18 +11,18 @@ import numpy as np
 from ..data import TaskData
 from ..engines import Workers
 from ..functions import Share, TaskFunctions, make_expansion
-from ..grams.pooled import Features, PooledKernel, needs_stack, pool_kernels
+from ..grams.row_kernels import Features, PooledKernel, needs_stack, pool_kernels
 from ..kernels import FittedKernel, is_precomputed, read_kernels
 from ..learners import Learner, Machine
 from ..memory import Need, memory_limit, pooled_need
 from ..penalties import Relation, SpectralNorm, effective_rank
-from ..penalties.norms.spectral import unit_root
+from ..penalties.norms import unit_root
 from ..problems import SpectralForm, SpectralProblem, spectral_form
 from ..solvers import Solution, Solver, solve
 from ..uncertainty import Uncertainty
 from .base import Fitted, RunOptions
 from .held_out import Refits
-from .outcome import convergence_warnings
+from .outcome import clipping_excess, clipping_warnings, convergence_warnings
 from .targets import Classification, Targets, stack_intercepts
 
 
@@ -138,11 +138,21 @@ class PooledPlan:
             "intercept_": stack_intercepts(intercepts),
             "functions_": self._functions(pool, form.coefficients(solution.duals, metric), intercepts),
         }
+        excess = 0.0
+        if pool.bank.clipped:
+            functions, learner = attributes["functions_"], self.learner
+            excess = clipping_excess(functions, data, self.machines, learner, solution.duals)
+            attributes["objective_"] += excess
+            attributes["duality_gap_"] += excess
         classification = isinstance(self.fit.targets, Classification)
         source = Refits(self.fit, data, classification)
         attributes["uncertainty_"] = Uncertainty(source, data, classification=classification)
         return Fitted(
-            attributes | self.fit.targets.attributes(data), tuple(convergence_warnings(solution, self.fit.tol))
+            attributes | self.fit.targets.attributes(data),
+            (
+                *convergence_warnings(solution, self.fit.tol),
+                *clipping_warnings(excess, attributes["objective_"], self.fit.tol),
+            ),
         )
 
     def _functions(

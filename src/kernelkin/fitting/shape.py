@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..grams import Grams
 from ..learners import Learner, Machine
 from ..penalties import MixedNorm, Penalty
 from ..problems import MixedNormProblem, Problem
@@ -47,9 +46,9 @@ def is_homogeneous(penalty: Penalty | MixedNorm) -> bool:
 
 
 def weights_problem(
-    grams: Grams, machines: Sequence[Machine], learner: Learner, penalty: Penalty | MixedNorm, mu: float
+    grams: Any, machines: Sequence[Machine], learner: Learner, penalty: Penalty | MixedNorm, mu: float
 ) -> Problem | MixedNormProblem:
-    """Return the problem of the kernel weights of these machines."""
+    """Return the problem of the kernel weights of these machines; `grams` are `Grams`, or blocks that hold theirs."""
     if isinstance(penalty, MixedNorm):
         return MixedNormProblem(grams, machines, learner, penalty)
     return Problem(grams, machines, learner, penalty, mu)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data import TaskData
 from ..grams import Grams, SharedGrams, on_device
-from ..grams.arrays import PANEL_COLUMNS
+from ..grams.operator import PANEL_COLUMNS
 from ..kernels import FittedKernel
 from ..learners import Machine, Ridge
 from ..memory import Need

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from ..data import Form, RowBlocks, TaskData, take_tasks
 from ..engines import Workers
 from ..grams import BLOCK_BYTES, RowKernels, plan_grams
-from ..grams.charges import kernel_charges
+from ..grams.build import kernel_charges
 from ..kernels import FittedKernel, is_precomputed, read_kernels, resolve_kernels
 from ..kernels.spreads import spread_warnings
 from ..learners import Machine
@@ -20,11 +20,11 @@ from ..memory import Need, two_stage_need
 from ..penalties import FixedWeights, effective_rank
 from ..solvers.online import Online, OnlineRun, PairCenter, PairSource, Stream, StreamSettings, block_length
 from .base import Fitted, RunOptions
+from .blocks import check_splittable
 from .fit import Fit, check_unknown_tasks
 from .online_blocks import Game, Learned, learn_in_blocks
 from .second_stage import SecondStage, mean_weights
 from .shape import Shape
-from .split import check_splittable
 from .targets import Classification, Targets
 
 # Rows of a task, and tasks, whose Gram matrices say what kernels cost.
@@ -281,12 +281,12 @@ class RemoteTwoStagePlan:
                 "which fits on Dask collections do not; raise max_exact"
             )
         plan = fit.machines.plan_remote(rows)
-        charges = plan.charges(fit.parsimony)
+        charges = plan.recipe.charged(plan.rows.held, fit.parsimony).charges
         game = fit.game(plan.recipe.kernels, charges)
         held, positions = plan.rows.held, plan.rows.positions
         learned = learn_in_blocks(held, positions, game, fit.n_rounds, fit.seed(), average=fit.average)
         found = fit.weights_learned(learned, n_tasks, charges)
-        fitted = replace(plan, penalty=mean_weights(found["kernel_weights_"], plan.couplings)).run(options)
+        fitted = replace(plan, penalty=mean_weights(found["kernel_weights_"], ())).run(options)
         found |= {"n_skipped_": 0, "stream_": None, "nystroem_tasks_": rows.labels[:0], "unfitted_tasks_": {}}
         return Fitted(fitted.attributes | found, fitted.warnings)
 

@@ -6,7 +6,7 @@ from .linear import LinearFunctions
 from .nearest import InputIndex
 from .of_model import function_values
 from .remote import BlockFunctions, RemoteFunctions
-from .tasks import NewTask, Share, TaskFunctions, landmark_expansion, task_functions
+from .tasks import NewTask, Share, TaskFunctions, task_functions
 
 __all__ = [
     "BlockFunctions",
@@ -19,7 +19,6 @@ __all__ = [
     "Share",
     "TaskFunctions",
     "function_values",
-    "landmark_expansion",
     "make_expansion",
     "task_functions",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..grams.arrays import Arrays, in_blocks
+from ..grams.operator import Arrays, in_blocks
 from ..kernels import FittedKernel, Scaling, diagonals, evaluate
 
 # Kernel values held at one time while predicting, in bytes: they stay in cache from their evaluation to the product.
@@ -51,7 +51,7 @@ class Bundle:
             cross = np.ascontiguousarray(self._cross(X[part]))
             for first in range(0, b.shape[1], width):
                 outputs = slice(first, first + width)
-                with np.errstate(over="ignore", invalid="ignore"):
+                with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                     added = cross @ (self.a[:, outputs] * weights[:, np.newaxis, outputs])
                 finite = np.isfinite(added).all(axis=(1, 2))
                 if not finite.all():

@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..couplings import Coupling
 from ..engines import Held
 from .tasks import TaskFunctions
 
@@ -39,16 +38,12 @@ class RemoteFunctions:
     positions : sequence of arrays
         The tasks of each block, by position among all.
     n_kernels : int
-    couplings : sequence of Coupling
-        Those of the tasks; every block has the functions of all of them.
     """
 
-    new_tasks = np.empty(0)
+    new_tasks, couplings = np.empty(0), ()
 
-    def __init__(
-        self, held: Held, positions: Sequence[np.ndarray], n_kernels: int, couplings: Sequence[Coupling] = ()
-    ) -> None:
-        self.held, self.positions, self.n_kernels, self.couplings = held, positions, n_kernels, tuple(couplings)
+    def __init__(self, held: Held, positions: Sequence[np.ndarray], n_kernels: int) -> None:
+        self.held, self.positions, self.n_kernels = held, positions, n_kernels
         n_tasks = sum(map(len, positions))
         self.block_of, self.code_of = np.empty((2, n_tasks), dtype=np.intp)
         for b, at in enumerate(positions):
@@ -73,16 +68,13 @@ class RemoteFunctions:
         """Return the functions of all tasks, brought here with their support rows."""
         blocks = self.held.call(all_functions, [()] * len(self.held))
         shares: list[Any] = [()] * len(self.block_of)
-        # A block has an expansion for each of its tasks, and then those that all blocks have.
-        n_own = len(blocks[0].shares)
-        expansions = list(blocks[0].expansions[n_own : n_own + len(self.couplings)])
+        expansions: list[Any] = []
         for at, block in zip(self.positions, blocks, strict=True):
-            n_own, start = len(block.shares), len(expansions)
-            expansions += block.expansions[:n_own]
-            place = [*range(start, start + n_own), *range(len(self.couplings))]
+            start = len(expansions)
+            expansions += block.expansions
             for t, own in zip(at.tolist(), block.shares, strict=True):
-                shares[t] = tuple(replace(share, expansion=place[share.expansion]) for share in own)
-        return TaskFunctions(tuple(expansions), tuple(shares), self.n_kernels, couplings=self.couplings)
+                shares[t] = tuple(replace(share, expansion=start + share.expansion) for share in own)
+        return TaskFunctions(tuple(expansions), tuple(shares), self.n_kernels)
 
     def _gather(
         self, X: np.ndarray, codes: np.ndarray | None, function: Callable[..., np.ndarray], *options: Any

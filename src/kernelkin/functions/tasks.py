@@ -10,9 +10,7 @@ import numpy as np
 from ..couplings import Coupling, TaskKernel, TaskTable, level_weights, new_kernels
 from ..data import TaskData
 from ..grams import KernelBank
-from ..grams.arrays import Arrays
-from ..grams.landmarks import LandmarkKernels
-from ..kernels import Scaling
+from ..grams.operator import Arrays
 from .expansion import Bundle, Expansion, make_expansion
 
 
@@ -254,22 +252,17 @@ def task_functions(
     intercepts: Sequence[np.ndarray],
     couplings: Sequence[Coupling] = (),
     spread: np.ndarray | None = None,
-    shared: Sequence[Expansion] | None = None,
 ) -> TaskFunctions:
     """The functions of all tasks from kernel weights B (K, J), and the dual variables and intercepts of each task.
 
-    `spread` (n, outputs of all tasks) are the dual variables of wide data side by side, where they are known so;
-    `shared` the functions of each coupling, where these are known.
+    `spread` (n, outputs of all tasks) are the dual variables of wide data side by side, where they are known so.
     """
     if data.form == "wide":
         expansions, shares = _wide_expansions(data, bank, B, a, intercepts, spread)
     else:
         expansions, shares = _long_expansions(data, bank, B, a, intercepts)
     for j, coupling in enumerate(couplings):
-        if shared is None:
-            expansions.append(_link_expansion(data, bank, B[:, data.n_tasks + j], a, coupling))
-        else:
-            expansions.append(shared[j])
+        expansions.append(_link_expansion(data, bank, B[:, data.n_tasks + j], a, coupling))
         whole = slice(0, len(expansions[-1].intercept))
         for task, task_shares in enumerate(shares):
             task_shares.append(Share(len(expansions) - 1, whole, coupling.factor[task]))
@@ -358,19 +351,6 @@ def _factor_expansion(data: TaskData, bank: KernelBank, rows: np.ndarray, a: np.
     zeros = np.zeros(a.shape[1])
     rest = make_expansion(data.X, rows, bank.kernels, bank.link_scaling, a, _repeat(exact, len(zeros)), zeros)
     return Expansion((*rest.bundles, *bundles), weights, zeros)
-
-
-def landmark_expansion(link: LandmarkKernels, scaling: Scaling, projections: np.ndarray, b: np.ndarray) -> Expansion:
-    """The functions over the landmarks of kernels, from Phi'a (R, O) of all rows and kernel weights b (K,)."""
-    bundles = []
-    for k in np.flatnonzero(b).tolist():
-        landmarks, active = link.landmarks[k], np.array([k])
-        coefficients, support = landmarks.dual(projections[link.places[k]]), np.arange(link.ranks[k])
-        bundles.append(
-            Bundle((link.kernels[k],), active, scaling.select(active), support, landmarks.points, coefficients)
-        )
-    zeros = np.zeros(projections.shape[1])
-    return Expansion(tuple(bundles), _repeat(b, len(zeros)), zeros)
 
 
 def _repeat(b: np.ndarray, width: int) -> np.ndarray:

@@ -5,19 +5,19 @@ from .build import (
     RawGrams,
     build_grams,
     check_kernels,
+    device_grams,
     raw_grams,
     scale_grams,
+    scales_on_device,
     task_block_grams,
     task_dimensions,
 )
-from .collections import Grams, SeparateGrams, SharedGrams, TaskGrams, batch_bytes
 from .coupled import CoupledGrams, on_device
-from .device_build import device_grams, scales_on_device
-from .devices import arrays_on
 from .heldout import HeldOut, held_out
+from .operator import arrays_on
 from .plan import GramPlan, plan_grams
 from .row_kernels import BLOCK_BYTES, RowKernels
-from .stack import GramStack
+from .stack import Grams, GramStack, SeparateGrams, SharedGrams, TaskGrams, batch_bytes
 
 __all__ = [
     "BLOCK_BYTES",

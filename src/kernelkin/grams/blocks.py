@@ -95,38 +95,6 @@ class BlockLowRank:
         return BlockSystem(self, root, borders)
 
 
-class OwnFactors:
-    """The factors L_t of I + P root G_t root' P for each block G_t, without what is shared.
-
-    Raises LinAlgError where there is none: entries are then of size 1e16 and more.
-
-    Parameters
-    ----------
-    gram, root, borders : as for `BlockLowRank.solver`.
-    """
-
-    def __init__(self, gram: BlockLowRank, root: np.ndarray, borders: Sequence[np.ndarray] | None) -> None:
-        self.roots, self.borders = [root[rows] for rows in gram.rows], borders
-        self._factors: list[Cholesky] = []
-        for t, (part, block) in enumerate(zip(self.roots, gram.blocks, strict=True)):
-            scaled = part * block * part.T
-            self._factors.append(Cholesky(self._project(t, self._project(t, scaled).T)))
-
-    def half(self, t: int, V: np.ndarray) -> np.ndarray:
-        """V (n_t, m) -> inv(L_t) P V."""
-        return self._factors[t].half(self._project(t, V))
-
-    def second_half(self, t: int, H: np.ndarray) -> np.ndarray:
-        """H (n_t, m) -> inv(L_t') H."""
-        return self._factors[t].second_half(H)
-
-    def _project(self, t: int, V: np.ndarray) -> np.ndarray:
-        """V (n_t, m) without its parts along the borders of a block."""
-        if self.borders is None or not self.borders[t].size:
-            return V
-        return V - self.borders[t] @ (self.borders[t].T @ V)
-
-
 class BlockSystem:
     """The system `I + P root G root' P`, factorised by Woodbury.
 
@@ -138,24 +106,37 @@ class BlockSystem:
     """
 
     def __init__(self, gram: BlockLowRank, root: np.ndarray, borders: Sequence[np.ndarray] | None) -> None:
-        self.gram, self.own = gram, OwnFactors(gram, root, borders)
+        self.gram, self.borders = gram, borders
+        self._factors: list[Cholesky] = []
         self.halves: list[np.ndarray] = []
         core = SquareSum(gram.rank)
-        for t, part in enumerate(self.own.roots):
-            self.halves.append(self.own.half(t, part * gram.reach[t]))
+        for t, (rows, block) in enumerate(zip(gram.rows, gram.blocks, strict=True)):
+            scaled = root[rows] * block * root[rows].T
+            self._factors.append(Cholesky(self._project(t, self._project(t, scaled).T)))
+            self.halves.append(self._half(t, root[rows] * gram.reach[t]))
             core.add(self.halves[t], gram.at(t))
         self.core = Cholesky(core.total())
+
+    def _half(self, t: int, V: np.ndarray) -> np.ndarray:
+        """V (n_t, m) -> inv(L_t) P V."""
+        return self._factors[t].half(self._project(t, V))
+
+    def _project(self, t: int, V: np.ndarray) -> np.ndarray:
+        """V (n_t, m) without its parts along the borders of a block."""
+        if self.borders is None or not self.borders[t].size:
+            return V
+        return V - self.borders[t] @ (self.borders[t].T @ V)
 
     def solve(self, r: np.ndarray) -> np.ndarray:
         """r (n, m) -> x (n, m), orthogonal to the borders."""
         through, halves = np.zeros((self.gram.rank, r.shape[1])), []
         for t, rows in enumerate(self.gram.rows):
-            halves.append(self.own.half(t, r[rows]))
+            halves.append(self._half(t, r[rows]))
             through[self.gram.at(t)] += self.halves[t].T @ halves[t]
         through = self.core.solve(through)
         x = np.empty(r.shape)
         for t, rows in enumerate(self.gram.rows):
-            x[rows] = self.own.second_half(t, halves[t] - self.halves[t] @ through[self.gram.at(t)])
+            x[rows] = self._factors[t].second_half(halves[t] - self.halves[t] @ through[self.gram.at(t)])
         return x
 
     def diagonal(self) -> np.ndarray:
@@ -163,8 +144,8 @@ class BlockSystem:
         diagonal = np.empty(len(self.gram))
         for t, rows in enumerate(self.gram.rows):
             whole = np.zeros((self.gram.rank, self.halves[t].shape[0]))
-            whole[self.gram.at(t)] = self.own.second_half(t, self.halves[t]).T
-            own = np.square(self.own.half(t, np.eye(len(self.gram.blocks[t])))).sum(axis=0)
+            whole[self.gram.at(t)] = self._factors[t].second_half(self.halves[t]).T
+            own = np.square(self._half(t, np.eye(len(self.gram.blocks[t])))).sum(axis=0)
             diagonal[rows] = own - np.square(self.core.half(whole)).sum(axis=0)
         return diagonal
 

@@ -10,8 +10,7 @@ from ..kernels import FittedKernel
 from ..kernels.distances import thin
 from ..kernels.functions import Gaussian
 from .coupled import is_worthwhile
-from .lowrank import LowRankKernels, has_factors, low_rank_kernels
-from .nystroem import DEFAULT_RANK
+from .lowrank import DEFAULT_RANK, LowRankKernels, has_factors, low_rank_kernels
 
 # With more rows of all coupled tasks, the part that they share is approximated unless the user says otherwise.
 MOST_EXACT_ROWS = 5000

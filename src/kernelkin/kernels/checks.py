@@ -74,11 +74,16 @@ def check_precomputed(grams: np.ndarray, normalize: str | None) -> list[str]:
     return names
 
 
-def project_stack(names: Sequence[str], grams: np.ndarray) -> None:
-    """Refuse Grams (K, n, n) that are not positive semi-definite; clip, in place, those that rounding left so."""
+def project_stack(names: Sequence[str], grams: np.ndarray) -> bool:
+    """Refuse Grams (K, n, n) that are not positive semi-definite; clip, in place, those that rounding left so.
+
+    Returns whether any was clipped.
+    """
+    clipped = False
     for name, G in zip(names, grams, strict=True):
         if G.any() and (projected := project(name, G)) is not G:
-            G[...] = projected
+            G[...], clipped = projected, True
+    return clipped
 
 
 def check_precomputed_query(cross: Sequence[np.ndarray] | np.ndarray, n_train: int) -> None:

@@ -89,7 +89,7 @@ def evaluate(
         kernel = kernels[family[-1]]
         columns_of_Y = None if Y is None else kernel.select(Y)
         # Overflow may be right (a Gaussian of far rows is 0); where it is not, `check_values` refuses it by name.
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             kernel.function.base.matrix(kernel.select(X), columns_of_Y, out[family[-1]], kernel.name)
             _apply(kernels, family, out)
     return out
@@ -106,7 +106,7 @@ def pairs(kernels: Sequence[FittedKernel], X: np.ndarray, i: np.ndarray, j: np.n
         kernel = kernels[family[-1]]
         columns = kernel.select(X)
         # Overflow may be right (a Gaussian of far rows is 0); where it is not, `check_values` refuses it by name.
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             out[family[-1]] = kernel.function.base.paired(columns[i], columns[j], kernel.name)
             _apply(kernels, family, out)
     return out

@@ -2,8 +2,7 @@
 
 from .base import DualSolution, HessianFunction, Learner, Machine
 from .ridge import Ridge
-from .svm import SVM
-from .svr import SVR
+from .svm import SVM, SVR
 
 LEARNERS: dict[str, type] = {learner.name: learner for learner in (SVM, Ridge, SVR)}
 

@@ -101,6 +101,10 @@ class Learner(Protocol):
         """
         ...
 
+    def loss(self, machine: Machine, f: np.ndarray) -> float:
+        """Cost of values f (n, m) of a function, intercept included, at the rows of a machine."""
+        ...
+
     def linearise(
         self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
     ) -> tuple[DualSolution, HessianFunction]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..grams.arrays import in_blocks
+from ..grams.operator import in_blocks
 from ..problems.columns import Block, solve_block
 from .targets import TaskTargets
 

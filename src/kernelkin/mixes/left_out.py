@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..grams.arrays import Arrays, in_blocks
-from ..grams.operator import SharedOperator
+from ..grams.operator import Arrays, SharedOperator, in_blocks
 from .components import Scoring, component_weights
 from .spectrum import MixSpectrum
 from .targets import Errors

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..grams.arrays import Arrays, Result, in_blocks
-from ..grams.operator import SharedOperator
+from ..grams.operator import Arrays, Result, SharedOperator, in_blocks
 from ..problems.columns import Block
 from .components import component_weights, information
 from .krylov import solutions_at_strengths

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..grams.arrays import Arrays
-from ..grams.operator import SharedOperator
+from ..grams.operator import Arrays, SharedOperator
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..grams.arrays import Arrays
-from ..grams.operator import SharedOperator
+from ..grams.operator import Arrays, SharedOperator
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,9 @@
 """Penalties on the kernel weights B, and norms of the functions themselves."""
 
-from .base import Penalty
-from .factors import Relation, effective_rank
-from .indicators import FixedWeights, SimplexPenalty
-from .lp import LpPenalty
+from .base import Penalty, Relation, effective_rank
+from .lp import FixedWeights, LpPenalty, SharedLpPenalty, SharedOnlyPenalty, SimplexPenalty
 from .norms import NORMS, FunctionNorm, MixedNorm, SpectralNorm
 from .relation import RelationPenalty
-from .shared import SharedLpPenalty
-from .shared_only import SharedOnlyPenalty
 
 PENALTIES: dict[str, type[Penalty]] = {
     penalty.name: penalty

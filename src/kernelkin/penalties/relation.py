@@ -4,15 +4,101 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from ..decompositions import eigh, eigvalsh, gram_svd, svd
-from .base import Array, Penalty, half_square
-from .factors import Relation
-from .kernel_relation import KernelRelation
-from .water_filling import water_fill
+from .base import Array, Penalty, Relation, half_square
+
+
+def water_fill(s: Array, n: int, low: float, high: float) -> tuple[Array, float]:
+    """Minimise sum s_i^2/tau_i over low <= tau_i <= high with sum tau_i = n, for n values of which s (r,) are not zero.
+
+    Returns tau (r,), and the tau of each of the n - r zero values. Needs low <= 1 <= high.
+    """
+    r = len(s)
+    if low >= 1:
+        return np.ones(r), 1.0
+    if r * high + (n - r) * low <= n:
+        # All can be at the cap; what is left over costs nothing, and is spread evenly.
+        return np.full(r, high), max(low, (n - r * high) / (n - r)) if r < n else high
+    return np.minimum(np.maximum(s / _water_level(s, n, low, high), low), high), low
+
+
+def _water_level(s: Array, n: int, low: float, high: float) -> float:
+    """lam with sum clip(s_i/lam, low, high) + (n - r) low = n, for s (r,) > 0 and a sum above n as lam falls to 0."""
+    # As lam rises, value i leaves the cap at s_i/high and meets the floor at s_i/low. Between two such events the sum
+    # is `fixed + moving/lam`. A plain loop: there are few values, and array calls would take longer than all of it.
+    values = s.tolist()
+    events = [(value / high, value, -high) for value in values]
+    events += [(value / low if low > 0 else np.inf, -value, low) for value in values]
+    events.sort()
+    fixed, moving, last = len(values) * high + (n - len(values)) * low, 0.0, 0.0
+    for lam, moved, freed in events:
+        if fixed + moving / lam <= n or lam == events[-1][0]:
+            break
+        fixed, moving, last = fixed + freed, moving + moved, lam
+    remaining = n - fixed
+    return min(max(moving / remaining, last), lam) if remaining > 0 else lam
+
+
+@dataclass(frozen=True)
+class KernelRelation:
+    """Gamma = L L' (K, K), L = Gamma0^(1/2) Phi^(1/2), Gamma0 = (1 - evenness) I + evenness 11'.
+
+    Parameters
+    ----------
+    evenness : float in [0, 1)
+        How alike the weights of different kernels are expected to be.
+    root, inverse_root : (K, K) arrays, optional
+        Phi^(1/2) and its inverse, of trace K for Phi. The identity by default.
+    """
+
+    evenness: float = 0.0
+    root: Array | None = None
+    inverse_root: Array | None = None
+
+    def whiten(self, X: Array) -> Array:
+        """inv(L) X, for X (K, m)."""
+        X = self._even(X, -0.5)
+        return X if self.inverse_root is None else self.inverse_root @ X
+
+    def whiten_adjoint(self, X: Array) -> Array:
+        """inv(L)' X, for X (K, m)."""
+        return self._even(X if self.inverse_root is None else self.inverse_root @ X, -0.5)
+
+    def colour_adjoint(self, X: Array) -> Array:
+        """L' X, for X (K, m)."""
+        X = self._even(X, 0.5)
+        return X if self.root is None else self.root @ X
+
+    def learned(self, X: Array, shrinkage: float, min_rank: float = 1.0) -> KernelRelation:
+        """The Gamma that minimises tr(Y' inv(Gamma) Y), given X = inv(L) Y (K, m) of any scale.
+
+        It is chosen from shrinkage I <= Phi <= (K/min_rank) I with tr Phi = K; Phi = I where min_rank is K or more.
+        """
+        K = len(X)
+        U, s, _ = svd(X if self.root is None else self.root @ X)
+        r = int(np.count_nonzero(s > max(X.shape) * np.finfo(np.float64).eps * s[:1]))
+        U, s = U[:, :r], s[:r]
+        values, rest = water_fill(s / s[:1], K, shrinkage, K / min(min_rank, K))
+        roots = ((U * (values**power - rest**power)) @ U.T + rest**power * np.eye(K) for power in (0.5, -0.5))
+        return replace(self, root=next(roots), inverse_root=next(roots))
+
+    def matrix(self, n_kernels: int) -> Array:
+        """Gamma (K, K)."""
+        half = self.colour_adjoint(np.eye(n_kernels))
+        return half.T @ half
+
+    def _even(self, X: Array, power: float) -> Array:
+        """Gamma0^power X: Gamma0 has one value along the even direction and another one across it."""
+        if self.evenness == 0:
+            return X
+        along, across = (1 + (len(X) - 1) * self.evenness) ** power, (1 - self.evenness) ** power
+        return across * X + (along - across) * X.mean(axis=0)
+
 
 # Shrinkages on the way down to none.
 RUNGS = (1e-1, 1e-2, 1e-3, 1e-4)

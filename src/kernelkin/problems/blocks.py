@@ -6,41 +6,137 @@ Hessians back: a few numbers a task. Rows and Gram matrices never travel.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, NoReturn
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ..engines import Each, Held, serially
-from ..grams import Grams, KernelBank, check_kernels
-from ..learners import DualSolution
-from .block_duals import BlockDuals, RemoteMachines
-from .task_block import BlockValues, Request, block_facts, block_solutions, evaluate_block
+from ..data import TaskData
+from ..engines import Held
+from ..grams import KernelBank, TaskGrams, check_kernels, task_block_grams
+from ..kernels import FittedKernel
+from ..learners import DualSolution, Learner, Machine, Ridge
+from .machines import BlockDuals, SolvedMachines, deviation, solve_machines
+from .units import Units
 
 
-class RemoteGrams(Grams):
-    """The sizes of Gram matrices that are elsewhere."""
+@dataclass(frozen=True)
+class Request:
+    """What an evaluation asks of a block.
 
-    def __init__(self, n_kernels: int, n_tasks: int, n_couplings: int = 0) -> None:
-        self.n_kernels, self.n_components, self.n_machines = n_kernels, n_tasks + n_couplings, n_tasks
+    Attributes
+    ----------
+    number : that of the evaluation.
+    start : the evaluation whose dual variables machines start from, where the block still has them.
+    kept : the evaluations whose solutions may still be asked for.
+    tol : the relative gap of each machine.
+    curved : whether the Hessians are needed.
+    """
 
-    def batches(self) -> Iterator[range]:
-        self._refuse()
-
-    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[Any]:
-        self._refuse()
-
-    def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise TypeError("Gram matrices of blocks are where the blocks are")
+    number: int
+    start: int | None
+    kept: frozenset[int]
+    tol: float
+    curved: bool = False
 
 
-class MachineBlocks(RemoteMachines):
-    """Machines in blocks of tasks.
+@dataclass(frozen=True)
+class BlockValues:
+    """What comes back: lin, quad and primal (3, t), Q (K, t), and the Hessians (t, K, K) where they were requested."""
+
+    numbers: np.ndarray
+    Q: np.ndarray
+    curvature: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, duals: Sequence[DualSolution], Q: np.ndarray, curvature: np.ndarray | None = None) -> BlockValues:
+        return cls(np.array([(dual.lin, dual.quad, dual.primal) for dual in duals]).T, Q, curvature)
+
+
+@dataclass(eq=False)
+class TaskBlock:
+    """Machines of some tasks in standard units, and what their Gram matrices are made from.
+
+    A pickle has no Gram matrices and no solutions: a block that moves, or comes back from a disk, builds the former
+    anew and solves its machines from scratch.
+
+    Attributes
+    ----------
+    data : the rows of these tasks alone.
+    kernels, normalize, charges : as for `task_block_grams`.
+    machines, learner, units : in standard units, and what leads back.
+    keeps_grams : whether Gram matrices stay in memory after an evaluation.
+    """
+
+    data: TaskData
+    kernels: tuple[FittedKernel, ...]
+    normalize: str | None
+    charges: np.ndarray
+    machines: Sequence[Machine]
+    learner: Learner
+    units: Units
+    keeps_grams: bool
+    _built: tuple[TaskGrams, KernelBank, np.ndarray] | None = field(default=None, repr=False)
+    _solved: dict[int, Sequence[DualSolution]] = field(default_factory=dict, repr=False)
+
+    def grams(self) -> tuple[TaskGrams, KernelBank, np.ndarray]:
+        """Return the Gram matrices, how they were scaled, and what there is of the kernels; see `task_block_grams`."""
+        built = self._built or task_block_grams(self.data, self.kernels, self.normalize, self.charges)
+        if self.keeps_grams:
+            self._built = built
+        return built
+
+    def facts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what there is of each kernel (2, K; see `check_kernels`), and the deviation (t,) of each task."""
+        return self.grams()[2], np.array([deviation(machine) for machine in self.machines])
+
+    def evaluate(self, B: np.ndarray, request: Request) -> BlockValues:
+        """Solve the machines at B (K, t)."""
+        start = self._solved.get(-1 if request.start is None else request.start)
+        solved = solve_machines(
+            self.grams()[0],
+            self.machines,
+            self.learner,
+            B,
+            warm=None if start is None else [dual.a for dual in start],
+            tol=request.tol,
+            curved=request.curved,
+        )
+        curvature = None if solved.curvature is None else solved.curvature()
+        self._solved = {number: duals for number, duals in self._solved.items() if number in request.kept}
+        if not isinstance(self.learner, Ridge):  # these start from nothing, and are exact
+            self._solved[request.number] = solved.duals
+        return BlockValues.of(solved.duals, solved.Q, curvature)
+
+    def solutions(self, B: np.ndarray, request: Request) -> tuple[Sequence[DualSolution], BlockValues, KernelBank]:
+        """Return the solutions of an earlier evaluation at B (K, t), and how kernels are scaled.
+
+        Machines are solved again where their solutions are lost.
+        """
+        duals = self._solved.get(request.number)
+        grams, bank, _ = self.grams()
+        if duals is None:
+            solved = solve_machines(grams, self.machines, self.learner, B, tol=request.tol)
+            return solved.duals, BlockValues.of(solved.duals, solved.Q), bank
+        Q = grams.quadratic_forms([dual.a for dual in duals], range(len(duals)))
+        return duals, BlockValues.of(duals, Q), bank
+
+    def __sizeof__(self) -> int:
+        """Bytes, by which a scheduler judges where work is cheapest and a worker what it can hold."""
+        size = self.data.X.nbytes + sum(4 * y.nbytes + 1000 for y in self.data.y)
+        if self._built is not None:
+            size += sum(stack.values.nbytes for stack in self._built[0].stacks)
+        return size
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_built": None, "_solved": {}}
+
+
+class MachineBlocks(Sequence[Machine]):
+    """Machines in blocks of tasks that an engine holds; also stands for their Gram matrices, which are there too.
 
     Parameters
     ----------
@@ -50,85 +146,69 @@ class MachineBlocks(RemoteMachines):
         The tasks of each block, by their columns of B.
     names : sequence of K str
         Names of the kernels, for errors.
+
+    Attributes
+    ----------
+    deviations : (T,) half the squared deviations of the targets of each machine, times their costs.
     """
 
     def __init__(self, held: Held, positions: Sequence[np.ndarray], names: Sequence[str]) -> None:
-        self._held, self.positions, self._n_kernels = held, positions, len(names)
+        self.held, self.positions, self.n_kernels = held, positions, len(names)
+        self.n_components = self.n_machines = sum(map(len, positions))
         self._numbers = count()
         # Solutions that someone here may still ask for: blocks keep them.
         self._known: WeakValueDictionary[int, BlockDuals] = WeakValueDictionary()
-        self.deviations = np.zeros(sum(map(len, positions)))
-        facts = held.call(block_facts, [()] * len(held))
-        check_kernels(names, np.any([each.kernels for each in facts], axis=0))
-        for at, each in zip(positions, facts, strict=True):
-            self.deviations[at] = each.deviations
+        self.deviations = np.zeros(len(self))
+        facts = held.call(TaskBlock.facts, [()] * len(held))
+        check_kernels(names, np.any([kernels for kernels, _ in facts], axis=0))
+        for at, (_, own) in zip(positions, facts, strict=True):
+            self.deviations[at] = own
 
-    @property
-    def grams(self) -> RemoteGrams:
-        """The sizes of the Gram matrices."""
-        return RemoteGrams(self._n_kernels, len(self))
+    def __len__(self) -> int:
+        return self.n_machines
 
-    @property
-    def held(self) -> Held:
-        """The blocks."""
-        return self._held
+    def __getitem__(self, index: Any) -> Any:
+        raise TypeError("machines in blocks are where the blocks are")
 
-    def solve(
-        self, B: np.ndarray, warm: Sequence[Any] | None, tol: float, curved: bool
-    ) -> tuple[BlockDuals, np.ndarray, np.ndarray | None]:
+    def solve(self, B: np.ndarray, warm: Any, tol: float, curved: bool) -> SolvedMachines:
+        """Solve all machines at B (K, T), from the solutions of the evaluation `warm`."""
         start = warm.number if isinstance(warm, BlockDuals) else None
         request = Request(next(self._numbers), start, frozenset(self._known), tol, curved)
-        parts = self._held.call(evaluate_block, [(B[:, at], request) for at in self.positions])
-        duals, Q = self._join(parts, request)
-        self._known[duals.number] = duals
+        parts = self.held.call(TaskBlock.evaluate, [(B[:, at], request) for at in self.positions])
+        solved = self.join(B, parts, BlockDuals(request.number, tol, *np.empty((3, len(self)))))
+        assert isinstance(solved.duals, BlockDuals)
+        self._known[solved.duals.number] = solved.duals
+        return solved
+
+    def requests(self, B: np.ndarray, duals: BlockDuals) -> list[tuple[np.ndarray, Request]]:
+        """Return what to ask each block for the solutions of an evaluation at B (K, T)."""
+        request = Request(duals.number, None, frozenset(), duals.tol)
+        return [(B[:, at], request) for at in self.positions]
+
+    def solutions(self, B: np.ndarray, duals: BlockDuals) -> tuple[SolvedMachines, list[KernelBank]]:
+        """Bring the solutions of an evaluation at B (K, T) here, and how each block scaled its kernels."""
+        found = self.held.call(TaskBlock.solutions, self.requests(B, duals))
+        values = self.join(B, [part for _, part, _ in found], duals)
+        every = in_order([own for own, _, _ in found], self.positions)
+        return SolvedMachines.of(B, every, values.Q), [bank for _, _, bank in found]
+
+    def join(self, B: np.ndarray, parts: Sequence[BlockValues], duals: BlockDuals) -> SolvedMachines:
+        """The values of all blocks at B (K, T) -> those of all tasks, under the number of `duals`."""
+        numbers, Q = np.empty((3, len(self))), np.empty(B.shape)
+        for at, part in zip(self.positions, parts, strict=True):
+            numbers[:, at], Q[:, at] = part.numbers, part.Q
         curvature = None
         if all(part.curvature is not None for part in parts):
-            curvature = np.empty((len(self), self._n_kernels, self._n_kernels))
+            curvature = np.empty((len(self), self.n_kernels, self.n_kernels))
             for at, part in zip(self.positions, parts, strict=True):
                 curvature[at] = part.curvature
-        return duals, Q, curvature
-
-    def request(self, duals: BlockDuals) -> Request:
-        """The request for the solutions of an evaluation."""
-        return Request(duals.number, None, frozenset(), duals.tol)
-
-    def join(self, parts: Sequence[BlockValues], duals: BlockDuals) -> tuple[BlockDuals, np.ndarray]:
-        """Values of all blocks at the weights of an earlier evaluation -> those of all tasks, and Q (K, T)."""
-        return self._join(parts, self.request(duals))
-
-    def _join(self, parts: Sequence[BlockValues], request: Request) -> tuple[BlockDuals, np.ndarray]:
-        numbers, Q = join_values(parts, self.positions)
-        return BlockDuals(request.number, request.tol, *numbers), Q
+        found = BlockDuals(duals.number, duals.tol, *numbers)
+        return SolvedMachines.of(B, found, Q, None if curvature is None else lambda: curvature)
 
 
-def join_values(parts: Sequence[BlockValues], positions: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The values of blocks -> lin, quad and primal (3, T) of all tasks, and Q (K, T)."""
-    n_tasks = sum(map(len, positions))
-    numbers, Q = np.empty((3, n_tasks)), np.empty((len(parts[0].Q), n_tasks))
-    for at, part in zip(positions, parts, strict=True):
-        numbers[:, at] = part.lin, part.quad, part.primal
-        Q[:, at] = part.Q
-    return numbers, Q
-
-
-class GatheredMachines(RemoteMachines):
-    """The same machines, whose solutions are brought here: those of one evaluation."""
-
-    def __init__(self, blocks: MachineBlocks) -> None:
-        self._blocks, self.deviations = blocks, blocks.deviations
-        self.banks: list[KernelBank] = []
-
-    def solve(
-        self, B: np.ndarray, warm: Sequence[Any] | None, tol: float, curved: bool
-    ) -> tuple[list[DualSolution], np.ndarray, None]:
-        """Return the solutions of the evaluation `warm` at B (K, T)."""
-        assert isinstance(warm, BlockDuals)
-        blocks = self._blocks
-        request = blocks.request(warm)
-        found = blocks.held.call(block_solutions, [(B[:, at], request) for at in blocks.positions])
-        _, Q = blocks.join([values for _, values, _ in found], warm)
-        self.banks = [bank for _, _, bank in found]
-        duals: dict[int, DualSolution] = {}
-        for at, (solved, _, _) in zip(blocks.positions, found, strict=True):
-            duals |= dict(zip(at.tolist(), solved, strict=True))
-        return [duals[t] for t in range(len(self))], Q, None
+def in_order(parts: Sequence[Sequence[Any]], positions: Sequence[np.ndarray]) -> list[Any]:
+    """What there is of the tasks of each block -> of all tasks, in order."""
+    found: dict[int, Any] = {}
+    for at, own in zip(positions, parts, strict=True):
+        found |= dict(zip(at.tolist(), own, strict=False))
+    return [found[t] for t in sorted(found)]

@@ -9,12 +9,35 @@ from typing import Any
 import numpy as np
 
 from ..engines import Each, serially
-from ..grams import Grams, SeparateGrams, SharedGrams
-from ..learners import SVM, DualSolution, Learner, Machine
-from .block_duals import BlockDuals, RemoteMachines
-from .panel import MachinePanel, PanelDuals
-from .panel_solver import own_and_factors, solve_panel
-from .svm_batches import solve_svms
+from ..grams import Grams, SeparateGrams
+from ..learners import DualSolution, Learner, Machine
+from .panel import MachinePanel, PanelDuals, own_and_factors, solve_panel
+
+_TINY = np.finfo(float).tiny
+
+
+@dataclass(frozen=True, eq=False)
+class BlockDuals(Sequence[DualSolution]):
+    """Values of the solutions of machines that are elsewhere.
+
+    Attributes
+    ----------
+    number : that of the evaluation; a block may still have its dual variables, and start from them.
+    tol : the relative gap to which machines were solved.
+    lin, quad, primal : (T,) as in `DualSolution`.
+    """
+
+    number: int
+    tol: float
+    lin: np.ndarray
+    quad: np.ndarray
+    primal: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.lin)
+
+    def __getitem__(self, index: Any) -> Any:
+        raise TypeError("the dual variables of machines in blocks are where the blocks are")
 
 
 @dataclass(frozen=True)
@@ -87,13 +110,10 @@ def solve_machines(
 
     `curved` requests the Hessians, where each machine has one component.
     """
-    if isinstance(machines, RemoteMachines):
-        return _solve_elsewhere(machines, B, warm, tol, curved)
+    if hasattr(machines, "solve"):  # in blocks that an engine holds
+        return machines.solve(B, warm, tol, curved)
     if isinstance(machines, MachinePanel):
         return _solve_panel(grams, machines, B, warm, tol, each, curved)
-    if isinstance(learner, SVM) and isinstance(grams, SharedGrams) and not grams.arrays.in_main_memory:
-        solved, Q, hessians_found = solve_svms(grams, machines, B, tol, curved)
-        return SolvedMachines.of(B, solved, Q, None if hessians_found is None else lambda: hessians_found)
     Q = np.zeros((grams.n_kernels, grams.n_components))
     duals: list[DualSolution] = []
     hessians: list[np.ndarray] = []
@@ -112,13 +132,6 @@ def solve_machines(
         duals += solved
     last = pending
     return SolvedMachines.of(B, duals, Q, None if last is None else lambda: np.array([*hessians, *last()]))
-
-
-def _solve_elsewhere(
-    machines: RemoteMachines, B: np.ndarray, warm: Sequence[np.ndarray] | None, tol: float, curved: bool
-) -> SolvedMachines:
-    duals, Q, curvature = machines.solve(B, warm, tol, curved)
-    return SolvedMachines.of(B, duals, Q, None if curvature is None else lambda: curvature)
 
 
 def _solve_panel(
@@ -172,3 +185,9 @@ def solve_batch(
         return learn(combined[i], machines[m], None if warm is None else warm[m], tol)
 
     return each(one, range(len(batch)))
+
+
+def deviation(machine: Machine) -> float:
+    """Half the squared deviations of a machine's targets from their means, times their costs."""
+    mean = np.average(machine.y, axis=0, weights=np.maximum(machine.C, _TINY))
+    return 0.5 * float(np.sum(machine.C * np.square(machine.y - mean)))

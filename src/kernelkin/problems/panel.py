@@ -1,4 +1,4 @@
-"""The machines of wide data as columns over shared rows, and their solutions."""
+"""The machines of wide data as columns over shared rows, and their solutions, in blocks that fit into memory."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from ..grams.arrays import Arrays, NumpyArrays
-from ..grams.operator import MANY_ROWS
+from ..engines import Each, serially
+from ..grams import CoupledGrams, Grams, SharedGrams
+from ..grams.operator import MANY_ROWS, Arrays, SharedOperator
 from ..learners import DualSolution, Machine
+from .columns import Block, BlockSolution, CoupledBlock, solve_block
 
 # Sums of any number of targets below this size do not overflow.
 _LARGE = 1e250
@@ -36,6 +38,8 @@ def panel_pays(n_rows: int, n_tasks: int, n_kernels: int, *, coupled: bool = Fal
 class MachinePanel(Sequence[Machine]):
     """The machines of wide data as columns over shared rows; rows without a label have no cost.
 
+    Tasks that share parts of their functions are one system, of which each task is counted as a machine here.
+
     Attributes
     ----------
     y : (n, O) targets; zero where there is no label.
@@ -43,7 +47,6 @@ class MachinePanel(Sequence[Machine]):
     starts : (T + 1,) where the columns of each task begin.
     rows : for each task the rows that it uses; None for all of them.
     has_intercept : whether tasks have one.
-    linked : for coupled tasks, those of each machine; None where each has a machine to itself.
     """
 
     y: np.ndarray
@@ -51,7 +54,6 @@ class MachinePanel(Sequence[Machine]):
     starts: np.ndarray
     rows: Sequence[np.ndarray | None]
     has_intercept: bool
-    linked: Sequence[np.ndarray] | None = None
 
     @classmethod
     def of(cls, machines: Sequence[Machine], rows: Sequence[np.ndarray], n_rows: int) -> MachinePanel:
@@ -79,7 +81,7 @@ class MachinePanel(Sequence[Machine]):
         self.cost[rows, columns] = cost[: len(self.cost)]
 
     def __len__(self) -> int:
-        return len(self.rows if self.linked is None else self.linked)
+        return len(self.rows)
 
     @overload
     def __getitem__(self, index: int) -> Machine: ...
@@ -88,71 +90,31 @@ class MachinePanel(Sequence[Machine]):
     def __getitem__(self, index: int | slice) -> Machine | list[Machine]:
         if isinstance(index, slice):
             return [self[m] for m in range(len(self))[index]]
-        y, cost = self.part(self.y, index), self.part(np.broadcast_to(self.cost, self.y.shape), index)
-        members = self.members(index)
-        groups = np.repeat(np.arange(len(members)), [self._size(task) for task in members])
-        return Machine(y, cost, groups, len(members) if self.has_intercept else 0)
-
-    def members(self, m: int) -> Sequence[int]:
-        """The tasks of a machine."""
-        m = range(len(self))[m]
-        return [m] if self.linked is None else self.linked[m].tolist()
+        y, cost = self.task(self.y, index), self.task(np.broadcast_to(self.cost, self.y.shape), index)
+        return Machine(y, cost, np.zeros(len(y), dtype=np.intp), int(self.has_intercept))
 
     def place(self, task: int) -> tuple[slice, Any]:
         """The columns of a task, and its rows."""
         rows = self.rows[task]
         return slice(self.starts[task], self.starts[task + 1]), slice(None) if rows is None else rows
 
-    def _size(self, task: int) -> int:
-        rows = self.rows[task]
-        return len(self.y) if rows is None else len(rows)
-
     def task(self, values: np.ndarray, task: int) -> np.ndarray:
         """values (n, O) -> (n_t, outputs): those of one task."""
         columns, rows = self.place(task)
         return values[:, columns][rows]
 
-    def part(self, values: np.ndarray, m: int) -> np.ndarray:
-        """values (n, O) -> (n_m, outputs): those of one machine, its tasks one below the other."""
-        parts = [self.task(values, task) for task in self.members(m)]
-        return parts[0] if len(parts) == 1 else np.vstack(parts)
-
     def side_by_side(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """Arrays (n_m, outputs) of each machine -> (n, O)."""
+        """Arrays (n_t, outputs) of each task -> (n, O)."""
         out = np.zeros_like(self.y)
-        for m, values in enumerate(arrays):
-            start = 0
-            for task in self.members(m):
-                columns, rows = self.place(task)
-                end = start + self._size(task)
-                out[rows, columns] = values[start:end]
-                start = end
+        for task, values in enumerate(arrays):
+            columns, rows = self.place(task)
+            out[rows, columns] = values
         return out
 
     def split(self, values: np.ndarray) -> tuple[np.ndarray, ...]:
-        """values (O,) -> (n_groups, outputs) of each machine: a row for each intercept."""
-        if not self.has_intercept:
-            widths = np.diff(self.starts)
-            return tuple(np.zeros((0, widths[self.members(m)[0]])) for m in range(len(self)))
-        if self._has_a_column_a_machine:
-            return tuple(values.reshape(-1, 1, 1))
-        by_task = np.split(values, self.starts[1:-1])
-        return tuple(np.array([by_task[task] for task in self.members(m)]) for m in range(len(self)))
-
-    def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """What `split` makes of values (O,), back to these; zeros without intercepts."""
-        if self.has_intercept and self._has_a_column_a_machine:
-            return np.array(parts).reshape(-1)
-        values = np.zeros(self.y.shape[1])
-        for m, part in enumerate(parts if self.has_intercept else ()):
-            for row, task in zip(part, self.members(m), strict=True):
-                values[self.place(task)[0]] = row
-        return values
-
-    @property
-    def _has_a_column_a_machine(self) -> bool:
-        """Whether loops over machines may be operations on arrays."""
-        return self.linked is None and len(self.rows) == self.y.shape[1]
+        """values (O,) -> (n_groups, outputs) of each task: a row where there is an intercept."""
+        parts = np.split(values[np.newaxis], self.starts[1:-1], axis=1)
+        return tuple(parts if self.has_intercept else (part[:0] for part in parts))
 
     def without(self, held: np.ndarray) -> MachinePanel:
         """Without the labels that `held` (n, O) marks."""
@@ -267,14 +229,17 @@ class PanelDuals(Sequence[DualSolution]):
         self.machines, self.arrays, self.blocks = machines, arrays, blocks
         self.intercept, self.lin, self.quad, self.primal = values
 
-    def rescaled(self, dual: int, target: int, value: int, offsets: np.ndarray) -> PanelDuals:
-        """The solutions in other units: dual variables, targets and values times powers of two, and offsets (O,)."""
-        values = [np.ldexp(each, value) for each in (self.lin, self.quad, self.primal)]
+    def rescaled(self, dual: int, target: int, value: int, offsets: Sequence[np.ndarray]) -> PanelDuals:
+        """The solutions in other units: dual variables, targets and values times powers of two, and offsets added.
+
+        `offsets` (n_groups, outputs) are those of each task.
+        """
         blocks = [self.arrays.numpy(block * 2.0**dual) for block in self.blocks]
-        found = PanelDuals(self.machines, NumpyArrays(), blocks, np.zeros((4, len(self.lin))))
-        found.intercept = np.ldexp(self.intercept, target) + offsets
-        found.lin, found.quad, found.primal = values
-        return found
+        intercept = np.ldexp(self.intercept, target)
+        if self.machines.has_intercept:
+            intercept += np.concatenate(offsets, axis=1)[0]
+        values = [np.ldexp(each, value) for each in (self.lin, self.quad, self.primal)]
+        return PanelDuals(self.machines, Arrays(), blocks, np.array([intercept, *values]))
 
     @classmethod
     def of_arrays(cls, machines: MachinePanel, arrays: Arrays, a: np.ndarray) -> PanelDuals:
@@ -312,9 +277,122 @@ class PanelDuals(Sequence[DualSolution]):
     def __getitem__(self, index: int | slice) -> DualSolution | list[DualSolution]:
         if isinstance(index, slice):
             return [self[m] for m in range(len(self))[index]]
-        columns = [self.machines.place(task)[0] for task in self.machines.members(index)]
-        intercept = np.array([self.intercept[where] for where in columns])
-        if not self.machines.has_intercept:
-            intercept = intercept[:0]
-        values = [float(sum(v[where].sum() for where in columns)) for v in (self.lin, self.quad, self.primal)]
-        return DualSolution(self.machines.part(self.a, index), intercept, *values)
+        where = self.machines.place(index)[0]
+        intercept = self.intercept[np.newaxis, where][: int(self.machines.has_intercept)]
+        values = [float(v[where].sum()) for v in (self.lin, self.quad, self.primal)]
+        return DualSolution(self.machines.task(self.a, index), intercept, *values)
+
+
+def solve_panel(
+    operator: SharedOperator,
+    machines: MachinePanel,
+    B: np.ndarray,
+    warm: Sequence[Any] | None,
+    tol: float,
+    each: Each = serially,
+    curved: bool = False,
+    factors: Sequence[np.ndarray] = (),
+) -> tuple[PanelDuals, np.ndarray, np.ndarray | None]:
+    """Solve all machines at B (K, J): the solutions, Q (K, J), and about the Hessians (T, K, K) if requested.
+
+    `factors` are those of couplings, whose components follow the tasks'; with them there are no Hessians, and all
+    columns are solved together. Otherwise fewer are solved at one time where the memory of a device does not suffice.
+    """
+    size = machines.y.shape[1] if factors else operator.arrays.columns(operator.n_rows, operator.n_kernels)
+    if warm is not None and not isinstance(warm, PanelDuals):
+        warm = PanelDuals.of_arrays(machines, operator.arrays, machines.side_by_side(warm))
+    operator.prepare()
+    # A device runs one block after the other, and each on all of it.
+    each = each if operator.arrays.in_main_memory else serially
+    while True:
+        try:
+            return _solve_columns(operator, machines, B, warm, tol, each, curved, size, factors)
+        except operator.arrays.out_of_memory:
+            if size == 1 or factors:
+                raise
+            size = -(-size // 2)
+            machines.release()
+            operator.arrays.release()
+
+
+def _solve_columns(
+    operator: SharedOperator,
+    machines: MachinePanel,
+    B: np.ndarray,
+    warm: PanelDuals | None,
+    tol: float,
+    each: Each,
+    curved: bool,
+    size: int,
+    factors: Sequence[np.ndarray],
+) -> tuple[PanelDuals, np.ndarray, np.ndarray | None]:
+    """The same, `size` columns at one time."""
+    arrays = operator.arrays
+
+    def one(first: int) -> tuple[BlockSolution, Any]:
+        where = slice(first, min(first + size, machines.y.shape[1]))
+        block = _block(operator, machines, B, where, factors)
+        solution = solve_block(block, None if warm is None else warm.columns(where), tol)
+        hessian = arrays.numpy(solution.hessian(block)) if curved else None
+        return replace(solution, images=None, residual=None), hessian
+
+    solved = each(one, range(0, machines.y.shape[1], size))
+    values = [[getattr(block, name) for block, _ in solved] for name in ("intercept", "lin", "quad", "primal", "Q")]
+    *columns, Q = (np.concatenate([arrays.numpy(part) for part in parts], axis=-1) for parts in values)
+    hessian = np.concatenate([part for _, part in solved]) if curved else None
+    first = machines.starts[:-1]
+    if len(first) < machines.y.shape[1]:
+        Q = np.add.reduceat(Q, first, axis=1)
+        hessian = None if hessian is None else np.add.reduceat(hessian, first, axis=0)
+    duals = PanelDuals(machines, arrays, [block.a for block, _ in solved], np.array(columns))
+    return duals, Q, hessian
+
+
+def _block(
+    operator: SharedOperator, machines: MachinePanel, B: np.ndarray, where: slice, factors: Sequence[np.ndarray]
+) -> Block:
+    """The columns of a panel at B (K, J)."""
+    arrays = operator.arrays
+    b = arrays.array(B[:, machines.component[where]])
+    parts = (operator, b, *machines.columns(arrays, where), machines.has_intercept)
+    if not factors:
+        return Block(*parts)
+    shared = arrays.array(B[:, len(machines.rows) :])
+    return CoupledBlock(*parts, factors=tuple(map(arrays.array, factors)), shared=shared)
+
+
+def own_and_factors(grams: Grams) -> tuple[SharedGrams, Sequence[np.ndarray]]:
+    """The Gram matrices of wide data, and the factors of its couplings."""
+    own, factors = (grams.own, grams.factors) if isinstance(grams, CoupledGrams) else (grams, [])
+    assert isinstance(own, SharedGrams)
+    return own, factors
+
+
+def panel_values(grams: Grams, B: np.ndarray, duals: PanelDuals) -> np.ndarray:
+    """(n, O): the functions of a panel's columns at all rows, with their intercepts, at kernel weights B (K, J)."""
+    own, factors = own_and_factors(grams)
+    operator, machines = own.operator, duals.machines
+    arrays, width = operator.arrays, machines.y.shape[1]
+    size = width if factors else arrays.columns(operator.n_rows, operator.n_kernels)
+    parts = []
+    for first in range(0, width, size):
+        where = slice(first, min(first + size, width))
+        parts.append(arrays.numpy(_block(operator, machines, B, where, factors).apply(duals.columns(where))))
+    return np.concatenate(parts, axis=1) + duals.intercept
+
+
+def panel_part_shares(grams: Grams, B: np.ndarray, duals: PanelDuals) -> np.ndarray:
+    """(T, 1 + couplings): what `CoupledGrams.part_shares` computes, from products with all columns of a panel."""
+    own, factors = own_and_factors(grams)
+    operator, machines, V = own.operator, duals.machines, duals.a
+    parts = np.zeros((1 + len(factors), *V.shape))
+    for k in range(operator.n_kernels):
+        image = operator.arrays.numpy(operator.matrix(k) @ operator.arrays.array(V))
+        parts[0] += B[k, machines.component] * image
+        for j, factor in enumerate(factors):
+            parts[1 + j] += B[k, len(machines.rows) + j] * ((image @ factor) @ factor.T)
+    mask = np.broadcast_to(machines.cost > 0, V.shape)
+    parts -= (parts * mask).sum(axis=1, keepdims=True) / np.maximum(mask.sum(axis=0), 1)
+    shares = np.einsum("pit,it->tp", parts, parts.sum(axis=0) * mask)
+    total = shares.sum(axis=1, keepdims=True)
+    return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)

@@ -2,14 +2,10 @@
 
 from .alternating import Alternating
 from .base import UNFINISHED, Iterate, Progress, Solution, Solver, State, Status
-from .driver import Callback, solve
+from .driver import SOLVERS, Callback, OneEvaluation, Path, can_solve, default_solver, find_solver, solve
 from .joint import Joint
-from .one_evaluation import OneEvaluation
-from .path import Path
-from .registry import SOLVERS, can_solve, default_solver, find_solver
-from .simplex import SimplexDescent
+from .simplex import SimplexDescent, StochasticApproximation
 from .spectral import SpectralAlternation, SpectralDescent
-from .stochastic import StochasticApproximation
 
 __all__ = [
     "SOLVERS",

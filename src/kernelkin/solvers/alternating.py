@@ -6,17 +6,148 @@ Newton or FISTA steps the objective never rises; the duality gap bounds how far 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..decompositions import singular_values
+from ..decompositions import eigvalsh, singular_values, solve_stack
 from ..penalties import RelationPenalty
 from ..problems import Evaluation, Problem
-from .base import Progress, Solver, State, Status
-from .scale import suitable_scale
-from .weight_steps import WEIGHT_STEPS
+from .base import Progress, Solver, State, Status, suitable_scale
+
+# A function norm of zero would let its weight reach zero, where the next machine cannot revive it and Newton's barrier
+# is gone; this share of the largest one keeps it inside.
+_FLOOR = 1e-14
+# Where the largest one is below this there are no functions, and weights are best at zero; cubes would underflow.
+_NOTHING = 1e-100
+
+
+def row_objective(B: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float) -> np.ndarray:
+    """The value (K,) of each kernel's problem."""
+    return 0.5 * (W / B).sum(axis=1) + 0.5 * mu * np.einsum("kt,ts,ks->k", B, P, B)
+
+
+def newton_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
+    """The minimiser, by damped Newton steps on all rows at once: no row's objective ever rises.
+
+    A row is left alone once a step promises nothing, or brings nothing: what is left of it is then rounding.
+    """
+    W, B = _norms(B, Q)
+    if W.max() < _NOTHING:
+        return np.zeros_like(B)
+    value, rows = row_objective(B, W, P, mu), np.arange(len(B))
+    for _ in range(100):
+        step, decrement = _newton_direction(B[rows], W[rows], P, mu)
+        moving = decrement > 1e-14 * value[rows]
+        rows, before = rows[moving], value[rows[moving]]
+        if not len(rows):
+            break
+        found = _line_search(B[rows], step[moving], decrement[moving], before, W[rows], P, mu)
+        B[rows], value[rows] = found
+        rows = rows[value[rows] < before]
+    return B
+
+
+def _newton_direction(B: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
+    """The step (K, T) of each row, and twice what it promises, (K,)."""
+    slope = mu * (B @ P) - 0.5 * W / B**2
+    curvature = np.repeat(mu * P[np.newaxis], len(B), axis=0)
+    diagonal = np.arange(B.shape[1])
+    curvature[:, diagonal, diagonal] += W / B**3
+    step = -solve_stack(curvature, slope)
+    return step, -(slope * step).sum(axis=1)
+
+
+def _line_search(
+    B: np.ndarray, step: np.ndarray, decrement: np.ndarray, value: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Halve each row's step until it stays inside B > 0 and lowers the row's objective enough."""
+    with np.errstate(divide="ignore"):
+        longest = np.where(step < 0, -0.95 * B / np.where(step < 0, step, 1.0), np.inf).min(axis=1)
+    length = np.minimum(1.0, longest)
+    for _ in range(60):
+        trial = B + length[:, np.newaxis] * step
+        reached = row_objective(trial, W, P, mu)
+        good = reached <= value - 0.1 * length * decrement
+        if good.all():
+            return trial, reached
+        length = np.where(good, length, 0.5 * length)
+    return np.where(good[:, np.newaxis], trial, B), np.where(good, reached, value)
+
+
+def fista_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
+    """The minimiser, by accelerated proximal steps that start anew whenever the objective would rise."""
+    W, B = _norms(B, Q)
+    if W.max() < _NOTHING:
+        return np.zeros_like(B)
+    rate = mu * float(eigvalsh(P)[-1])
+    value = row_objective(B, W, P, mu).sum()
+    ahead, speed = B, 1.0
+    for _ in range(500):
+        trial = _prox(ahead - mu * (ahead @ P) / rate, 0.5 * W / rate)
+        reached = row_objective(trial, W, P, mu).sum()
+        if reached > value:
+            if speed == 1.0:
+                break
+            ahead, speed = B, 1.0
+            continue
+        faster = 0.5 + np.sqrt(0.25 + speed**2)
+        ahead, speed = trial + (speed - 1) / faster * (trial - B), faster
+        done = value - reached <= 1e-14 * value
+        B, value = trial, reached
+        if done:
+            break
+    return B
+
+
+def _prox(v: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """The positive root b of `b^3 - v b^2 - c = 0`: argmin of `c/b + (b - v)^2/2`.
+
+    Newton's method from above the root, where the cubic is convex and rising, comes down to it without overshooting.
+    """
+    b = np.maximum(v, 0.0) + np.cbrt(c)
+    for _ in range(60):
+        lower = b - (b**3 - v * b**2 - c) / (3 * b**2 - 2 * v * b)
+        if (b - lower <= 4 * np.finfo(float).eps * b).all():
+            break
+        b = lower
+    return b
+
+
+def closed_form_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
+    """The paper's eq. 8: the direction `(W / B^2) Omega`, that is `Q Omega`, projected to B >= 0.
+
+    The paper normalises it to tr(B P B') = 1, which belongs to the problem with a constraint in place of mu. Here its
+    length is the one that minimises the objective along that direction. It is a fixed-point step, not a minimiser: the
+    weights may swing from one step to the next.
+    """
+    W = 2.0 * B**2 * Q
+    direction = np.maximum(Q @ Omega, 0.0)
+    used = direction > 0
+    if not used.any():
+        return direction
+    pull = 0.5 * (W[used] / direction[used]).sum()
+    length, old = (np.einsum("kt,ts,ks->", X, P, X) for X in (direction, B))
+    # The projection may take every weight that a function uses; then there is no best length but zero, a dead end.
+    scale = np.cbrt(pull / (mu * length)) if pull > 0 else np.sqrt(old / length)
+    return scale * direction
+
+
+def _norms(B: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """W (K, T) from the weights the machines were solved at, and a start B > 0, both away from zero."""
+    W = 2.0 * B**2 * Q
+    return np.maximum(W, _FLOOR * W.max()), np.maximum(B, _FLOOR * B.max())
+
+
+WeightStep = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float], np.ndarray]
+WEIGHT_STEPS: dict[str, WeightStep] = {
+    "newton": newton_step,
+    "fista": fista_step,
+    "closed_form": closed_form_step,
+}
+
 
 # Added to B'B before its root is taken, relative to its size at the start, where no shrinkage keeps Omega invertible.
 _RIDGE = 1e-8

@@ -8,19 +8,144 @@ true problem.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
 
+from ..decompositions import pseudo_inverse, svd
 from ..learners import Machine
-from ..problems import Evaluation, MachinePanel, Problem, RemoteMachines, deviation
-from .base import Progress, Solver, State, Status
+from ..penalties import Penalty
+from ..problems import Evaluation, MachineBlocks, MachinePanel, Problem, deviation
+from .base import Progress, Solver, State, Status, suitable_scale
 from .lbfgs import minimise_bounded
-from .models import TINY, Model, model_at, remember
-from .parametrisations import FreeVariables, Parametrisation, RankOne
-from .scale import suitable_scale
+
+# Pairs of a step s and a change y of the gradient with s'y below this share of |s||y| are left out: they would make the
+# matrix indefinite.
+_FLAT = 1e-10
+
+
+def curved_pairs(S: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The steps S (m, n) and changes Y (m, n) of the gradient between which the function is curved upwards."""
+    sizes = np.sqrt(np.einsum("in,in->i", S, S)) * np.sqrt(np.einsum("in,in->i", Y, Y))
+    kept = np.einsum("in,in->i", S, Y) > _FLAT * sizes
+    return S[kept], Y[kept]
+
+
+def secant_hessian(S: np.ndarray, Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """v (n,) -> H v (n,), for curved pairs S, Y (m, n), m > 0."""
+    SY = S @ Y.T
+    scale = float(Y[-1] @ Y[-1]) / SY[-1, -1]
+    W = np.vstack([scale * S, Y])
+    lower = np.tril(SY, -1)
+    middle = np.block([[scale * (S @ S.T), lower], [lower.T, -np.diag(np.diag(SY))]])
+    inverse = pseudo_inverse(middle)
+    return lambda v: scale * v - W.T @ (inverse @ (W @ v))
+
+
+# How far the denominator may fall as weights go to zero.
+_FALL = 0.9
+# Steps that a secant model remembers.
+_MEMORY = 20
+
+TINY = np.finfo(float).tiny
+
+
+class Model:
+    """The machines' values near one evaluation.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    hessian : D (K, J) -> H D (K, J).
+    axis : 0 where H has a block for each component, None where it is one block.
+    """
+
+    def __init__(
+        self, evaluation: Evaluation, hessian: Callable[[np.ndarray], np.ndarray], axis: int | None = 0
+    ) -> None:
+        self.B, self.Q, self.loss = evaluation.B, evaluation.Q, evaluation.loss
+        self.hessian, self.axis = hessian, axis
+        steep = np.square(self.Q).sum(axis=axis)
+        unit = self.Q / np.sqrt(np.maximum(steep, TINY))  # not Q itself: its fourth power would overflow
+        fitted = (unit * hessian(unit)).sum(axis=axis) / np.maximum(2.0 * steep, TINY)
+        self.c = self.Q * np.minimum(fitted, _FALL / np.maximum((self.Q * self.B).sum(axis=axis), _FALL * TINY))
+
+    def value_and_gradient(self, B: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value, and gradient (K, J), at B (K, J)."""
+        D = B - self.B
+        HD = self.hessian(D)
+        below = 1.0 + (self.c * D).sum(axis=self.axis)
+        curved = 0.5 * (HD * D).sum(axis=self.axis) / below
+        value = self.loss - float(np.vdot(self.Q, D)) + float(curved.sum())
+        return value, HD / below - self.Q - self.c * (curved / below)
+
+
+def model_at(past: Sequence[Evaluation]) -> Model:
+    """The model of the last evaluation: by the machines' own Hessians, or by secants where there are none."""
+    evaluation = past[-1]
+    if evaluation.curvature is not None:
+        H = evaluation.curvature
+        return Model(evaluation, lambda D: (H @ D.T[:, :, np.newaxis])[:, :, 0].T)
+    return Model(evaluation, _secant_hessian(past), axis=None)
+
+
+def remember(past: Sequence[Evaluation], evaluation: Evaluation) -> tuple[Evaluation, ...]:
+    """The evaluations that the next model is made of."""
+    if evaluation.curvature is not None:
+        return (evaluation,)
+    return (*past[-_MEMORY:], evaluation)
+
+
+def _secant_hessian(past: Sequence[Evaluation]) -> Callable[[np.ndarray], np.ndarray]:
+    """The BFGS matrix of the gradients -Q at the weights passed."""
+    S = np.array([(b.B - a.B).ravel() for a, b in pairwise(past)])
+    Y = np.array([(a.Q - b.Q).ravel() for a, b in pairwise(past)])
+    if len(S):
+        S, Y = curved_pairs(S, Y)
+    if not len(S):
+        last = past[-1]
+        scale = 2.0 * float(np.vdot(last.Q, last.B)) / max(float(np.vdot(last.B, last.B)), TINY)
+        return lambda D: scale * D
+    product = secant_hessian(S, Y)
+    return lambda D: product(D.ravel()).reshape(D.shape)
+
+
+class FreeVariables:
+    """The free variables of a penalty, which may be smoother than the problem's; `start` (n,) are those of B (K, J)."""
+
+    def __init__(self, penalty: Penalty, B: np.ndarray) -> None:
+        self.penalty = penalty
+        self.shape = penalty.free(B).shape
+        self.start = penalty.free(B).ravel()
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """B (K, J) of x (n,) >= 0."""
+        return self.penalty.expand(x.reshape(self.shape))
+
+    def pull(self, x: np.ndarray, G: np.ndarray) -> np.ndarray:
+        """Gradient in x of a gradient G (K, J) in B."""
+        return self.penalty.pull(G).ravel()
+
+
+class RankOne:
+    """B = u v': where the optimum has rank one, the penalty is smooth along such B, and only along them."""
+
+    def __init__(self, penalty: Penalty, B: np.ndarray) -> None:
+        self.penalty = penalty
+        U, s, Vt = svd(B)
+        # Of a matrix without negative entries they have none either, but for their sign.
+        self.start = np.sqrt(s[0]) * np.abs(np.concatenate([U[:, 0], Vt[0]]))
+        self.n_kernels = len(B)
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        return np.outer(x[: self.n_kernels], x[self.n_kernels :])
+
+    def pull(self, x: np.ndarray, G: np.ndarray) -> np.ndarray:
+        return np.concatenate([G @ x[self.n_kernels :], x[: self.n_kernels] @ G])
+
 
 # What is paid for kernel weights at an optimum, as a share of what is paid without any: mostly 0.04 to 0.13.
 _SHARE = 0.1
@@ -55,7 +180,7 @@ class JointState(State):
     phase: Literal["scale", "measure", "trial"] = "scale"
     rounds: int = _ROUNDS
     stage: int = 0
-    variables: Parametrisation | None = None
+    variables: FreeVariables | RankOne | None = None
     x: np.ndarray | None = None
     here: Evaluation | None = None
     value: float = np.inf
@@ -112,7 +237,7 @@ class Joint(Solver):
 
 def _spread(machines: Sequence[Machine]) -> float:
     """Half the squared deviations of the targets: about what machines without kernels would have to pay."""
-    if isinstance(machines, RemoteMachines):
+    if isinstance(machines, MachineBlocks):
         return sum(machines.deviations.tolist())
     if isinstance(machines, MachinePanel):
         # In standard units the targets of each intercept are centred already.

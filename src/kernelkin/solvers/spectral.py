@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..decompositions import eigh
-from ..penalties.norms.spectral import unit_root
+from ..penalties.norms import unit_root
 from ..problems import Evaluation, SpectralProblem
 from .base import Progress, Solver, State, Status
 from .lbfgs import LBFGS, Descent
@@ -22,7 +22,7 @@ def even_covariance(problem: SpectralProblem) -> np.ndarray:
 
 def alternate(problem: SpectralProblem, evaluation: Evaluation) -> np.ndarray:
     """The best D for the functions of an evaluation: (WW')^(1/2) / tr."""
-    A = problem.metric(evaluation.B)
+    A = problem.machine_weights(evaluation.B)
     return unit_root(A @ evaluation.Q @ A)
 
 

@@ -17,7 +17,7 @@ from ..couplings import Coupling, connected_tasks, level_weights
 from ..grams import Grams
 from ..grams.blocks import BlockLowRank
 from ..learners import Machine
-from ..learners.bordered import indicators
+from ..learners.ridge import indicators
 from ..problems import MachinePanel, panel_values, solve_machines
 from .held_out import SEED, LeftOutTasks
 from .variance import Posterior, ProcessVariance
@@ -176,9 +176,8 @@ def _panel_without(plan: FitPlan, grams: Grams, B: np.ndarray, held: np.ndarray)
     duals: Any = solve_machines(grams, kept, plan.learner, B, tol=0.1 * plan.fit.tol).duals
     levels = np.zeros((T, np.diff(panel.starts)[0]))
     if panel.has_intercept:
-        for m, offsets in enumerate(plan.units.offsets):
-            for g, t in enumerate(panel.members(m)):
-                levels[t] = np.ldexp(duals.intercept[panel.place(t)[0]], plan.units.target) + offsets[g]
+        for t, offsets in enumerate(plan.units.offsets):
+            levels[t] = np.ldexp(duals.intercept[panel.place(t)[0]], plan.units.target) + offsets[0]
     return _Fit(held, np.setdiff1d(np.arange(T), held), duals, levels)
 
 

@@ -20,7 +20,7 @@ from ..couplings import connected_tasks
 from ..data import Fold
 from ..grams import Grams, KernelBank
 from ..learners import DualSolution, Learner, Machine, Ridge
-from ..learners.bordered import Bordered, Groups
+from ..learners.ridge import Bordered, Groups
 from ..memory import check_memory
 from ..problems import MachinePanel, panel_values, solve_machines
 from .held_out import HeldOut, LeftOutTasks, calibration_folds
@@ -111,12 +111,10 @@ class MachinesHeldOut:
         """Return values (n, O) of a panel in the user's units, (n_t, m_t) for each task."""
         panel, units = self.plan.machines, self.plan.units
         assert isinstance(panel, MachinePanel)
-        parts: list[np.ndarray] = [np.empty(0)] * self.plan.data.n_tasks
-        for m, offsets in enumerate(units.offsets):
-            for g, task in enumerate(panel.members(m)):
-                part = np.ldexp(panel.task(values, task), units.target)
-                parts[task] = part + offsets[g] if len(offsets) else part
-        return parts
+        return [
+            np.ldexp(panel.task(values, task), units.target) + (offsets[0] if len(offsets) else 0.0)
+            for task, offsets in enumerate(units.offsets)
+        ]
 
     def _in_user_units(self, values: np.ndarray, m: int) -> np.ndarray:
         machine, units = self.plan.machines[m], self.plan.units

@@ -23,7 +23,7 @@ import numpy as np
 from ..couplings import Coupling, connected_tasks
 from ..functions import NewTask
 from ..kernels import FittedKernel, Scaling, diagonals, evaluate
-from ..learners.bordered import Bordered, Groups, indicators
+from ..learners.ridge import Bordered, Groups, indicators
 
 # Kernel values held at one time, in bytes.
 _BLOCK_BYTES = 1 << 26

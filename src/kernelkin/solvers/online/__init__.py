@@ -5,18 +5,14 @@ It has a protocol of its own, since what it minimises is no `Problem`: rounds go
 them from rows as they come.
 """
 
-from .base import OnlineSolver, Rounds
 from .pairs import PairCenter, PairSource, block_length
-from .reservoirs import Reservoirs
-from .solver import Online, OnlineRun
-from .state import OnlineState
-from .stream import Codes, Stream, StreamSettings
+from .solver import Online, OnlineRun, OnlineState, Rounds
+from .stream import Codes, Reservoirs, Stream, StreamSettings
 
 __all__ = [
     "Codes",
     "Online",
     "OnlineRun",
-    "OnlineSolver",
     "OnlineState",
     "PairCenter",
     "PairSource",

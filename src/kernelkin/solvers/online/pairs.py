@@ -11,7 +11,7 @@ from ...data import TaskData
 from ...grams import RowKernels
 from ...kernels import Scaling, fit_diagonal_scaling
 from ...learners import Machine
-from .base import Rounds
+from .solver import Rounds
 
 # Bytes of rows and kernel values that a block of pairs takes, and its largest length.
 _BLOCK_BYTES = 1 << 25

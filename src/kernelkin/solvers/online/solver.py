@@ -1,40 +1,122 @@
-"""The online solver: kernel weights from pairs of rows, one mistake at a time; no Gram and no T x T matrix.
-
-A round has one task t, the kernels' values z (K,) at a pair of its rows, and a label l: whether the two belong
-together. On a mistake of the sign of b_t'z
-
-    B += (l/mu) z Omega_t'        and, after some mistakes,        Omega = argmin tr(B inv(Omega) B')
-
-Omega has the right singular vectors of B, and its eigenvalues come from the penalty's water-filling, so that ``Omega =
-rest I + B'PB`` for a K x K matrix P and the B of the last refresh, called `held`. Between two refreshes the update is
-a sum of ``(l/mu) z (P held_t)'``, one K x K matrix for all tasks, times `held`, and of changes of single columns:
-
-    b_t = L held_t + own_t,     on a mistake     L += (l/mu) z (P held_t)',     own_t += (l/mu) rest z
-
-A round costs O(K^2) whatever T is. A refresh costs O(K^2 T), and with one for every T mistakes that is O(K^2) for
-each. (L could also be multiplied up with the current b_t in place of held_t. Then Omega grows as the square of B
-between refreshes, and B without bound; here Omega stays exactly what it was at the refresh.)
-
-The average of B over rounds is kept in the same way, from the sums of L and own_t over rounds. A change d that comes
-after n rounds is in n of them less than all: subtracting n d once, and adding (rounds) x (last value) when the average
-is read, is exact and needs no time stamps.
-
-Weights are not negative: a task's column is projected when the task is drawn, all of them when Omega is refreshed.
-"""
+"""The paper's Algorithm 2: kernel weights and relationship from one round after the other."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ...decompositions import svd
 from ...penalties import Relation, RelationPenalty
-from ...penalties.water_filling import water_fill
-from .base import Rounds
-from .state import OnlineState
+from ...penalties.relation import water_fill
+
+
+@dataclass
+class OnlineState:
+    """All that an online run needs to go on, O(TK) in size. The module `loops` says what the arrays are."""
+
+    held: np.ndarray
+    own: np.ndarray
+    late_own: np.ndarray
+    fresh: np.ndarray
+    L: np.ndarray
+    late: np.ndarray
+    P: np.ndarray
+    rest: np.ndarray
+    counts: np.ndarray
+    total: np.ndarray
+
+    @classmethod
+    def start(cls, n_kernels: int, n_tasks: int = 0) -> OnlineState:
+        """Return B = 0 and Omega = I/T.
+
+        A task that joins later has the identity's row of Omega until a refresh finds its weights not zero: until then
+        there is nothing to relate it to others by.
+        """
+        columns = np.zeros((4, n_tasks, n_kernels))
+        square = np.zeros((2, n_kernels, n_kernels))
+        return cls(
+            held=columns[0],
+            own=columns[1],
+            late_own=columns[2],
+            fresh=np.zeros(n_tasks, dtype=bool),
+            L=np.eye(n_kernels),
+            late=square[0],
+            P=square[1],
+            rest=np.array([1.0 / max(n_tasks, 1)]),
+            counts=np.array([0, 0, 0, 0, n_tasks]),
+            total=columns[3],
+        )
+
+    @property
+    def rounds(self) -> int:
+        """Rounds so far."""
+        return int(self.counts[0])
+
+    @property
+    def mistakes(self) -> int:
+        """Rounds that changed the weights."""
+        return int(self.counts[1])
+
+    @property
+    def n_tasks(self) -> int:
+        """Tasks so far."""
+        return int(self.counts[4])
+
+    def grow(self, n_tasks: int) -> None:
+        """Make the arrays long enough for so many tasks; each joins with its first round."""
+        length = len(self.fresh)
+        if n_tasks > length:
+            more = max(n_tasks, length + length // 2) - length
+            for name in ("held", "own", "late_own", "total"):
+                setattr(self, name, np.pad(getattr(self, name), ((0, more), (0, 0))))
+            self.fresh = np.pad(self.fresh, (0, more), constant_values=True)
+
+    def weights(self, average: bool = False) -> np.ndarray:
+        """Return B (K, T), or its average over rounds; projected only as far as the run has done so."""
+        last = self.held @ self.L.T + self.own
+        if average and self.rounds:
+            last = self._sums() / self.rounds
+        return last[: self.n_tasks].T
+
+    def fold(self, project: bool) -> None:
+        """Move all changes since the last refresh into `held`, projected on request."""
+        self.total = self._sums()
+        held = self.held @ self.L.T + self.own
+        self.held = np.maximum(held, 0.0) if project else held
+        self.L[:] = np.eye(len(self.L))
+        for array in (self.own, self.late_own, self.late):
+            array[:] = 0.0
+        self.counts[2:4] = 0
+
+    def _sums(self) -> np.ndarray:
+        """Return the sum of every task's weights over all rounds (T, K)."""
+        n = self.counts[2]
+        return self.total + self.held @ (n * self.L - self.late).T + n * self.own - self.late_own
+
+
+class Rounds(NamedTuple):
+    """Pairs of rows, in the order in which they are learned from.
+
+    Attributes
+    ----------
+    tasks : (n,) intp array
+        The task of each pair.
+    signs : (n,) array
+        Whether the two rows belong together (above zero) or not (below); the size is the weight of the round.
+    values : (n, K) array
+        The kernels at each pair.
+    """
+
+    tasks: np.ndarray
+    signs: np.ndarray
+    values: np.ndarray
+
+    def part(self, start: int, stop: int) -> Rounds:
+        """The rounds from `start` to `stop`."""
+        return Rounds(self.tasks[start:stop], self.signs[start:stop], self.values[start:stop])
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .kin import KinClassifier, KinRegressor
     from .io import SavedModel, load_model, save_model
     from .kernels import (
         Kernel,
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
         tanimoto_kernels,
         view_kernels,
     )
+    from .kin import KinClassifier, KinRegressor
     from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
     from .models import (
         AverageClassifier,

@@ -191,8 +191,8 @@ def mixed_data(
     X = np.asarray(data.X[labelled.rows], dtype=np.float64) if use_columns else np.empty((len(labelled.rows), 0))
     return MixedData(
         X=X,
-        groups=(labelled.codes,),
-        n_groups=(1 if labelled.wide else data.n_tasks,),
+        groups=(labelled.codes, *(grouping.codes[labelled.rows] for grouping in data.groupings)),
+        n_groups=(1 if labelled.wide else data.n_tasks, *(len(grouping.labels) for grouping in data.groupings)),
         z=z,
         weight=weight,
         of_column=column_families(data, X) if use_columns else np.empty(0, dtype=np.intp),

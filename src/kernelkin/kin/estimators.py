@@ -11,7 +11,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import Queries, Table, TaskData, read_training
+from ..data import Queries, Table, TaskData
+from ..exceptions import warn_user
 from ..kernels.encoded import refuse_positions
 from ..models.array_api import array_home, as_rows_are
 from ..models.base import MultiTaskEstimator
@@ -85,17 +86,27 @@ _PARAMETERS: dict[str, Parameter] = {
 }
 
 
+NO_TASKS = (
+    "no tasks were given: all rows are taken for one task. If they belong to several groups, pass tasks=, the group of "
+    "each row, or give the estimator a task_column; tasks=np.zeros(len(X)) says that there is one group"
+)
+
+
 class TableEstimator(MultiTaskEstimator):
     """An estimator that reads tables of mixed columns by a `TableEncoder`, fitted on the training rows."""
 
     encoder: Any
     encoder_: Any
 
-    def training_data(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> TaskData:
+    def training_data(
+        self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, encode: Any = None
+    ) -> TaskData:
         """Return what `fit` is given, read and checked; a table is encoded."""
         self.encoder_ = None
-        classification = is_classifier(self)
-        return read_training(self, X, y, tasks, sample_weight, classification=classification, encode=self._fit_encoder)
+        data = super().training_data(X, y, tasks, sample_weight, encode or self._fit_encoder)
+        if data.form == "single":
+            warn_user(NO_TASKS, UserWarning)
+        return data
 
     def _fit_encoder(self, table: Table) -> Table:
         """Encode the training rows of a table, unless they are encoded."""
@@ -109,7 +120,9 @@ class TableEstimator(MultiTaskEstimator):
 class KinEstimator(TableEstimator):
     """What regression and classification have in common."""
 
-    def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
+    takes_groupings = True
+
+    def fit(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None) -> Self:
         return super().fit(_in_main_memory(X), _in_main_memory(y), tasks, sample_weight)
 
     fit.__doc__ = MultiTaskEstimator.fit.__doc__
@@ -141,9 +154,13 @@ class KinEstimator(TableEstimator):
     def with_tasks(self, task_features: Any) -> Self:
         check_is_fitted(self)
         if self.task_features is None:
-            raise ValueError(f"this {type(self).__name__} was fitted without task_features: it cannot predict from them")
+            raise ValueError(
+                f"this {type(self).__name__} was fitted without task_features: it cannot predict from them"
+            )
         model = copy(self)
-        kernels, new = read_task_kernels(join_task_features(self.task_features, task_features, self.tasks_), self.tasks_)
+        kernels, new = read_task_kernels(
+            join_task_features(self.task_features, task_features, self.tasks_), self.tasks_
+        )
         model.functions_ = self.functions_.with_task_kernels(kernels, new)
         return model
 
@@ -216,10 +233,10 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         self.callback = callback
 
     def _predict(self, queries: Queries) -> np.ndarray:
-        return self.functions_.normal(queries.X, queries.codes)[0]
+        return self.functions_.normal(queries)[0]
 
     def _deviations(self, queries: Queries) -> np.ndarray:
-        return self.functions_.normal(queries.X, queries.codes)[1] * self.functions_.scores.scale
+        return self.functions_.normal(queries)[1] * self.functions_.scores.scale
 
     def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
         """Return intervals that contain the target with a given probability.
@@ -242,7 +259,7 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
         queries = self._read_queries(X, tasks)
-        mean, deviation = self.functions_.normal(queries.X, queries.codes)
+        mean, deviation = self.functions_.normal(queries)
         half = deviation * self.functions_.scores.quantile(float(coverage))
         return as_rows_are(X, np.stack([mean - half, mean + half], axis=-1))
 
@@ -296,7 +313,7 @@ class KinClassifier(KinEstimator, MultiTaskClassifier):
         self.callback = callback
 
     def _predict(self, queries: Queries) -> np.ndarray:
-        return self.classes_[self.functions_.probabilities(queries.X, queries.codes).argmax(axis=-1)]
+        return self.classes_[self.functions_.probabilities(queries).argmax(axis=-1)]
 
     def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
         """Return the probability of each class: its mean over the posterior, calibrated on held-out rows.
@@ -311,4 +328,4 @@ class KinClassifier(KinEstimator, MultiTaskClassifier):
             In the order of `classes_`; zero for classes that a row's task does not have.
         """
         queries = self._read_queries(X, tasks)
-        return as_rows_are(X, self.functions_.probabilities(queries.X, queries.codes))
+        return as_rows_are(X, self.functions_.probabilities(queries))

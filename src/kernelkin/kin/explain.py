@@ -17,7 +17,9 @@ def explain(model: Any) -> str:
     own = shares.get("slopes", 0.0) + shares.get("own smooth", 0.0)
     common = sum(share for name, share in shares.items() if name in ("linear", "common smooth", "additive"))
     if T > 1:
-        lines.append(f"What columns do in all groups alike explains {common:.0%}, what they do in each group {own:.0%}.")
+        lines.append(
+            f"What columns do in all groups alike explains {common:.0%}, what they do in each group {own:.0%}."
+        )
     else:
         lines.append(f"Columns explain {common:.0%}.")
     lines.append(f"{shares['noise']:.0%} is noise.")

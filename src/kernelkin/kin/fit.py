@@ -34,7 +34,10 @@ from .functions import KinFunctions, Link, Scores, held_out_normal
 # Members with less weight than this are left out of the average.
 LEAST_WEIGHT = 0.01
 ADDITIVE_COLUMNS = 30
-GIVEN = (Structure("given kernels", slopes=False), Structure("given kernels, loose", slopes=False, rho=0.02, clip=False))
+GIVEN = (
+    Structure("given kernels", slopes=False),
+    Structure("given kernels, loose", slopes=False, rho=0.02, clip=False),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +141,10 @@ class KinPlan:
         attributes = self._functions(members, weights, likelihood) | {
             "tasks_": self.data.labels,
             "data_form_": self.data.form,
+            "groupings_": self.data.groupings,
             "members_": tuple(
-                {"name": m.structure.name, "weight": float(w), "error": m.error} for m, w in zip(members, weights, strict=True)
+                {"name": m.structure.name, "weight": float(w), "error": m.error}
+                for m, w in zip(members, weights, strict=True)
             ),
             "search_results_": _table(tried, members, weights),
             "best_structure_": members[0].structure.name,
@@ -165,6 +170,7 @@ class KinPlan:
             "likelihood": likelihood,
             "wide": self.labelled.wide,
             "n_tasks": self.data.n_tasks,
+            "n_further": len(self.data.groupings),
             "kernels": self.given,
             "new_tasks": self.new_tasks if len(self.new_tasks) else None,
         }

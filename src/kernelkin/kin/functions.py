@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from ..data import Queries
 from ..mixed.average import Member, average
 from ..mixed.likelihoods import Likelihood
 from ..mixed.structures import FittedStructure
@@ -59,7 +60,9 @@ class Link:
 
         def loss(c: np.ndarray) -> float:
             f = c[0] * x + c[1]
-            return float(weight @ np.logaddexp(0.0, np.where(y > 0.5, -f, f))) + 5.0 * (c[0] - 1.0) ** 2 + 5.0 * c[1] ** 2
+            return (
+                float(weight @ np.logaddexp(0.0, np.where(y > 0.5, -f, f))) + 5.0 * (c[0] - 1.0) ** 2 + 5.0 * c[1] ** 2
+            )
 
         found = minimize(loss, [1.0, 0.0], bounds=[(0.2, 3.0), (-2.0, 2.0)], method="L-BFGS-B").x
         return cls(float(found[0]), float(found[1]))
@@ -78,6 +81,7 @@ class KinFunctions:
     likelihood : how targets scatter.
     wide : whether tasks are outputs on the same rows.
     n_tasks : T.
+    n_further : number of groupings beyond the first.
     units : of the targets of a regressor.
     scores : held-out residuals of a regressor.
     classes, link : of a classifier.
@@ -90,6 +94,7 @@ class KinFunctions:
     likelihood: Likelihood
     wide: bool
     n_tasks: int
+    n_further: int = 0
     units: Units | None = None
     scores: Scores | None = None
     classes: ClassCodes | None = None
@@ -106,52 +111,60 @@ class KinFunctions:
             return None
         return np.unique(rows, axis=0) * member.columns.scale + member.columns.center
 
-    def latent(self, X: np.ndarray, codes: np.ndarray, terms: Sequence[str] | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances (M, q, r) of each member's function, in standard units."""
+    def latent(
+        self, X: np.ndarray, groups: Sequence[np.ndarray], terms: Sequence[str] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows, and their groups in each grouping -> means and variances (M, q, r) of the members' functions."""
         kernels = () if self.kernels is None else self.kernels.at(X)
-        columns = X if self.members[0].columns.scale.size else np.empty((len(X), 0))
-        found = [member.predict(columns, [codes], kernels, terms) for member in self.members]
+        columns = np.empty((len(X), 0)) if self.kernels is not None else X
+        found = [member.predict(columns, groups, kernels, terms) for member in self.members]
         return np.array([mean for mean, _ in found]), np.array([variance for _, variance in found])
 
-    def normal(self, X: np.ndarray, codes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def groups_of(self, queries: Queries) -> list[np.ndarray]:
+        """Return the position of each row's group in each grouping; -1 for groups that were not in training."""
+        assert queries.codes is not None
+        further = queries.groupings or [np.full(len(queries.X), -1)] * self.n_further
+        return [np.zeros(len(queries.X), dtype=np.intp) if self.wide else queries.codes, *further]
+
+    def normal(self, queries: Queries) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of targets (q,), or (q, T) without codes, in the units of the user."""
         assert self.units is not None
-        if codes is None and not self.wide:
-            T = self.n_tasks
-            mean, deviation = self.normal(np.repeat(X, T, axis=0), np.tile(np.arange(T), len(X)))
-            return mean.reshape(-1, T), deviation.reshape(-1, T)
-        means, variances = self.latent(X, np.zeros(len(X), dtype=np.intp) if self.wide else codes)
+        if queries.codes is None and not self.wide:
+            mean, deviation = self.normal(every_task(queries, self.n_tasks))
+            return mean.reshape(-1, self.n_tasks), deviation.reshape(-1, self.n_tasks)
+        codes = queries.codes
+        if self.wide:
+            queries = replace(queries, codes=np.zeros(len(queries.X), dtype=np.intp))
+        means, variances = self.latent(queries.X, self.groups_of(queries))
         noise = np.array([member.model.noise_ for member in self.members])[:, None, None]
         mean, variance = average(list(zip(means, variances + noise, strict=True)), self.weights.tolist())
         if self.wide:
             location, spread = self.units.location, self.units.spread
             if codes is not None:
-                rows = np.arange(len(X))
+                rows = np.arange(len(queries.X))
                 mean, variance = mean[rows, codes], variance[rows, codes]
                 location, spread = location[codes], spread[codes]
         else:
             mean, variance = mean[:, 0], variance[:, 0]
-            location, spread = self.units.of(np.where(codes < self.n_tasks, codes, -1))
+            location, spread = self.units.of(np.where(queries.codes < self.n_tasks, queries.codes, -1))
         return location + spread * mean, spread * np.sqrt(variance)
 
-    def probabilities(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+    def probabilities(self, queries: Queries) -> np.ndarray:
         """Probabilities (q, C) of all classes, or (q, T, C) without codes."""
         assert self.classes is not None and self.link is not None
-        if codes is None:
-            T = self.n_tasks
-            return self.probabilities(np.repeat(X, T, axis=0), np.tile(np.arange(T), len(X))).reshape(len(X), T, -1)
-        p = self.link(self.raw_probabilities(X, codes))
-        return spread_probabilities(self.classes, p, codes)
-
-    def raw_probabilities(self, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """The average (q, r) of the members' probabilities of each output."""
-        return np.tensordot(self.weights, self.likelihood.mean(*self.latent(X, codes)), axes=1)
+        if queries.codes is None:
+            found = self.probabilities(every_task(queries, self.n_tasks))
+            return found.reshape(len(queries.X), self.n_tasks, -1)
+        latent = self.latent(queries.X, self.groups_of(queries))
+        p = np.tensordot(self.weights, self.likelihood.mean(*latent), axes=1)
+        return spread_probabilities(self.classes, self.link(p), queries.codes)
 
     def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
         """Means of targets (q, 1) or (q, T, 1); for classes their log odds, one output where there are two."""
+        queries = Queries(X, codes)
         if self.classes is None:
-            return self.normal(X, codes)[0][..., None]
-        p = np.clip(self.probabilities(X, codes), CERTAIN, 1.0)
+            return self.normal(queries)[0][..., None]
+        p = np.clip(self.probabilities(queries), CERTAIN, 1.0)
         return np.log(p[..., 1:]) - np.log(p[..., :1]) if len(self.classes.classes) == 2 else np.log(p)
 
     def with_task_kernels(self, kernels: Sequence[np.ndarray], new_tasks: np.ndarray) -> KinFunctions:
@@ -168,6 +181,11 @@ class KinFunctions:
         return replace(self, members=tuple(members), new_tasks=new_tasks)
 
 
+def every_task(queries: Queries, n_tasks: int) -> Queries:
+    """Return every row once for each task."""
+    return Queries(np.repeat(queries.X, n_tasks, axis=0), np.tile(np.arange(n_tasks), len(queries.X)))
+
+
 def spread_probabilities(classes: ClassCodes, p: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Probabilities (q, r) of outputs -> (q, C) of all classes; zero for classes that a row's task does not have."""
     out = np.zeros((len(p), len(classes.classes)))
@@ -180,7 +198,9 @@ def spread_probabilities(classes: ClassCodes, p: np.ndarray, codes: np.ndarray) 
         out[:] = np.maximum(p, CERTAIN)
     for t, own in enumerate(classes.of_task):
         # Tasks that were not in training have the classes of the first task where each has its own.
-        rows = np.flatnonzero((codes == t) | (classes.by_task & (t == 0) & ((codes < 0) | (codes >= len(classes.of_task)))))
+        rows = np.flatnonzero(
+            (codes == t) | (classes.by_task & (t == 0) & ((codes < 0) | (codes >= len(classes.of_task))))
+        )
         at = np.searchsorted(classes.classes, own)
         if classes.by_task:
             out[np.ix_(rows, at)] = np.hstack([1.0 - p[rows], p[rows]])

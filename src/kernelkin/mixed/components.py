@@ -45,7 +45,10 @@ def _parts(term: Term, p: dict[str, np.ndarray]) -> list[tuple[str, dict[str, np
     """Name and parameters of the common and of the own part of a term; those of the other part have variance zero."""
     if isinstance(term, Smooth | Given):
         return [
-            (f"{part} {term.name}", {**p, **{other: np.array([-np.inf]) for other in ("common", "own") if other in p and other != part}})
+            (
+                f"{part} {term.name}",
+                {**p, **{other: np.array([-np.inf]) for other in ("common", "own") if other in p and other != part}},
+            )
             for part in ("common", "own")
             if getattr(term, part)
         ]

@@ -114,7 +114,9 @@ class Prior:
 
     def gradient(self, each: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> Parameters:
         """Derivatives (b, n, n) and (b, n, f) of the objective with respect to V and Phi of each batch -> parameters."""
-        total: Parameters = {term.name: {k: np.zeros_like(v) for k, v in self.p[term.name].items()} for term in self.terms}
+        total: Parameters = {
+            term.name: {k: np.zeros_like(v) for k, v in self.p[term.name].items()} for term in self.terms
+        }
         for batch, pairs, (W, G) in zip(self.batches, self.layout.pairs, each, strict=True):
             for term, kept in zip(self.terms, batch.saved, strict=True):
                 _add(total[term.name], term.block_gradient(self.p[term.name], pairs, W, kept))
@@ -187,7 +189,9 @@ class Solved:
         parts = [take(z, table) for table in tables]
         beta = np.zeros((0, z.shape[1]))
         if self.prior.layout.by_features:
-            products = (w.reshape(-1, w.shape[2]).T @ part.reshape(-1, z.shape[1]) for w, part in zip(self.white, parts))
+            products = (
+                w.reshape(-1, w.shape[2]).T @ part.reshape(-1, z.shape[1]) for w, part in zip(self.white, parts)
+            )
             beta = self.A_inverse @ sum(products)
             parts = [part - batch.Phi @ beta for part, batch in zip(parts, self.prior.batches, strict=True)]
         for table, inverse, part in zip(tables, self.inverses, parts, strict=True):

@@ -116,7 +116,9 @@ class Laplace:
             step, before = 1.0, loss
             while True:
                 # f = K a holds along the step only where it held before; the first step is taken whole.
-                trial, f_trial = (full, f_full) if a is None or step == 1.0 else (a + step * (full - a), f + step * (f_full - f))
+                trial, f_trial = (
+                    (full, f_full) if a is None or step == 1.0 else (a + step * (full - a), f + step * (f_full - f))
+                )
                 loss = float(-(w * self.log_density(y, f_trial + offset)).sum() + 0.5 * trial @ f_trial)
                 if a is None or loss <= before + 1e-10 * abs(before) or step < 1e-3:
                     break

@@ -185,9 +185,7 @@ class FittedStructure:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Rows (q, d) and the codes (q,) of their groups -> means and variances (q, r) of the function."""
         X = self.columns(X)
-        found = [
-            self.model.predict(X, groups, kernels, part, variance, terms) for part in range(len(self.model.parts))
-        ]
+        found = [self.model.predict(X, groups, kernels, part, variance, terms) for part in range(len(self.model.parts))]
         variances = [np.zeros(len(X)) if v is None else v for _, v in found]
         if not self.wide:
             return np.hstack([mean for mean, _ in found]), np.stack(variances, axis=1)

@@ -9,7 +9,7 @@ from scipy.special import digamma, polygamma
 from scipy.stats import chi2
 
 # Tasks have units of their own where the log of their variance varies more than this, beyond what chance gives.
-OWN_UNITS = 1.4
+OWN_UNITS = 3.0
 CERTAIN = 1e-4
 
 

@@ -134,7 +134,7 @@ def column_families(data: TaskData, X: np.ndarray) -> np.ndarray:
 
 
 def read_task_kernels(task_features: Any, tasks: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Features of tasks -> kernels (G, G) between the T tasks of training and new ones, and the new tasks' labels."""
+    """Features of tasks -> kernels (T + E, T) between all tasks, new ones last, and those of training; new labels (E,)."""
     kernels = [
         kernel
         for name, table in read_task_features(task_features, tasks).items()
@@ -143,16 +143,8 @@ def read_task_kernels(task_features: Any, tasks: np.ndarray) -> tuple[tuple[np.n
     if not kernels:
         return (), np.empty(0, dtype=tasks.dtype)
     new = np.array([label for label in kernels[0].labels.tolist() if label not in set(tasks.tolist())])
-    T, E = len(tasks), len(new)
-    found = []
-    for kernel in kernels:
-        values = np.eye(T + E)
-        values[:T, :T] = kernel.matrix(tasks)
-        if E:
-            values[T:, :T] = kernel.take(new).values
-            values[:T, T:] = values[T:, :T].T
-        found.append(values)
-    return tuple(found), new
+    every = np.concatenate([tasks, new]) if len(new) else tasks
+    return tuple(kernel.take(every).values for kernel in kernels), new
 
 
 def join_task_features(first: Any, more: Any, tasks: np.ndarray) -> dict[str, TaskTable]:

@@ -105,8 +105,9 @@ class KinFunctions:
     def rows(self) -> np.ndarray | None:
         """The rows (s, d) of training, in the units of X; None where there are kernels alone."""
         member = self.members[0]
-        inner = [pairs.A.X for pairs in member.model.parts[0].layout.pairs]
-        rows = np.concatenate([part.reshape(-1, part.shape[2]) for part in inner])
+        layout = member.model.parts[0].layout
+        inner = zip(layout.pairs, layout.tables, strict=True)
+        rows = np.concatenate([pairs.A.X[table >= 0] for pairs, table in inner])
         if not rows.shape[1]:
             return None
         return np.unique(rows, axis=0) * member.columns.scale + member.columns.center
@@ -124,7 +125,8 @@ class KinFunctions:
         """Return the position of each row's group in each grouping; -1 for groups that were not in training."""
         assert queries.codes is not None
         further = queries.groupings or [np.full(len(queries.X), -1)] * self.n_further
-        return [np.zeros(len(queries.X), dtype=np.intp) if self.wide else queries.codes, *further]
+        # On wide data tasks are outputs, and all rows of one group.
+        return [np.minimum(queries.codes, 0) if self.wide else queries.codes, *further]
 
     def normal(self, queries: Queries) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of targets (q,), or (q, T) without codes, in the units of the user."""
@@ -133,7 +135,7 @@ class KinFunctions:
             mean, deviation = self.normal(every_task(queries, self.n_tasks))
             return mean.reshape(-1, self.n_tasks), deviation.reshape(-1, self.n_tasks)
         codes = queries.codes
-        if self.wide:
+        if codes is None:
             queries = replace(queries, codes=np.zeros(len(queries.X), dtype=np.intp))
         means, variances = self.latent(queries.X, self.groups_of(queries))
         noise = np.array([member.model.noise_ for member in self.members])[:, None, None]
@@ -141,9 +143,10 @@ class KinFunctions:
         if self.wide:
             location, spread = self.units.location, self.units.spread
             if codes is not None:
+                # All outputs are the same for a task that was not in training.
                 rows = np.arange(len(queries.X))
                 mean, variance = mean[rows, codes], variance[rows, codes]
-                location, spread = location[codes], spread[codes]
+                location, spread = self.units.of(codes)
         else:
             assert codes is not None
             mean, variance = mean[:, 0], variance[:, 0]

@@ -135,7 +135,8 @@ class Search:
         mean, variance = member.fitted.predict(self.data.X, groups, self.data.kernels)
         if isinstance(self.likelihood, Gaussian) and not self.data.wide:
             diagonal = model.solved[0].diagonal()
-            mean, variance = model.leave_one_out(), np.maximum(1.0 / diagonal - model.noise_, 0.0)[:, None]
+            noise = model.noise_ / self.data.weight
+            mean, variance = model.leave_one_out(), np.maximum(1.0 / diagonal - noise, 0.0)[:, None]
         member.mean, member.variance, member.noise = mean, variance, np.full(len(mean), model.noise_)
         member.loss = self._loss(member, np.ones(len(mean), dtype=bool))
 

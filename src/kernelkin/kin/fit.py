@@ -1,4 +1,4 @@
-"""The fit behind KinRegressor and KinClassifier: rows, structures, their average, and what is known about its errors."""
+"""The fit behind KinRegressor and KinClassifier: rows, structures, their average, and what is known of its errors."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class KinFit:
             location, spread = (units.location, units.spread) if labelled.wide else units.of(labelled.codes)
             z = ((labelled.y - location) / spread).reshape(len(labelled.y), -1)
         folds = row_folds(labelled, data, self.cv, self.classification, self.random_state)
-        rows = mixed_data(data, labelled, z, weight, values, task_kernels, use_columns=given is None)
-        return KinPlan(self, data, labelled, rows, folds, units, classes, given, new_tasks)
+        mixed = mixed_data(data, labelled, z, weight, values, task_kernels, use_columns=given is None)
+        return KinPlan(self, data, labelled, mixed, folds, units, classes, given, new_tasks)
 
 
 @dataclass(frozen=True)

@@ -145,8 +145,9 @@ class KinFunctions:
                 mean, variance = mean[rows, codes], variance[rows, codes]
                 location, spread = location[codes], spread[codes]
         else:
+            assert codes is not None
             mean, variance = mean[:, 0], variance[:, 0]
-            location, spread = self.units.of(np.where(queries.codes < self.n_tasks, queries.codes, -1))
+            location, spread = self.units.of(np.where(codes < self.n_tasks, codes, -1))
         return location + spread * mean, spread * np.sqrt(variance)
 
     def probabilities(self, queries: Queries) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,20 +81,20 @@ class Search:
             if self.members and time.monotonic() > self.deadline:
                 self.is_complete = False
                 break
-            self._note(i * each, count * each, structure)
-            self._try(structure, lambda fold, i=i, s=structure: self._note(i * each + fold + 1, count * each, s))
+            self._note(i * each, count * each, structure, 0)
+            self._try(structure, partial(self._note, i * each + 1, count * each, structure))
         self._weigh()
         return self.members
 
-    def _note(self, done: int, total: int, structure: Structure) -> None:
+    def _note(self, done: int, total: int, structure: Structure, folds: int) -> None:
         if self.report is not None:
-            self.report(done / total, structure.name)
+            self.report((done + folds) / total, structure.name)
 
     def _try(self, structure: Structure, note: Callable[[int], None]) -> None:
         began, data = time.monotonic(), self.data
         fitted = FittedStructure(structure, data, self.likelihood, evaluations=EVALUATIONS, deadline=self.deadline)
-        shape = data.z.shape
-        member = Member(structure, fitted, *(np.full(shape, np.nan) for _ in range(2)), *np.full((2, shape[0]), np.nan))
+        unknown, of_rows = np.full(data.z.shape, np.nan), np.full(data.n_rows, np.nan)
+        member = Member(structure, fitted, unknown, unknown.copy(), of_rows, of_rows.copy())
         for fold in range(int(self.folds.max(initial=-1)) + 1):
             note(fold)
             if time.monotonic() > self.deadline:
@@ -140,8 +141,6 @@ class Search:
 
     def _loss(self, member: Member, rows: np.ndarray) -> np.ndarray:
         z, mean = self.data.z[rows], member.mean[rows]
-        if isinstance(self.likelihood, Gaussian):
-            return ((mean - z) ** 2).mean(1)
         return self.likelihood.loss(z, self.likelihood.mean(mean, member.variance[rows])).mean(1)
 
     def _is_hopeless(self, member: Member) -> bool:

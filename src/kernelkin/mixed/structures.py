@@ -156,8 +156,7 @@ class FittedStructure:
                 knots = () if exact else tuple(choose_knots(X[:, j]) for j in range(X.shape[1]))
                 terms.append(Additive(of, knots))
         for k in range(len(data.kernels)):
-            parts = {"common": True, "own": grouped, "share": 1.0 / len(data.kernels)}
-            terms.append(Given(k, 0, **parts, name=f"kernel {k + 1}"))
+            terms.append(Given(k, own=grouped, share=1.0 / len(data.kernels), name=f"kernel {k + 1}"))
         for k, values in enumerate(data.task_kernels):
             smooth = exact and X.shape[1] > 0 and (structure.common or structure.own)
             terms.append(TaskKernel(values, of, smooth, name=f"task features {k + 1}"))

@@ -159,7 +159,7 @@ class KinFunctions:
         if queries.codes is None and not self.wide:
             found = self.probabilities(every_task(queries, self.n_tasks))
             return found.reshape(len(queries.X), self.n_tasks, -1)
-        inner = replace(queries, codes=np.zeros(len(queries.X), dtype=np.intp)) if self.wide else queries
+        inner = replace(queries, codes=np.zeros(len(queries.X), np.intp)) if queries.codes is None else queries
         latent = self.latent(queries.X, self.groups_of(inner))
         p = self.link(np.tensordot(self.weights, self.likelihood.mean(*latent), axes=1))
         if queries.codes is not None:

@@ -142,6 +142,8 @@ class Search:
 
     def _loss(self, member: Member, rows: np.ndarray) -> np.ndarray:
         z, mean = self.data.z[rows], member.mean[rows]
+        if isinstance(self.likelihood, Gaussian):
+            return ((mean - z) ** 2).mean(1)
         return self.likelihood.loss(z, self.likelihood.mean(mean, member.variance[rows])).mean(1)
 
     def _is_hopeless(self, member: Member) -> bool:

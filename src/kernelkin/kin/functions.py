@@ -151,7 +151,11 @@ class KinFunctions:
             assert codes is not None
             mean, variance = mean[:, 0], variance[:, 0]
             location, spread = self.units.of(np.where(codes < self.n_tasks, codes, -1))
-        return location + spread * mean, spread * np.sqrt(variance)
+        deviation = spread * np.sqrt(variance)
+        if codes is not None:
+            is_new = (codes < 0) | (codes >= self.n_tasks)
+            deviation = np.hypot(deviation, np.where(is_new, self.units.new_deviation, 0.0))
+        return location + spread * mean, deviation
 
     def probabilities(self, queries: Queries) -> np.ndarray:
         """Probabilities (q, C) of all classes, or (q, T, C) without codes."""

@@ -13,7 +13,7 @@ import numpy as np
 from ..data import TaskData
 from ..fitting import Fitted, RunOptions
 from ..memory import Need
-from ..mixed.average import Member, Search
+from ..mixed.average import MANY_ROWS, Member, Search
 from ..mixed.components import column_shares, variance_components
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood
 from ..mixed.structures import EXACT_ROWS, LANDMARKS, STRUCTURES, MixedData, Structure
@@ -34,8 +34,7 @@ from .functions import KinFunctions, Link, Scores, held_out_normal
 # Members with less weight than this are left out of the average.
 LEAST_WEIGHT = 0.01
 ADDITIVE_COLUMNS = 30
-# With more rows than this, two structures and two folds: parameters are known well, and time is what matters.
-MANY_ROWS = 5_000
+# With many rows, two structures and two folds: parameters are known well, and time is what matters.
 FEW_FOLDS = 2
 GIVEN = (
     Structure("given kernels", slopes=False),
@@ -111,7 +110,7 @@ class KinPlan:
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
         found = [s for s in STRUCTURES if not (s.additive and d > ADDITIVE_COLUMNS)]
         if self.rows.n_rows > MANY_ROWS:
-            found = [s for s in found if s.common and s.rho < 0.1 or s.additive]
+            found = [s for s in found if (s.common and s.rho < 0.1) or s.additive]
         if grouped:
             return found
         # Without groups, structures that differ in what groups have of their own are the same.

@@ -16,6 +16,8 @@ from .structures import STRUCTURES, FittedStructure, MixedData, Structure
 # Folds refit from the start up to this many rows, and otherwise go on from the parameters of all rows.
 REFIT_ROWS = 600
 EVALUATIONS, FOLD_EVALUATIONS, WARM_EVALUATIONS = 50, 30, 8
+# With more rows than this, parameters are known well after fewer evaluations.
+MANY_ROWS, FEWER_EVALUATIONS = 5_000, 30
 # A structure is dropped after the first fold where it is behind the best by so many standard errors of the difference.
 HOPELESS = 4.0
 # Fits of fewer rows are too short for threads.
@@ -111,7 +113,8 @@ class Search:
         if began > limit and structure is not self.structures[0]:
             self.is_complete = False
             return None
-        fitted = FittedStructure(structure, self.data, self.likelihood, evaluations=EVALUATIONS, deadline=limit)
+        count = FEWER_EVALUATIONS if self.data.n_rows > MANY_ROWS else EVALUATIONS
+        fitted = FittedStructure(structure, self.data, self.likelihood, evaluations=count, deadline=limit)
         self.is_complete &= time.monotonic() <= limit
         unknown, of_rows = np.full(self.data.z.shape, np.nan), np.full(self.data.n_rows, np.nan)
         self._note(structure.name)

@@ -70,7 +70,7 @@ def test_shares_of_variance_sum_to_one_and_follow_the_data(fitted):
 
 def test_weights_follow_held_out_errors(fitted):
     table = fitted.search_results_
-    assert len(table["structure"]) == 6
+    assert len(table["structure"]) == 5
     assert np.isclose(sum(member["weight"] for member in fitted.members_), 1.0)
     assert fitted.best_structure_ == table["structure"][np.argmin(table["error"])]
     kept = table["weight"] > 0
@@ -127,7 +127,7 @@ def test_intervals_of_tiny_tasks_cover(level):
 
 
 def test_time_that_is_over_still_gives_a_model():
-    with pytest.warns(UserWarning, match="time_limit=1e-09 reached: 1 of 6 structures"):
+    with pytest.warns(UserWarning, match="time_limit=1e-09 reached: 1 of 5 structures"):
         model = KinRegressor(cv=CV, time_limit=1e-9).fit(X, Y, tasks=TASKS)
     assert not model.is_complete_
     assert "not complete" in model.explain()

@@ -84,17 +84,29 @@ def test_leave_one_out_variances_where_time_is_over_are_those_of_refits():
         np.testing.assert_allclose(member.variance[i], variance, rtol=1e-4, atol=1e-5)
 
 
-def test_a_structure_far_behind_on_the_first_fold_is_dropped():
+def test_a_structure_far_behind_on_the_first_fold_is_dropped(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, size=(90, 1))
     z = np.sin(2 * X) + 0.05 * rng.normal(size=(90, 1))
     data = MixedData(X, (np.repeat([0, 1, 2], 30),), (3,), z, np.ones(90), np.zeros(1, int))
-    search = Search(data, np.arange(90) % 3, structures=[SMOOTH, SLOPES])
-    assert [member.structure.name for member in search.run()] == ["common smooth"]
-    assert search.is_complete
+    for structures_tried in ([SMOOTH, SLOPES], [SLOPES, SMOOTH]):
+        search = Search(data, np.arange(90) % 3, structures=structures_tried)
+        assert [member.structure.name for member in search.run()] == ["common smooth"]
+        assert search.is_complete
+    monkeypatch.setattr(average, "HOPELESS", np.inf)
     kept = Search(data, np.arange(90) % 3, structures=[SLOPES, SMOOTH]).run()
     assert [member.structure.name for member in kept] == ["common smooth", "slopes"]
     assert kept[1].weight < 1e-6
+
+
+def test_threads_change_nothing(monkeypatch):
+    monkeypatch.setattr(average, "THREADED_ROWS", 1)
+    data, folds = make_data()
+    one, two = (Search(data, folds, structures=[SLOPES, SMOOTH], n_jobs=n_jobs).run() for n_jobs in (1, 2))
+    for first, second in zip(one, two, strict=True):
+        assert first.structure == second.structure
+        assert first.weight == second.weight
+        np.testing.assert_array_equal(first.mean, second.mean)
 
 
 def test_weights_fall_with_errors_by_half_the_standard_error_of_the_best():

@@ -93,7 +93,7 @@ def test_a_structure_far_behind_on_the_first_fold_is_dropped(monkeypatch):
         search = Search(data, np.arange(90) % 3, structures=structures_tried)
         assert [member.structure.name for member in search.run()] == ["common smooth"]
         assert search.is_complete
-    monkeypatch.setattr(average, "HOPELESS", np.inf)
+    monkeypatch.setattr(average, "HOPELESS", 1e9)
     kept = Search(data, np.arange(90) % 3, structures=[SLOPES, SMOOTH]).run()
     assert [member.structure.name for member in kept] == ["common smooth", "slopes"]
     assert kept[1].weight < 1e-6

@@ -113,6 +113,7 @@ def test_wide_classes():
     new = model.predict_proba(QUERIES, tasks=["new"] * 6)
     # What all tasks have in common, less certain than it is for those that are known.
     assert (np.abs(new[:, 1] - 0.5) < np.abs(p[..., 1] - 0.5).max(1)).all()
+    assert not np.isclose(new, p[:, 2]).any()
 
 
 def test_time_that_is_over_still_gives_probabilities():

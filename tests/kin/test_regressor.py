@@ -237,3 +237,14 @@ def test_a_new_task_beside_wide_targets_is_none_of_those_known():
     # Units of tasks differ, so that its level may be that of any of them.
     assert (new[:, 0] < known[..., 0].min(1)).all()
     assert (np.diff(new) > np.diff(known).max()).all()
+
+
+def test_a_new_task_beside_wide_targets_has_what_these_have_in_common():
+    rng = np.random.default_rng(6)
+    rows = rng.normal(size=(30, 2))
+    targets = rows[:, :1] + rows[:, 1:] * [-1.5, 0.0, 1.5] + 0.1 * rng.normal(size=(30, 3))
+    model = KinRegressor(cv=2, random_state=0).fit(rows, targets)
+    Q = rng.normal(size=(8, 2))
+    new, known = model.predict(Q, tasks=["new"] * 8), model.predict(Q)
+    center = known.mean(1)
+    assert np.abs(new - center).max() < 0.3 * np.abs(known[:, 2] - center).max()

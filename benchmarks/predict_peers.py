@@ -18,14 +18,16 @@ MAX_SLOPES = 10
 class LightGBM:
     """Gradient boosting by lightgbm; the first column may be a category."""
 
-    def __init__(self, classification: bool, seed: int, category: bool, params: tuple[int, int, float, float]) -> None:
-        self.rounds, leaves, rate, smooth = params
+    def __init__(
+        self, classification: bool, seed: int, category: bool, params: tuple[int, int, float, int, float]
+    ) -> None:
+        self.rounds, leaves, rate, least_rows, smooth = params
         self.category = category
         self.params = {
             "objective": "binary" if classification else "regression",
             "num_leaves": leaves,
             "learning_rate": rate,
-            "min_data_in_leaf": 5,
+            "min_data_in_leaf": least_rows,
             # Made for categories with hundreds of rows: tasks have fewer.
             "min_data_per_group": 5,
             "cat_smooth": smooth,
@@ -44,9 +46,8 @@ class LightGBM:
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Targets, or the probability of class 1 less a half."""
-        found = np.asarray(self.booster.predict(X))
-        return found - 0.5 if self.params["objective"] == "binary" else found
+        """Targets, or log odds of class 1."""
+        return np.asarray(self.booster.predict(X, raw_score=True))
 
 
 class MixedModel:

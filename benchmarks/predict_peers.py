@@ -18,16 +18,14 @@ MAX_SLOPES = 10
 class LightGBM:
     """Gradient boosting by lightgbm; the first column may be a category."""
 
-    def __init__(
-        self, classification: bool, seed: int, category: bool, params: tuple[int, int, float, int, float]
-    ) -> None:
-        self.rounds, leaves, rate, least_rows, smooth = params
+    def __init__(self, classification: bool, seed: int, category: bool, params: tuple[int, int, float, float]) -> None:
+        self.rounds, leaves, rate, smooth = params
         self.category = category
         self.params = {
             "objective": "binary" if classification else "regression",
             "num_leaves": leaves,
             "learning_rate": rate,
-            "min_data_in_leaf": least_rows,
+            "min_data_in_leaf": 5,
             # Made for categories with hundreds of rows: tasks have fewer.
             "min_data_per_group": 5,
             "cat_smooth": smooth,

@@ -107,11 +107,8 @@ class KinFunctions:
         """The rows (s, d) of training, in the units of X; None where there are kernels alone."""
         member = self.members[0]
         layout = member.model.parts[0].layout
-        inner = zip(layout.pairs, layout.tables, strict=True)
-        rows = np.concatenate([pairs.A.X[table >= 0] for pairs, table in inner])
-        if not rows.shape[1]:
-            return None
-        return np.unique(rows, axis=0) * member.columns.scale + member.columns.center
+        rows = np.concatenate([pairs.A.X[table >= 0] for pairs, table in zip(layout.pairs, layout.tables, strict=True)])
+        return member.columns.restore(np.unique(rows, axis=0)) if rows.shape[1] else None
 
     def latent(
         self, X: np.ndarray, groups: Sequence[np.ndarray], terms: Sequence[str] | None = None

@@ -248,3 +248,11 @@ def test_a_new_task_beside_wide_targets_has_what_these_have_in_common():
     new, known = model.predict(Q, tasks=["new"] * 8), model.predict(Q)
     center = known.mean(1)
     assert np.abs(new - center).max() < 0.3 * np.abs(known[:, 2] - center).max()
+
+
+def test_rows_of_one_task_each_are_never_held_out_all_at_once():
+    rows = np.array([[0.0], [1.0], [2.0]])
+    for seed in range(6):
+        model = KinRegressor(cv=2, random_state=seed).fit(rows, [1.0, 2.0, 4.0], tasks=["a", "b", "c"])
+        low, high = model.predict_interval(rows, tasks=["a", "b", "new"]).T
+        assert (low < high).all()

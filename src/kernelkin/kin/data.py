@@ -243,6 +243,9 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     starts = np.searchsorted(labelled.codes[order], np.arange(len(first)))
     place = np.arange(N) - starts[labelled.codes[order]]
     folds[order] = (place + first[labelled.codes[order]]) % count
+    if np.ptp(folds) == 0:
+        # Tasks of one row each, whose folds happen to be the same: nothing would be left to learn from.
+        folds[order] = np.arange(N) % count
     return np.unique(folds, return_inverse=True)[1]
 
 

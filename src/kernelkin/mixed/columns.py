@@ -14,8 +14,8 @@ TAIL, WIDENED = 0.02, 0.25
 class Columns:
     """Means and standard deviations (d,) of the training rows, and the limits (d,) that values are clipped to.
 
-    Columns of one family that are more than the rows are rotated to the axes (d, r) that the training rows span, and the
-    length of what is outside of these: inner products and distances to training rows stay as they are.
+    Columns of one family that are more than the rows are rotated to the axes (d, r) that the training rows span, and
+    the length of what is outside of these: inner products and distances to training rows stay as they are.
     """
 
     low: np.ndarray

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kernelkin import KinClassifier
+from kernelkin.kin.functions import Link
 from kin.problems import classes, folds
 
 X, Y, TASKS = classes()
@@ -121,3 +122,17 @@ def test_time_that_is_over_still_gives_probabilities():
         model = KinClassifier(cv=CV, time_limit=1e-9).fit(X, Y, tasks=TASKS)
     assert not model.is_complete_
     check_probabilities(model, QUERIES, ASKED)
+
+
+def test_probabilities_are_calibrated_on_held_out_rows():
+    """Each row counts as both classes, weighted by its true probabilities: the best link is known."""
+    true = np.tile(np.linspace(0.05, 0.95, 2000), 2)
+    y = np.repeat([1.0, 0.0], 2000)
+    overconfident = 1 / (1 + np.exp(-2.0 * np.log(true / (1 - true)) - 1.0))
+    weight = np.where(y == 1, true, 1 - true)
+    link = Link.fit(overconfident, y, weight)
+    np.testing.assert_allclose([link.slope, link.offset], [0.5, -0.5], atol=0.02)
+    assert np.abs(link(overconfident) - true).max() < 0.01
+    few = Link.fit(overconfident[:3], y[:3], np.ones(3))
+    assert abs(few.slope - 1) < 0.3
+    assert abs(few.offset) < 0.3

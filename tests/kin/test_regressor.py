@@ -256,3 +256,18 @@ def test_rows_of_one_task_each_are_never_held_out_all_at_once():
         model = KinRegressor(cv=2, random_state=seed).fit(rows, [1.0, 2.0, 4.0], tasks=["a", "b", "c"])
         low, high = model.predict_interval(rows, tasks=["a", "b", "new"]).T
         assert (low < high).all()
+
+
+def test_deviations_are_those_of_held_out_residuals_on_average(fitted):
+    held = fitted.held_out_
+    np.testing.assert_allclose(np.mean(((Y - held.values) / held.deviations) ** 2), 1.0)
+    scores, residuals = fitted.functions_.scores, np.abs(Y - held.values) / held.deviations
+    np.testing.assert_allclose(scores.values / scores.scale, np.sort(residuals))
+    _, deviation = fitted.predict(QUERIES, tasks=ASKED, return_std=True)
+    low, high = fitted.predict_interval(QUERIES, tasks=ASKED, coverage=0.8).T
+    place = 0.8 * (N + 1) - 1
+    factor = np.interp(place, np.arange(N), np.sort(residuals))
+    np.testing.assert_allclose(0.5 * (high - low), factor * deviation)
+    # More than N rows can tell of: further out than the largest residual, and finite.
+    far = np.diff(fitted.predict_interval(QUERIES, tasks=ASKED, coverage=0.999))[:, 0]
+    assert (far > 2 * residuals.max() * deviation).all()

@@ -157,6 +157,8 @@ def test_kernels_of_the_user_and_their_values_give_the_same_model():
     found = given.predict(values(QUERIES), tasks=ASKED)
     np.testing.assert_allclose(found, model.predict(QUERIES, tasks=ASKED), rtol=1e-5)
     assert np.mean((found - LEVELS[:5] - QUERIES[:, 0]) ** 2) < 0.3
+    scaled = KinRegressor("precomputed", cv=CV).fit(100 * values(X), Y, tasks=TASKS)
+    np.testing.assert_allclose(scaled.predict(100 * values(QUERIES), tasks=ASKED), found, rtol=1e-5)
 
 
 def features_problem(T=24, n=2):
@@ -271,3 +273,16 @@ def test_deviations_are_those_of_held_out_residuals_on_average(fitted):
     # More than N rows can tell of: further out than the largest residual, and finite.
     far = np.diff(fitted.predict_interval(QUERIES, tasks=ASKED, coverage=0.999))[:, 0]
     assert (far > 2 * residuals.max() * deviation).all()
+
+
+@pytest.mark.parametrize(
+    "cv, match",
+    [
+        ([(np.arange(12), np.arange(10, N))], "test rows of fold 0 are empty, or some are training rows too"),
+        ([CV[0], (np.arange(12), [])], "fold 1"),
+        ([CV[0], (np.arange(12), [N + 5])], "fold 1 is not a pair"),
+    ],
+)
+def test_folds_that_cannot_be_are_refused_by_number(cv, match):
+    with pytest.raises(ValueError, match=match):
+        KinRegressor(cv=cv).fit(X, Y, tasks=TASKS)

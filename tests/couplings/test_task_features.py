@@ -19,7 +19,6 @@ from kernelkin import (
 from kernelkin.couplings import predict_levels, read_couplings
 from kernelkin.data import read_training
 from kernelkin.model_selection import MultiTaskCV
-from short_search import PLACE, few_candidates
 
 KERNELS = gaussian_kernels((1.0, 3.0))
 LABELS = np.array(["a", "b", "c", "d"])
@@ -180,7 +179,6 @@ def test_cross_validation_over_tasks_measures_it():
     ids=lambda model: type(model).__name__,
 )
 def test_searches_are_measured_on_tasks_they_have_not_seen(model, monkeypatch):
-    monkeypatch.setattr(PLACE, few_candidates)
     table, X, y, tasks = make_shops(n_tasks=6, n_rows=8)
     columns, scores = pd.DataFrame(X, columns=["u", "v"]).assign(shop=tasks), {}
     inside = "estimator__" if isinstance(model, MultiTaskCV) else ""

@@ -30,7 +30,6 @@ from kernelkin.io.values import is_storable
 from kernelkin.model_selection import MKMTRLRegressorCV, MultiTaskCV
 from kernelkin.penalties import LpPenalty
 from kernelkin.solvers import Joint
-from short_search import PLACE, few_candidates
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
@@ -88,7 +87,6 @@ def fit(name, model):
 
 
 def test_all_models_predict_the_same_bits_in_another_process(tmp_path, monkeypatch):
-    monkeypatch.setattr(PLACE, few_candidates)
     here, wide = {}, []
     for number, (name, model) in enumerate(MODELS.items()):
         fit(name, model)

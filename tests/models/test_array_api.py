@@ -22,7 +22,6 @@ from kernelkin import (
     load_model,
     save_model,
 )
-from short_search import PLACE, few_candidates
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -110,7 +109,6 @@ def test_scikit_learn_checks(monkeypatch, name, library, where):
         pytest.skip("no CUDA device")
     pytest.importorskip(library)
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
-    monkeypatch.setattr(PLACE, few_candidates)
     # Labels of tasks and names of kernels are arrays of NumPy, which the check does not expect.
     names = {attribute: _kept_apart(attribute) for attribute in ("tasks_", "kernel_names_")}
     checked = type(name, (getattr(kernelkin, name),), names)
@@ -208,7 +206,6 @@ def test_strengths_of_tasks_with_rows_of_their_own_are_refused(dispatch):
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else f"{value.ndim}d",
 )
 def test_searches_choose_what_they_choose_with_numpy(convert, monkeypatch, model, targets):
-    monkeypatch.setattr(PLACE, few_candidates)
     model.fit(X, targets)
     values, chosen = model.predict(X[:7]), getattr(model, "best_C_", None) or model.best_params_
     tensors = model.fit(convert(X), convert(targets))

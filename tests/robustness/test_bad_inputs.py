@@ -25,7 +25,6 @@ from robustness.estimators import (
     fitted,
     values,
 )
-from short_search import PLACE, few_candidates
 
 # Dense Grams, kernels evaluated in blocks, and one kernel over the rows of all tasks.
 EVALUATIONS = ["MKMTRLClassifier", "TwoStageMKMTRLRegressor", "MTRLRegressor"]
@@ -33,11 +32,6 @@ EVALUATIONS = ["MKMTRLClassifier", "TwoStageMKMTRLRegressor", "MTRLRegressor"]
 
 def never(A, B):
     raise AssertionError("a kernel was evaluated before the input was checked")
-
-
-@pytest.fixture(autouse=True)
-def short_search(monkeypatch):
-    monkeypatch.setattr(PLACE, few_candidates)
 
 
 @pytest.fixture

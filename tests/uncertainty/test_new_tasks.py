@@ -10,7 +10,6 @@ from kernelkin.fitting import RunOptions
 from kernelkin.uncertainty.left_out import leave_out_tasks
 from kernelkin.uncertainty.machines import MachinesHeldOut
 from kernelkin.uncertainty.new_scores import fit_new_tasks
-from short_search import PLACE, few_candidates
 
 LABELS = np.array(["a", "b", "c", "d", "e"])
 
@@ -52,7 +51,6 @@ def test_intervals_of_new_tasks_cover_them(parameters):
 
 @pytest.mark.parametrize("given", [{"unknown_tasks": "common"}, {"task_features": True}], ids=["common", "features"])
 def test_intervals_of_an_average_cover_new_tasks(given, monkeypatch):
-    monkeypatch.setattr(PLACE, few_candidates)
     table, X, y, tasks, known = draw(3, n_tasks=25)
     given = {"task_features": table} if "task_features" in given else given
     model = KinRegressor(gaussian_kernels([1.0]), cv=3, random_state=0, **given)

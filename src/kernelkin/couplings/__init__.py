@@ -5,25 +5,21 @@ kernel is `sum_k b_kj M_j[t, t'] k_k(x, x')`: each coupling is one more column o
 """
 
 from .base import Coupling, connected_tasks, width
-from .read import AUTO, COMMON, INPUTS, has_new_tasks, new_kernels, read_couplings, uses_targets
+from .read import COMMON, new_kernels, read_couplings
 from .task_features import plain_task_features, read_task_features
 from .task_kernels import TaskKernel, TaskTable, level_weights, predict_levels
 
 __all__ = [
-    "AUTO",
     "COMMON",
-    "INPUTS",
     "Coupling",
     "TaskKernel",
     "TaskTable",
     "connected_tasks",
-    "has_new_tasks",
     "level_weights",
     "new_kernels",
     "plain_task_features",
     "predict_levels",
     "read_couplings",
     "read_task_features",
-    "uses_targets",
     "width",
 ]

@@ -1,6 +1,5 @@
 """What a fit leaves behind: the functions of all tasks, without any training Gram matrix."""
 
-from .combined import CombinedFunctions
 from .expansion import Expansion, make_expansion
 from .linear import LinearFunctions
 from .nearest import InputIndex
@@ -10,7 +9,6 @@ from .tasks import NewTask, Share, TaskFunctions, task_functions
 
 __all__ = [
     "BlockFunctions",
-    "CombinedFunctions",
     "Expansion",
     "InputIndex",
     "LinearFunctions",

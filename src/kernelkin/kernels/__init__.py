@@ -27,11 +27,9 @@ from .profiles import profile_kernel
 from .scaling import SCALINGS, Scaling, fit_diagonal_scaling, fit_scaling
 from .sources import (
     AutoKernels,
-    JoinedKernels,
     KernelSource,
     ListedKernels,
     RelevanceKernels,
-    RememberedKernels,
     read_kernels,
 )
 
@@ -40,14 +38,12 @@ __all__ = [
     "SCALINGS",
     "AutoKernels",
     "FittedKernel",
-    "JoinedKernels",
     "Kernel",
     "KernelSource",
     "Linear",
     "ListedKernels",
     "Polynomial",
     "RelevanceKernels",
-    "RememberedKernels",
     "Scaling",
     "check_gram",
     "check_precomputed",

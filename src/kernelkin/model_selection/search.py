@@ -19,12 +19,11 @@ from ..kernels import FittedKernel
 from ..memory import Need, check_memory, fit_need, search_need
 from ..progress import Progress
 from .cache import Cache
-from .fold_fits import Deadline, FoldFits, Outcome, SeparateFoldFits, SharedFoldFits
+from .fold_fits import FoldFits, Outcome, SeparateFoldFits, SharedFoldFits
 from .grid import Line, Params, identity
 from .pooled import PooledScorer
 from .scoring import Scorer
 
-NEVER = Deadline()
 # Called with how many problems are solved, of how many.
 Report = Callable[[int, int], object]
 # The parameters that decide what a Gram stack holds.
@@ -164,12 +163,10 @@ def run_search(
     callback: Report | None,
     cache: Any,
     engine: Engine | None = None,
-    deadline: Deadline = NEVER,
 ) -> tuple[dict[int, list[Outcome]], int]:
     """Return each candidate's outcome on each fold, and how many lines on folds were in the cache.
 
-    Where the engine has workers of its own, each of them evaluates the kernels that it needs. Candidates that were not
-    solved on all folds before the deadline are left out (workers of an engine know no deadline).
+    Where the engine has workers of its own, each of them evaluates the kernels that it needs.
     """
     store, tally = Cache(cache, data), Tally(lines, len(folds), verbose, callback)
     if engine is not None and engine.splits:
@@ -183,10 +180,8 @@ def run_search(
 
     def work(job: Job) -> list[Outcome]:
         stored = store.load(job.line, folds[job.fold])
-        if stored is None and deadline.is_over():
-            return []
-        outcomes = tally.count(prepared.get(job).outcomes(job.line, deadline) if stored is None else stored)
-        if stored is None and len(outcomes) == len(job.line.steps):
+        outcomes = tally.count(prepared.get(job).outcomes(job.line) if stored is None else stored)
+        if stored is None:
             store.store(job.line, folds[job.fold], outcomes)
         prepared.done(job)
         tally.finish(cached=stored is not None)
@@ -200,11 +195,10 @@ def run_search(
             jobs = [Job(line, fold) for fold in range(len(folds)) for line in group]
             prepared = FoldCache(build, jobs)
             for job, outcomes in zip(jobs, workers.map(work, jobs), strict=True):
-                # After the deadline there are fewer outcomes than steps.
-                for step, outcome in zip(job.line.steps, outcomes, strict=False):
+                for step, outcome in zip(job.line.steps, outcomes, strict=True):
                     for candidate in step.candidates:
                         found.setdefault(candidate, []).append(outcome)
-    return {each: outcomes for each, outcomes in found.items() if len(outcomes) == len(folds)}, tally.cached
+    return found, tally.cached
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
     >>> model = TwoStageMKMTRLClassifier(n_rounds=2000, random_state=0).fit(X, y, tasks=tasks)
     >>> model.kernel_weights_.shape
     (3, 6)
-    >>> sorted(model.related_tasks("a", X, y, tasks, by="kernels"))
+    >>> sorted(model.related_tasks("a", X, y, tasks))
     ['b', 'c']
     """
 

@@ -47,18 +47,17 @@ class PooledKernels:
 
 
 def pooled_kernels(model: Any, X: np.ndarray) -> tuple[PooledKernels, np.ndarray]:
-    """The kernels of a fitted model and its mixes (T, K); the default kernels, evenly mixed, where it has none."""
-    weights = getattr(model, "kernel_weights_", None)
+    """The kernels of a fitted model and its mixes (T, K); without weights, the default kernels in equal shares."""
     kernels = getattr(model, "kernels_", None)
-    if weights is None or kernels is None:
-        scale = np.std(X, axis=0)
-        center, scale = X.mean(axis=0), np.where(scale > 0, scale, 1.0)
-        default = fit_kernels(default_kernels(), (X - center) / scale)
-        shares = np.full((len(model.tasks_), len(default)), 1.0 / len(default))
-        return PooledKernels(tuple(default), center, scale), shares
-    fitted = None if isinstance(kernels[0], str) else tuple(kernels)
-    center, scale = getattr(model.functions_, "center", 0.0), getattr(model.functions_, "scale", 1.0)
-    return PooledKernels(fitted, center, scale), mixes(model)
+    if hasattr(model, "kernel_weights_") and kernels is not None:
+        return PooledKernels(None if isinstance(kernels[0], str) else tuple(kernels)), mixes(model)
+    if X.ndim == 3:
+        return PooledKernels(None), np.full((len(model.tasks_), X.shape[2]), 1.0 / X.shape[2])
+    scale = np.std(X, axis=0)
+    center, scale = X.mean(axis=0), np.where(scale > 0, scale, 1.0)
+    default = fit_kernels(default_kernels(), (X - center) / scale)
+    shares = np.full((len(model.tasks_), len(default)), 1.0 / len(default))
+    return PooledKernels(tuple(default), center, scale), shares
 
 
 def mixes(model: Any) -> np.ndarray:

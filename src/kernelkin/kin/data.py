@@ -38,10 +38,10 @@ class LabelledRows:
     wide: bool
 
     @classmethod
-    def of(cls, data: TaskData, classification: bool) -> LabelledRows:
-        """Tasks on the same rows stay columns where they are numbers and all known; else every label is a row."""
+    def of(cls, data: TaskData, keep_columns: bool) -> LabelledRows:
+        """With `keep_columns` tasks whose labels are all known stay columns on the same rows; else each label is a row."""
         first = data.rows[0]
-        shared = data.form == "wide" and data.n_tasks > 1 and not classification
+        shared = data.form == "wide" and data.n_tasks > 1 and keep_columns
         if shared and all(rows is first or np.array_equal(rows, first) for rows in data.rows):
             return cls(first, np.zeros(len(first), dtype=np.intp), np.column_stack(data.y), True)
         codes = np.repeat(np.arange(data.n_tasks), [len(rows) for rows in data.rows])
@@ -74,7 +74,9 @@ class ClassCodes:
         return self.by_task or len(self.classes) <= 2
 
     def encode(self, y: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Labels (N,) of rows of tasks -> (N, 1) zeros and ones, or (N, C) indicators."""
+        """Labels (N,) of rows of tasks -> (N, 1) zeros and ones, or (N, C) indicators; (N, T) of wide tasks -> (N, T)."""
+        if y.ndim == 2:
+            return (y == np.array([own[-1] for own in self.of_task])).astype(np.float64)
         if self.by_task:
             second = np.array([own[1] for own in self.of_task])
             return (y == second[codes]).astype(np.float64)[:, None]
@@ -237,7 +239,9 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     if count < 2:
         return folds
     every, first = rng.permutation(N), rng.randint(count, size=int(labelled.codes.max()) + 1)
-    kinds = np.unique(labelled.y, return_inverse=True)[1] if classification else np.zeros(N, dtype=np.intp)
+    kinds = np.zeros(N, dtype=np.intp)
+    if classification:
+        kinds = np.unique(labelled.y, axis=0, return_inverse=True)[1].ravel()
     shared = data.form == "wide" and not labelled.wide
     if shared:
         # A row of X is held out for all of its tasks.

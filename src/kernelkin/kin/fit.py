@@ -15,7 +15,7 @@ from ..fitting import Fitted, RunOptions
 from ..memory import Need
 from ..mixed.average import Member, Search
 from ..mixed.components import column_shares, variance_components
-from ..mixed.likelihoods import Bernoulli, Gaussian
+from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood
 from ..mixed.structures import EXACT_ROWS, LANDMARKS, STRUCTURES, MixedData, Structure
 from ..mixed.units import Units
 from ..progress import Progress
@@ -55,19 +55,18 @@ class KinFit:
 
     def plan(self, data: TaskData) -> KinPlan:
         """Apply to data: rows, units, kernels and folds."""
-        labelled = LabelledRows.of(data, self.classification)
+        classes = ClassCodes.of(data) if self.classification else None
+        binary = classes is None or (self.class_weight is None and all(len(own) == 2 for own in classes.of_task))
+        labelled = LabelledRows.of(data, binary and self.task_features is None)
         weight = data.sample_weight[labelled.rows].astype(np.float64)
         task_kernels, new_tasks = read_task_kernels(self.task_features, data.labels)
-        if task_kernels and labelled.wide:
-            codes = np.repeat(np.arange(data.n_tasks), len(labelled.rows))
-            rows = np.tile(labelled.rows, data.n_tasks)
-            labelled, weight = LabelledRows(rows, codes, labelled.y.T.ravel(), False), np.tile(weight, data.n_tasks)
         given, values = (None, ()) if self.kernels is None else GivenKernels.fit(self.kernels, data, labelled.rows)
-        units, classes = None, None
-        if self.classification:
-            classes = ClassCodes.of(data)
+        units = None
+        if classes is not None:
             z = classes.encode(labelled.y, labelled.codes)
             weight = class_weights(self.class_weight, classes, labelled, weight)
+            if labelled.wide or not classes.is_binary:
+                z = 2.0 * z - 1.0
         else:
             units = target_units(labelled, data.n_tasks, weight)
             location, spread = (units.location, units.spread) if labelled.wide else units.of(labelled.codes)
@@ -113,9 +112,15 @@ class KinPlan:
         # Without groups, structures that differ in what groups have of their own are the same.
         return [s for s in found if s.common or s.additive]
 
+    def likelihood(self) -> Likelihood:
+        """Return how targets scatter; many classes, or tasks on the same rows, share one factorisation."""
+        if self.classes is None:
+            return Gaussian()
+        return LabelRegression() if self.labelled.wide or not self.classes.is_binary else Bernoulli()
+
     def run(self, options: RunOptions) -> Fitted:
         """Fit all structures, weigh them, and put together what the estimator stores."""
-        likelihood = Bernoulli() if self.fit.classification else Gaussian()
+        likelihood = self.likelihood()
         limit = self.fit.time_limit
         deadline = np.inf if limit is None else self.fit.began + limit
         with Progress(1) if options.verbose else nullcontext() as display:
@@ -189,7 +194,7 @@ class KinPlan:
         p: Any = sum(w * part for w, part in zip(weights, each, strict=True))
         known = ~np.isnan(p).any(axis=1)
         weight = np.repeat(self.rows.weight[known][:, None], p.shape[1], axis=1)
-        link = Link.fit(p[known].ravel(), self.rows.z[known].ravel(), weight.ravel())
+        link = Link.fit(p[known].ravel(), (self.rows.z[known] > 0).ravel(), weight.ravel())
         functions = KinFunctions(**base, classes=self.classes, link=link)
         return {"functions_": functions, "held_out_": HeldOutValues(codes, self.labelled.y, link(p), None)}
 

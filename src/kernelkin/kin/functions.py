@@ -152,12 +152,17 @@ class KinFunctions:
     def probabilities(self, queries: Queries) -> np.ndarray:
         """Probabilities (q, C) of all classes, or (q, T, C) without codes."""
         assert self.classes is not None and self.link is not None
-        if queries.codes is None:
+        if queries.codes is None and not self.wide:
             found = self.probabilities(every_task(queries, self.n_tasks))
             return found.reshape(len(queries.X), self.n_tasks, -1)
-        latent = self.latent(queries.X, self.groups_of(queries))
-        p = np.tensordot(self.weights, self.likelihood.mean(*latent), axes=1)
-        return spread_probabilities(self.classes, self.link(p), queries.codes)
+        inner = replace(queries, codes=np.zeros(len(queries.X), dtype=np.intp)) if self.wide else queries
+        latent = self.latent(queries.X, self.groups_of(inner))
+        p = self.link(np.tensordot(self.weights, self.likelihood.mean(*latent), axes=1))
+        if queries.codes is not None:
+            p = p[np.arange(len(p)), queries.codes][:, None] if self.wide else p
+            return spread_probabilities(self.classes, p, queries.codes)
+        each = [spread_probabilities(self.classes, column[:, None], np.full(len(p), t)) for t, column in enumerate(p.T)]
+        return np.stack(each, axis=1)
 
     def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
         """Means of targets (q, 1) or (q, T, 1); for classes their log odds, one output where there are two."""

@@ -165,6 +165,8 @@ class FittedStructure:
 
     def _parts(self, layout: Layout, data: MixedData) -> list[Part]:
         offset: Any = 0.0 if data.offset is None else data.offset
+        if not data.wide and self.likelihood.has_noise:
+            return [Part(layout, data.z, data.weight, float(data.z.shape[1]))]
         if not data.wide:
             return [Part(layout, column[:, None], data.weight, 1.0, offset) for column in data.z.T]
         # Tasks with the same rows: their mean has T times the common part, contrasts between tasks only own parts.
@@ -188,7 +190,8 @@ class FittedStructure:
         found = [self.model.predict(X, groups, kernels, part, variance, terms) for part in range(len(self.model.parts))]
         variances = [np.zeros(len(X)) if v is None else v for _, v in found]
         if not self.wide:
-            return np.hstack([mean for mean, _ in found]), np.stack(variances, axis=1)
+            means = np.hstack([mean for mean, _ in found])
+            return means, np.broadcast_to(np.stack(variances, axis=1), means.shape)
         T = self.n_outputs
         means, total = found[0][0] / np.sqrt(T) + np.zeros(T), variances[0] / T
         if T > 1:

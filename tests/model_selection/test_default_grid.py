@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from kernelkin.auto.candidates import make_candidates
 from sklearn.model_selection import ParameterGrid
 
 from kernelkin import (
@@ -17,7 +16,6 @@ from kernelkin import (
     linear_kernels,
 )
 from kernelkin.data import read_training
-from kernelkin.fitting import Regression
 from kernelkin.model_selection import MultiTaskCV, default_grid, has_choices, make_folds
 from kernelkin.model_selection.default_grid import COSTS, COUPLED_COSTS, beyond, next_costs
 from kernelkin.model_selection.pooled import PooledScorer, target_spreads
@@ -75,17 +73,6 @@ def test_other_models_are_searched_over_what_they_have(model, names):
 @pytest.mark.parametrize("model", [MeanRegressor(), KinRegressor(), AverageRegressor(C=2.0)])
 def test_some_models_have_nothing_to_choose(model):
     assert not has_choices(model)
-
-
-def test_kin_tries_the_same_values():
-    data = read(*long_data())
-    found = candidates(MKMTRLRegressor(), data)
-    for candidate in make_candidates(data, Regression()):
-        if candidate.name.startswith("MK-MTRL"):
-            shared = {"couplings", "sharing"} & candidate.params.keys()
-            same = [params for params in found if {"couplings", "sharing"} & params.keys() == shared]
-            assert candidate.params["parsimony"] in {params["parsimony"] for params in same}
-            assert set(candidate.grid) <= {params["C"] for params in same}
 
 
 @pytest.mark.parametrize(

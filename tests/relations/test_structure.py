@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import spearmanr
 from sklearn.datasets import load_diabetes
 
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor, TaskRelations, task_relations
+from kernelkin import KinRegressor, MKMTRLClassifier, MKMTRLRegressor, TaskRelations, task_relations
 from kernelkin.relations.common import CommonFit, ScoreProducts, even_features
 from kernelkin.relations.rows import PooledRows
 from relations.problems import average_model, draw_function, group_problem, null_problem
@@ -190,6 +190,24 @@ def test_classes_are_compared_too():
     labels = np.where(y > np.median(y), "yes", "no")
     model = MKMTRLClassifier().fit(X, labels, tasks=tasks)
     relations = task_relations(model, X, labels, tasks, random_state=0)
+    assert relations.groups.tolist() == groups.tolist()
+
+
+def test_groups_are_found_with_kin():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(120, 2)), np.repeat(list("abcd"), 30)
+    y = np.where(tasks < "c", X[:, 0], -X[:, 0]) + 0.3 * rng.normal(size=120)
+    model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
+    relations = task_relations(model, X, y, tasks, random_state=0)
+    assert relations.structured and relations.groups.tolist() == [0, 0, 1, 1]
+    assert list(model.related_tasks("a", X, y, tasks))[0] == "b"
+
+
+def test_kernel_matrices_are_compared_for_models_without_weights():
+    X, y, tasks, groups = group_problem(2, 40, 0)
+    grams = np.exp(-0.5 * np.square(X[:, None] - X).sum(axis=2))[..., None]
+    model = KinRegressor("precomputed", cv=2, random_state=0).fit(grams, y, tasks=tasks)
+    relations = task_relations(model, grams, y, tasks, n_permutations=99, random_state=0)
     assert relations.groups.tolist() == groups.tolist()
 
 

@@ -35,9 +35,9 @@ def task_relations(
 
     The test is about the rows: of the model it takes the kernels and the mean of the tasks' mixes of them; of a model
     without kernel weights (Kin, linear models) nothing, and the default kernels on standardised columns are used. One
-    function for all tasks, with a level for each, is fitted to these rows; what it leaves of every task is compared between
-    tasks, products of a row with itself left out, so that noise and numbers of rows do not look like differences. The
-    spread is compared with that of draws without structure: rows dealt to tasks at random, where tasks have like
+    function for all tasks, with a level for each, is fitted to these rows; what it leaves of every task is compared
+    between tasks, products of a row with itself left out, so that noise and numbers of rows do not look like
+    differences. The spread is compared with that of draws without structure: rows dealt to tasks at random, where tasks have like
     inputs, levels and noise; otherwise targets simulated from the common function, the levels, and residuals of random
     signs.
 

@@ -39,7 +39,7 @@ class LabelledRows:
 
     @classmethod
     def of(cls, data: TaskData, keep_columns: bool) -> LabelledRows:
-        """With `keep_columns` tasks whose labels are all known stay columns on the same rows; else each label is a row."""
+        """With `keep_columns`, tasks whose labels are all known stay columns; otherwise every label is a row."""
         first = data.rows[0]
         shared = data.form == "wide" and data.n_tasks > 1 and keep_columns
         if shared and all(rows is first or np.array_equal(rows, first) for rows in data.rows):
@@ -74,7 +74,7 @@ class ClassCodes:
         return self.by_task or len(self.classes) <= 2
 
     def encode(self, y: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Labels (N,) of rows of tasks -> (N, 1) zeros and ones, or (N, C) indicators; (N, T) of wide tasks -> (N, T)."""
+        """Labels (N,) -> (N, 1) zeros and ones, or (N, C) indicators; those of wide tasks (N, T) -> (N, T)."""
         if y.ndim == 2:
             return (y == np.array([own[-1] for own in self.of_task])).astype(np.float64)
         if self.by_task:

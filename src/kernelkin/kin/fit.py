@@ -1,4 +1,4 @@
-"""The fit behind KinRegressor and KinClassifier: rows, structures, their average, and what is known about its errors."""
+"""The fit behind KinRegressor and KinClassifier: rows, structures, their average, and what is known of its errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from ..data import TaskData
 from ..fitting import Fitted, RunOptions
 from ..memory import Need
-from ..mixed.average import Member, Search
+from ..mixed.average import MANY_ROWS, Member, Search
 from ..mixed.components import column_shares, variance_components
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood
 from ..mixed.structures import EXACT_ROWS, LANDMARKS, STRUCTURES, MixedData, Structure
@@ -34,6 +34,8 @@ from .functions import KinFunctions, Link, Scores, held_out_normal
 # Members with less weight than this are left out of the average.
 LEAST_WEIGHT = 0.01
 ADDITIVE_COLUMNS = 30
+# With many rows, two structures and two folds: parameters are known well, and time is what matters.
+FEW_FOLDS = 2
 GIVEN = (
     Structure("given kernels", slopes=False),
     Structure("given kernels, loose", slopes=False, rho=0.02, clip=False),
@@ -72,8 +74,8 @@ class KinFit:
             location, spread = (units.location, units.spread) if labelled.wide else units.of(labelled.codes)
             z = ((labelled.y - location) / spread).reshape(len(labelled.y), -1)
         folds = row_folds(labelled, data, self.cv, self.classification, self.random_state)
-        rows = mixed_data(data, labelled, z, weight, values, task_kernels, use_columns=given is None)
-        return KinPlan(self, data, labelled, rows, folds, units, classes, given, new_tasks)
+        mixed = mixed_data(data, labelled, z, weight, values, task_kernels, use_columns=given is None)
+        return KinPlan(self, data, labelled, mixed, folds, units, classes, given, new_tasks)
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ class KinPlan:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
         found = [s for s in STRUCTURES if not (s.additive and d > ADDITIVE_COLUMNS)]
+        if self.rows.n_rows > MANY_ROWS:
+            found = [s for s in found if (s.common and s.rho < 0.1) or s.additive]
         if grouped:
             return found
         # Without groups, structures that differ in what groups have of their own are the same.
@@ -134,7 +138,16 @@ class KinPlan:
                     spent = time.monotonic() - self.fit.began
                     options.callback(spent, spent / max(share, 0.01))
 
-            search = Search(self.rows, self.folds, likelihood, self.structures(), deadline, report)
+            search = Search(
+                self.rows,
+                self.folds,
+                likelihood,
+                self.structures(),
+                began=self.fit.began,
+                deadline=deadline,
+                n_jobs=-1 if options.n_jobs is None else options.n_jobs,
+                report=report,
+            )
             tried = search.run()
         members = [member for member in tried if member.weight >= LEAST_WEIGHT]
         weights = np.array([member.weight for member in members])

@@ -13,6 +13,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from ..data import Queries
+from ..engines import SingleThreadedBLAS
 from ..mixed.average import Member, average
 from ..mixed.likelihoods import Likelihood
 from ..mixed.structures import FittedStructure
@@ -117,7 +118,8 @@ class KinFunctions:
         """Rows, and their groups in each grouping -> means and variances (M, q, r) of the members' functions."""
         kernels = () if self.kernels is None else self.kernels.at(X)
         columns = np.empty((len(X), 0)) if self.kernels is not None else X
-        found = [member.predict(columns, groups, kernels, terms) for member in self.members]
+        with SingleThreadedBLAS():
+            found = [member.predict(columns, groups, kernels, terms) for member in self.members]
         return np.array([mean for mean, _ in found]), np.array([variance for _, variance in found])
 
     def groups_of(self, queries: Queries) -> list[np.ndarray]:
@@ -145,8 +147,9 @@ class KinFunctions:
                 mean, variance = mean[rows, codes], variance[rows, codes]
                 location, spread = location[codes], spread[codes]
         else:
+            assert codes is not None
             mean, variance = mean[:, 0], variance[:, 0]
-            location, spread = self.units.of(np.where(queries.codes < self.n_tasks, queries.codes, -1))
+            location, spread = self.units.of(np.where(codes < self.n_tasks, codes, -1))
         return location + spread * mean, spread * np.sqrt(variance)
 
     def probabilities(self, queries: Queries) -> np.ndarray:

@@ -49,7 +49,6 @@ class Structure:
 STRUCTURES = (
     Structure("slopes, common and own smooth", common=True, own=True),
     Structure("slopes", slopes=True),
-    Structure("common smooth", slopes=False, common=True),
     Structure("slopes and own smooth", own=True),
     Structure("slopes, common and own smooth, loose", common=True, own=True, rho=0.02, clip=False),
     Structure("slopes, additive and own smooth", own=True, additive=True),
@@ -127,7 +126,9 @@ class FittedStructure:
         self.likelihood = Gaussian() if likelihood is None else likelihood
         self.columns = Columns.fit(data.X, structure.clip, data.of_column)
         X = self.columns(data.X)
-        exact = data.wide or bool(data.kernels) or len(X) <= EXACT_ROWS
+        # Matrices of all rows for each column are dearer than features of a few knots.
+        limit = EXACT_ROWS // 3 if structure.additive else EXACT_ROWS
+        exact = data.wide or bool(data.kernels) or len(X) <= limit
         layout = Layout.dense(X, data.groups, data.kernels) if exact else Layout.blocks(X, data.groups)
         self.model = MixedModel(self._terms(X, data, exact, n_landmarks), structure.rho, self.likelihood)
         self.model.fit(self._parts(layout, data), evaluations, start, deadline)
@@ -156,8 +157,7 @@ class FittedStructure:
                 knots = () if exact else tuple(choose_knots(X[:, j]) for j in range(X.shape[1]))
                 terms.append(Additive(of, knots))
         for k in range(len(data.kernels)):
-            parts = {"common": True, "own": grouped, "share": 1.0 / len(data.kernels)}
-            terms.append(Given(k, 0, **parts, name=f"kernel {k + 1}"))
+            terms.append(Given(k, own=grouped, share=1.0 / len(data.kernels), name=f"kernel {k + 1}"))
         for k, values in enumerate(data.task_kernels):
             smooth = exact and X.shape[1] > 0 and (structure.common or structure.own)
             terms.append(TaskKernel(values, of, smooth, name=f"task features {k + 1}"))

@@ -1,14 +1,15 @@
 """Terms of a mixed kernel model: levels, linear parts and smooths, common to all rows or particular to each group.
 
-A term knows its parameters (logs of variances and length scales), the covariance that they give to pairs of rows, and the
-derivative of `sum(W * K)` with respect to each. A term that is common to all rows is part of the covariance of exact
-models, and features `Phi` with `K = Phi Phi'` where there are many rows. See `docs/mathematics.md`, "Mixed kernel models".
+A term knows its parameters (logs of variances and length scales), the covariance that they give to pairs of rows, and
+the derivative of `sum(W * K)` with respect to each. A term that is common to all rows is part of the covariance of
+exact models, and features `Phi` with `K = Phi Phi'` where there are many rows. See `docs/mathematics.md`, "Mixed kernel
+models".
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -54,7 +55,8 @@ def distance_gradient(M: np.ndarray, A: np.ndarray, B: np.ndarray) -> np.ndarray
 class Term(Protocol):
     """Part of the covariance; `start` are its parameters before they are learned, by family."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def start(self) -> dict[str, np.ndarray]:
         """Return the logs of the parameters before they are learned; those of one family are drawn to their mean."""
@@ -208,7 +210,7 @@ class Linear:
 class Smooth:
     """A smooth function of all columns, with a length scale for each family, common and of each group.
 
-    Both parts have the same length scales. `landmarks` (m, d) are the rows that features of the common part are made of.
+    Both parts have the same length scales. `landmarks` (m, d) are the rows that features of the common part come from.
     """
 
     of_column: np.ndarray
@@ -385,7 +387,7 @@ class Given:
             found["own"] = np.array([-2.0 + np.log(self.share)])
         return found
 
-    _factor = Smooth._factor
+    _factor: ClassVar[Any] = Smooth._factor
 
     def block(self, p, pairs):
         return pairs.given[self.number] * self._factor(p, pairs), None

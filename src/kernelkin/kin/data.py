@@ -242,7 +242,7 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     kinds = np.zeros(N, dtype=np.intp)
     if classification:
         kinds = np.unique(labelled.y, axis=0, return_inverse=True)[1].ravel()
-    shared = data.form == "wide" and not labelled.wide
+    shared = data.form == "wide" and data.n_tasks > 1 and not labelled.wide
     if shared:
         # A row of X is held out for all of its tasks.
         of_row = rng.permutation(np.arange(len(data.X)) % count)

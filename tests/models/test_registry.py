@@ -190,6 +190,7 @@ def test_precomputed_grams_are_the_kernels_themselves(name):
     np.testing.assert_allclose(values(given, stack, tasks=tasks), values(there, X, tasks=tasks), atol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:no tasks were given")
 @pytest.mark.parametrize("name", [*CHECKED, *VARIANTS])
 def test_scikit_learn_checks(name):
     model = make(name) if name in CASES else VARIANTS[name]

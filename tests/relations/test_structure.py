@@ -200,7 +200,7 @@ def test_groups_are_found_with_kin():
     model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
     relations = task_relations(model, X, y, tasks, random_state=0)
     assert relations.structured and relations.groups.tolist() == [0, 0, 1, 1]
-    assert list(model.related_tasks("a", X, y, tasks))[0] == "b"
+    assert next(iter(model.related_tasks("a", X, y, tasks))) == "b"
 
 
 def test_kernel_matrices_are_compared_for_models_without_weights():

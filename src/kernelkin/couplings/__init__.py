@@ -7,7 +7,7 @@ kernel is `sum_k b_kj M_j[t, t'] k_k(x, x')`: each coupling is one more column o
 from .base import Coupling, connected_tasks, width
 from .read import COMMON, new_kernels, read_couplings
 from .task_features import plain_task_features, read_task_features
-from .task_kernels import TaskKernel, TaskTable, level_weights, predict_levels
+from .task_kernels import TaskKernel, TaskTable, level_weights
 
 __all__ = [
     "COMMON",
@@ -18,7 +18,6 @@ __all__ = [
     "level_weights",
     "new_kernels",
     "plain_task_features",
-    "predict_levels",
     "read_couplings",
     "read_task_features",
     "width",

@@ -180,12 +180,6 @@ class TaskFunctions:
         levels = np.full(T, 1.0 / T) if code < 0 else self.new_levels[code - T]
         return NewTask(tuple(share.weights for share in shares[1:]), levels)
 
-    def predict_levels(self, tasks: np.ndarray, levels: np.ndarray) -> np.ndarray:
-        """Levels (T, m) of the tasks of training -> those (E, m) of the new tasks, predicted by their features."""
-        similarities = self.task_similarities(tasks)
-        assert similarities is not None
-        return level_weights(similarities, self.new_similarities, levels) @ levels
-
     def task_similarities(self, tasks: np.ndarray) -> np.ndarray | None:
         """(T, T) the mean of the kernels between tasks; None where there are none."""
         kernels = [coupling.kernel for coupling in self.couplings if coupling.kernel is not None]

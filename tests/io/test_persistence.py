@@ -1,5 +1,5 @@
-import re
 import pickle
+import re
 import subprocess
 import sys
 

@@ -107,8 +107,7 @@ def test_estimated_correlation_does_not_follow_the_number_of_rows():
 
 def _pooled(model, X, y, tasks):
     from kernelkin.data import read_training
-    from kernelkin.relations.pooled import mix_features, pooled_kernels
-    from kernelkin.relations.rows import pool
+    from kernelkin.relations.rows import mix_features, pool, pooled_kernels
 
     data = read_training(X, y, tasks, None, classification=False)
     kernels, mixes = pooled_kernels(model, X)

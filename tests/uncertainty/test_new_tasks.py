@@ -9,7 +9,7 @@ from kernelkin.couplings import level_weights
 from kernelkin.fitting import RunOptions
 from kernelkin.uncertainty.left_out import leave_out_tasks
 from kernelkin.uncertainty.machines import MachinesHeldOut
-from kernelkin.uncertainty.new_scores import fit_new_tasks
+from kernelkin.uncertainty.residuals import fit_new_tasks
 
 LABELS = np.array(["a", "b", "c", "d", "e"])
 

@@ -4,7 +4,7 @@ Coupling j has a T x T positive semi-definite matrix M_j with unit diagonal on t
 kernel is `sum_k b_kj M_j[t, t'] k_k(x, x')`: each coupling is one more column of the kernel weights B.
 """
 
-from .base import Coupling, connected_tasks, width
+from .coupling import Coupling, connected_tasks, width
 from .read import COMMON, new_kernels, read_couplings
 from .task_features import plain_task_features, read_task_features
 from .task_kernels import TaskKernel, TaskTable, level_weights

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data import TaskData, as_array, listing
-from .base import Coupling
-from .factors import block_factor, group_factor, matrix_factor
+from .coupling import Coupling, block_factor, group_factor, matrix_factor
 from .targets import target_similarity
 from .task_features import read_task_features
 from .task_kernels import TaskKernel, TaskTable

@@ -4,7 +4,6 @@ from .base import FittedKernel, Kernel
 from .checks import (
     check_gram,
     check_precomputed,
-    check_precomputed_query,
     check_values,
     precomputed_names,
     project_stack,
@@ -47,7 +46,6 @@ __all__ = [
     "Scaling",
     "check_gram",
     "check_precomputed",
-    "check_precomputed_query",
     "check_values",
     "default_kernels",
     "diagonals",

@@ -15,14 +15,52 @@ from ..data import Fold, TaskData
 from ..engines import Engine, Workers, count_workers
 from ..fitting import Fit, Fitted, RunOptions
 from ..grams import RawGrams
+from ..io.cache import ResultCache, fingerprint
 from ..kernels import FittedKernel
 from ..memory import Need, check_memory, fit_need, search_need
 from ..progress import Progress
-from .cache import Cache
 from .fold_fits import FoldFits, Outcome, SeparateFoldFits, SharedFoldFits
 from .grid import Line, Params, identity
 from .pooled import PooledScorer
 from .scoring import Scorer
+
+
+class Cache:
+    """The outcomes of each finished line on each fold. Without a folder, nothing is kept."""
+
+    def __init__(self, folder: Any, data: TaskData) -> None:
+        self._results = None if folder is None else ResultCache(folder)
+        self._data = "" if folder is None else fingerprint(data)
+
+    def load(self, line: Line, fold: Fold) -> list[Outcome] | None:
+        """Return what was stored of this line on this fold."""
+        stored = None if self._results is None else self._results.load(self._key(line, fold))
+        if stored is None:
+            return None
+        widths, sizes = stored["widths"], [len(held) for held in fold.held]
+        ends = np.cumsum(widths * sizes)[:-1]
+        facts = zip(stored["converged"].tolist(), stored["seconds"].tolist(), strict=True)
+        return [
+            Outcome([part.reshape(-1, m) for part, m in zip(np.split(flat, ends), widths, strict=True)], *fact)
+            for flat, fact in zip(stored["values"], facts, strict=True)
+        ]
+
+    def store(self, line: Line, fold: Fold, outcomes: Sequence[Outcome]) -> None:
+        """Keep the outcomes of a line on a fold."""
+        if self._results is None:
+            return
+        self._results.store(
+            self._key(line, fold),
+            widths=np.array([part.shape[1] for part in outcomes[0].values]),
+            values=np.array([np.concatenate([part.ravel() for part in outcome.values]) for outcome in outcomes]),
+            converged=np.array([outcome.converged for outcome in outcomes]),
+            seconds=np.array([outcome.seconds for outcome in outcomes]),
+        )
+
+    def _key(self, line: Line, fold: Fold) -> str:
+        specifications = [step.specification for step in line.steps]
+        return fingerprint(self._data, fold.kept, fold.held, specifications)
+
 
 # Called with how many problems are solved, of how many.
 Report = Callable[[int, int], object]

@@ -13,11 +13,9 @@ from ..data import TaskData
 from ..engines import Engine, read_engine
 from .estimate import group_likeness
 from .groups import evidence_linkage, task_evidence, tested_groups
-from .null import CommonFunctionTest, choose_null
-from .pooled import mix_features, pooled_kernels
+from .null import CommonFunctionTest, choose_null, shared_p_value
 from .result import TaskRelations
-from .rows import pool
-from .structure import shared_p_value
+from .rows import mix_features, pool, pooled_kernels
 
 
 def task_relations(
@@ -37,9 +35,9 @@ def task_relations(
     without kernel weights (Kin, linear models) nothing, and the default kernels on standardised columns are used. One
     function for all tasks, with a level for each, is fitted to these rows; what it leaves of every task is compared
     between tasks, products of a row with itself left out, so that noise and numbers of rows do not look like
-    differences. The spread is compared with that of draws without structure: rows dealt to tasks at random, where tasks have like
-    inputs, levels and noise; otherwise targets simulated from the common function, the levels, and residuals of random
-    signs.
+    differences. The spread is compared with that of draws without structure: rows dealt to tasks at random, where tasks
+    have like inputs, levels and noise; otherwise targets simulated from the common function, the levels, and residuals
+    of random signs.
 
     Groups are the clusters of a tree of the tasks, which are split as long as they do not pass as one function; a
     cluster of q tasks is tested at level ``alpha * q / T``.

@@ -35,7 +35,9 @@ class Columns:
         X = np.clip(X, low, high)
         center = X.mean(0)
         spread = np.sqrt(np.bincount(of_column, X.var(0))[of_column])
-        scale = np.where(spread > 1e-12 * np.maximum(np.abs(center), 1e-300), spread, 1.0)
+        # Columns that differ by rounding alone are constant, and stay so in standard units.
+        rounding = 1e-12 * np.maximum(np.abs(center), 1e-300)
+        scale = np.where(spread > rounding, spread, np.maximum(rounding, 1.0))
         return cls(low, high, center, scale)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:

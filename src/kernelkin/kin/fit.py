@@ -13,7 +13,7 @@ import numpy as np
 from ..data import TaskData
 from ..fitting import Fitted, RunOptions
 from ..memory import Need
-from ..mixed.average import MANY_ROWS, Member, Search
+from ..mixed.average import Member, Search
 from ..mixed.components import column_shares, variance_components
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood
 from ..mixed.structures import EXACT_ROWS, LANDMARKS, STRUCTURES, MixedData, Structure
@@ -35,7 +35,7 @@ from .functions import KinFunctions, Link, Scores, held_out_normal
 LEAST_WEIGHT = 0.01
 ADDITIVE_COLUMNS = 30
 # With many rows, two structures and two folds: parameters are known well, and time is what matters.
-FEW_FOLDS = 2
+MANY_ROWS, FEW_FOLDS = 5_000, 2
 GIVEN = (
     Structure("given kernels", slopes=False),
     Structure("given kernels, loose", slopes=False, rho=0.02, clip=False),

@@ -106,11 +106,9 @@ class KinFunctions:
     def rows(self) -> np.ndarray | None:
         """The rows (s, d) of training, in the units of X; None where there are kernels alone."""
         member = self.members[0]
-        inner = [pairs.A.X for pairs in member.model.parts[0].layout.pairs]
-        rows = np.concatenate([part.reshape(-1, part.shape[2]) for part in inner])
-        if not rows.shape[1]:
-            return None
-        return np.unique(rows, axis=0) * member.columns.scale + member.columns.center
+        layout = member.model.parts[0].layout
+        rows = np.concatenate([pairs.A.X[table >= 0] for pairs, table in zip(layout.pairs, layout.tables, strict=True)])
+        return member.columns.restore(np.unique(rows, axis=0)) if rows.shape[1] else None
 
     def latent(
         self, X: np.ndarray, groups: Sequence[np.ndarray], terms: Sequence[str] | None = None

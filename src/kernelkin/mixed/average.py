@@ -17,7 +17,7 @@ from .structures import STRUCTURES, FittedStructure, MixedData, Structure
 REFIT_ROWS = 600
 EVALUATIONS, FOLD_EVALUATIONS, WARM_EVALUATIONS = 50, 30, 8
 # With more rows than this, parameters are known well after fewer evaluations.
-MANY_ROWS, FEWER_EVALUATIONS = 5_000, 30
+MORE_ROWS, FEWER_EVALUATIONS, FEWER_WARM = 1_000, 30, 5
 # A structure is dropped after the first fold where it is behind the best by so many standard errors of the difference.
 HOPELESS = 4.0
 # Fits of fewer rows are too short for threads.
@@ -113,7 +113,7 @@ class Search:
         if began > limit and structure is not self.structures[0]:
             self.is_complete = False
             return None
-        count = FEWER_EVALUATIONS if self.data.n_rows > MANY_ROWS else EVALUATIONS
+        count = FEWER_EVALUATIONS if self.data.n_rows > MORE_ROWS else EVALUATIONS
         fitted = FittedStructure(structure, self.data, self.likelihood, evaluations=count, deadline=limit)
         self.is_complete &= time.monotonic() <= limit
         unknown, of_rows = np.full(self.data.z.shape, np.nan), np.full(self.data.n_rows, np.nan)
@@ -141,11 +141,12 @@ class Search:
             self.is_complete = False
             return
         warm = data.n_rows > REFIT_ROWS
+        few = FEWER_WARM if data.n_rows > MORE_ROWS else WARM_EVALUATIONS
         fitted = FittedStructure(
             member.structure,
             data.take(np.flatnonzero(~held)),
             self.likelihood,
-            evaluations=WARM_EVALUATIONS if warm else FOLD_EVALUATIONS,
+            evaluations=few if warm else FOLD_EVALUATIONS,
             start=member.fitted.model.x_ if warm else None,
             deadline=self.deadline,
         )

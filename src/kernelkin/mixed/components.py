@@ -80,6 +80,8 @@ def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names:
     """
     total: dict[str, float] = {}
     for member, weight in zip(fitted, weights.tolist(), strict=True):
+        if member.columns.axes is not None:
+            return {}
         for share, by_column in _by_column(member):
             for name, part in zip(names, by_column.tolist(), strict=True):
                 total[name] = total.get(name, 0.0) + weight * share * part

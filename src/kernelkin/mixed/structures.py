@@ -16,7 +16,7 @@ from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel,
 
 # Above this many rows common terms are features, and each group is a block.
 EXACT_ROWS = 300
-LANDMARKS = 150
+LANDMARKS, FEWER_LANDMARKS = 150, 100
 KNOTS = 12
 
 
@@ -120,21 +120,24 @@ class FittedStructure:
         evaluations: int = 50,
         start: np.ndarray | None = None,
         deadline: float = np.inf,
-        n_landmarks: int = LANDMARKS,
+        n_landmarks: int | None = None,
     ):
         self.structure, self.wide, self.n_outputs = structure, data.wide, data.z.shape[1]
         self.likelihood = Gaussian() if likelihood is None else likelihood
         self.columns = Columns.fit(data.X, structure.clip, data.of_column)
         X = self.columns(data.X)
+        of_column = self.columns.families(data.of_column)
+        if n_landmarks is None:
+            n_landmarks = FEWER_LANDMARKS if 1_000 < len(X) <= 5_000 else LANDMARKS
         # Matrices of all rows for each column are dearer than features of a few knots.
         limit = EXACT_ROWS // 3 if structure.additive else EXACT_ROWS
         exact = data.wide or bool(data.kernels) or len(X) <= limit
         layout = Layout.dense(X, data.groups, data.kernels) if exact else Layout.blocks(X, data.groups)
-        self.model = MixedModel(self._terms(X, data, exact, n_landmarks), structure.rho, self.likelihood)
+        self.model = MixedModel(self._terms(X, of_column, data, exact, n_landmarks), structure.rho, self.likelihood)
         self.model.fit(self._parts(layout, data), evaluations, start, deadline)
 
-    def _terms(self, X: np.ndarray, data: MixedData, exact: bool, n_landmarks: int) -> list[Term]:
-        structure, of = self.structure, data.of_column
+    def _terms(self, X: np.ndarray, of: np.ndarray, data: MixedData, exact: bool, n_landmarks: int) -> list[Term]:
+        structure = self.structure
         grouped = data.wide or data.n_groups[0] > 1
         terms: list[Term] = [Constant()]
         for g, n_groups in enumerate(data.n_groups):

@@ -50,7 +50,8 @@ plt.show()
 
 # %%
 # Their functions have nothing in common: all that a group shares is which kernels it needs. The test of relations is
-# about functions, and tells most of the tasks apart; ``print`` says what it found in words.
+# about functions, and tells most of the tasks apart: ``print`` says in words what is in a
+# :class:`~kernelkin.TaskRelations`.
 
 relations = task_relations(models[3], data.data, data.target, data.tasks, random_state=0)
 print(relations)

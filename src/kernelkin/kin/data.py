@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from ..couplings import TaskTable, read_task_features
 from ..data import TaskData, listing
-from ..fitting.targets import _class_weights, task_classes
+from ..fitting.targets import task_classes, weights_of_classes
 from ..kernels import evaluate, is_precomputed, read_kernels
 from ..mixed.structures import MixedData
 from ..mixed.units import Units, choose_units
@@ -221,7 +221,7 @@ def class_weights(class_weight: Any, codes: ClassCodes, labelled: LabelledRows, 
     for t, classes in enumerate(codes.of_task):
         rows = np.flatnonzero(labelled.codes == t)
         own = np.searchsorted(classes, labelled.y[rows])
-        out[rows] *= _class_weights(class_weight, classes, own, weight[rows])[own]
+        out[rows] *= weights_of_classes(class_weight, classes, own, weight[rows])[own]
     return out
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..decompositions import svd
+
 # Columns with outliers are those with values beyond the 2% to 98% range widened by a quarter on both sides.
 TAIL, WIDENED = 0.02, 0.25
 
@@ -14,8 +16,8 @@ TAIL, WIDENED = 0.02, 0.25
 class Columns:
     """Means and standard deviations (d,) of the training rows, and the limits (d,) that values are clipped to.
 
-    Columns of one family that are more than the rows are rotated to the axes (d, r) that the training rows span, and the
-    length of what is outside of these: inner products and distances to training rows stay as they are.
+    Columns of one family that are more than the rows are rotated to the axes (d, r) that the training rows span, and
+    the length of what is outside of these: inner products and distances to training rows stay as they are.
     """
 
     low: np.ndarray
@@ -45,7 +47,7 @@ class Columns:
         scale = np.where(spread > rounding, spread, np.maximum(rounding, 1.0))
         found = cls(low, high, center, scale)
         if d > len(X) and d > 1 and not of_column.any():
-            found = replace(found, axes=np.linalg.svd(found(X), full_matrices=False)[2].T)
+            found = replace(found, axes=svd(found(X))[2].T)
         return found
 
     def __call__(self, X: np.ndarray) -> np.ndarray:

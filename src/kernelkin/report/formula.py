@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..functions import CombinedFunctions, Expansion, LinearFunctions, TaskFunctions
+from ..functions import Expansion, LinearFunctions, TaskFunctions
 from ..kernels.functions import Gaussian, Linear, Polynomial, ScaledGaussian
-from ..uncertainty.members import MemberDeviations
 from .held_out import COVERAGE
 from .reference import Reference
 
@@ -71,20 +70,9 @@ def _functions(functions: Any, arrays: _Arrays) -> dict[str, Any]:
     if isinstance(functions, LinearFunctions):
         coef, intercept = arrays.add(functions.coef), arrays.add(functions.intercept)
         return {"kind": "linear", "coef": coef, "intercept": intercept}
-    if isinstance(functions, CombinedFunctions):
-        return _combined(functions, arrays)
     if isinstance(functions, TaskFunctions):
         return _tasks(functions, arrays)
     raise Unavailable(f"the page cannot evaluate {type(functions).__name__}")
-
-
-def _combined(functions: CombinedFunctions, arrays: _Arrays) -> dict[str, Any]:
-    names = ("weights", "slopes", "offsets", "center", "scale", "location", "spread", "borrowing", "tiny")
-    return {
-        "kind": "average",
-        "members": [_functions(member, arrays) for member in functions.members],
-        **{name: arrays.add(getattr(functions, name)) for name in names},
-    }
 
 
 def _tasks(functions: TaskFunctions, arrays: _Arrays) -> dict[str, Any]:
@@ -154,6 +142,4 @@ def _intervals(model: Any, arrays: _Arrays) -> dict[str, Any]:
     half = arrays.add(intervals.residuals.quantiles(COVERAGE))
     if intervals.variance is None:
         return {**found, "half": half}
-    if isinstance(intervals.variance, MemberDeviations):
-        return {**found, "half": half, "noise": float(intervals.variance.noise)}
     return found

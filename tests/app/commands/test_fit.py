@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 import pytest
+from short_search import PLACE, few_candidates
 
 from kernelkin import SharingReport, load_model
 from kernelkin.app.cli import build_parser
 from kernelkin.app.commands.fit import command_line
-from short_search import PLACE, few_candidates
 
 FLAGS = ["--task", "shop", "--target"]
 

@@ -2,12 +2,12 @@ import warnings
 
 import numpy as np
 import pytest
+from short_search import PLACE, few_candidates
 
 import kernelkin
 from kernelkin import MKMTRLRegressor, load_model, save_model
 from kernelkin.app.commands.holdout import shorten
 from kernelkin.registry import find_model
-from short_search import PLACE, few_candidates
 
 
 def test_inspect_shows_what_the_model_is(run, folder):

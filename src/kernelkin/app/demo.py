@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -113,8 +114,7 @@ def _show_choice(terminal: Terminal, result: DemoResult) -> None:
         "",
         f"± is the standard error over {'draws' if len(result.scores[OURS]) > 1 else 'shops'}.",
         f"{OURS} leaves {change} variance unexplained than the best other model here ({other}).",
-        f"It chose: {model.best_candidate_}, C={model.best_C_:.3g}; {model.n_candidates_} settings tried, "
-        f"{len(model.members_)} averaged.",
+        *textwrap.wrap(model.explain(), 110),
     )
 
 

@@ -145,6 +145,7 @@ def _summary(
         "evaluation": evaluation and {name: value for name, value in evaluation.items() if name != "report"},
         "mean_scores": evaluation and common_means(evaluation["scores"]),
         "sharing": about.get("sharing"),
+        "variance_components": getattr(model, "variance_components_", None),
         "column_shares": getattr(model, "column_shares_", None),
         "explanation": model.explain() if hasattr(model, "explain") else None,
         "command": about["command"],
@@ -264,11 +265,8 @@ def _evaluate(
         scorer = Scorer(data, [part], metric, classification=classification)
         scores[name] = scorer.score_tasks([outputs]).tolist()
         # Tiny tasks are left out: models that share nothing do not predict them.
-        common, shown = (
-            without_tasks(part, tiny),
-            [values[:0] if t in tiny else values for t, values in enumerate(outputs)],
-        )
-        overall[name] = overall_scores(data, common, shown, classification=classification)
+        known = [own[:0] if t in tiny else own for t, own in enumerate(outputs)]
+        overall[name] = overall_scores(data, without_tasks(part, tiny), known, classification=classification)
     evaluation: dict[str, Any] = {
         "score": score_name(problem.scoring),
         "tasks": data.labels.tolist(),

@@ -76,4 +76,4 @@ def test_inspect_and_report_show_the_shares_of_variance(sleep, tmp_path, capsys)
     name, share = next(iter(shares.items()))
     assert f"{name} {share:.0%}" in capsys.readouterr().out
     assert cli.main(["report", str(sleep / "m.kin"), "-o", str(tmp_path / "r.html")]) == 0
-    assert "Shares of variance" in (tmp_path / "r.html").read_text()
+    assert f'"variance":[["{name}",' in (tmp_path / "r.html").read_text()

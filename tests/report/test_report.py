@@ -240,6 +240,12 @@ def test_a_labelled_table_in_place_of_the_rows_that_were_held_out(few):
     assert_allclose(found["task_score"][found["tasks"].index("school 2")], expected, rtol=1e-5)
 
 
+def test_a_saved_mixed_model_without_a_test_shows_its_folds_in_the_units_of_the_table(searched):
+    found = content(report_of_files([replace(searched, about={})]))["evaluation"]
+    assert_allclose(found["sample"]["actual"], make_table(3, 14)["mark"], rtol=1e-5)
+    assert 0.5 < found["pooled"][0] < 1 and 0.8 <= found["covered"] <= 1
+
+
 def test_two_models_must_predict_the_same(few, nineteen):
     assert [model["name"] for model in report_of_files([few, few], names=["a.kin", "b/c.kin"]).models] == [
         "a.kin",

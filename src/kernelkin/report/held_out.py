@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from ..data import as_array, missing, plain, read_rows, split_task_columns
 from ..io import SavedModel
 from ..kin.functions import spread_probabilities
+from ..tables import TableSchema
 
 COVERAGE = 0.9
 
@@ -44,6 +45,20 @@ class HeldOutRows:
     @property
     def classification(self) -> bool:
         return self.classes is not None
+
+    def in_units_of(self, schema: TableSchema | None) -> HeldOutRows:
+        """Return the rows of a model whose targets a schema has standardised in the units of the table."""
+        if schema is None or self.ends is None:
+            return self
+        T = len(self.tasks)
+        pairs = list(
+            zip(np.broadcast_to(schema.target_means, T), np.broadcast_to(schema.target_scales, T), strict=True)
+        )
+
+        def restore(parts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+            return tuple(mean + scale * part for (mean, scale), part in zip(pairs, parts, strict=True))
+
+        return replace(self, y=restore(self.y), predicted=restore(self.predicted), ends=restore(self.ends))
 
 
 def out_of_sample_rows(model: Any) -> HeldOutRows | None:

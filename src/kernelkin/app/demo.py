@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -114,7 +113,7 @@ def _show_choice(terminal: Terminal, result: DemoResult) -> None:
         "",
         f"± is the standard error over {'draws' if len(result.scores[OURS]) > 1 else 'shops'}.",
         f"{OURS} leaves {change} variance unexplained than the best other model here ({other}).",
-        *textwrap.wrap(model.explain(), 110),
+        *model.explain().replace(". ", ".\n").split("\n"),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -56,8 +55,6 @@ EXAMPLES = (
     "a search of parameters (--cv) that is interrupted continues with the same command, if --cache names a folder\n\n"
     + KERNELS
 )
-# Characters of a line of prose.
-WIDTH = 110
 _SWITCHES = ("classification", "regression", "quick", "cv", "balanced", "keep_test", "json")
 _SINGLE = (
     *("task", "sep", "encoding", "decimal", "model", "couplings", "task_features", "unknown_tasks", "scoring"),
@@ -65,15 +62,14 @@ _SINGLE = (
 )
 _LISTS = ("target", "drop", "kernels", "set")
 _DEFAULTS = {"seed": 0, "test_size": 0.25, "encoding": "utf-8", "decimal": "."}
-# How long the other steps take beside the fit of the model: each simpler model, and the test of relations; first where
-# the model is searched for, then where it is not. And how times grow with the number of rows: 1.28 times from 240 to
-# 320 rows of eight shops.
-_SIMPLER, _RELATIONS = (0.01, 1.0), (0.06, 3.0)
-_GROWTH = 1.0
-# How long the cross-validation takes that answers whether sharing helps, beside the model's fit to the same rows: fits
-# of a model that searches take most of it (2.8 times there, one repetition of three folds); otherwise there are 60 fits
-# of like models.
-_VERDICT = (2.8, 30.0)
+# How long the other steps take beside the fit of the model: each simpler model, and the test of relations; first for
+# Kin, then for the models of the paper. And how times grow with the number of rows: 1.5 times from 240 to 320 rows of
+# eight shops, 1.7 times from 120 to 171 rows of 18 people.
+_SIMPLER, _RELATIONS = (0.02, 1.0), (0.1, 3.0)
+_GROWTH = 1.5
+# How long the cross-validation takes that answers whether sharing helps, beside the model's fit to the same rows: 1.2
+# and 4.8 times there (one repetition of three folds); otherwise there are 60 fits of like models.
+_VERDICT = (2.5, 30.0)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -340,10 +336,10 @@ def choose_model(arguments: Namespace) -> str:
 
 def _show_model(terminal: Terminal, model: Any) -> None:
     if hasattr(model, "explain"):
-        terminal.say(*textwrap.wrap(model.explain(), WIDTH))
+        terminal.say(*model.explain().replace(". ", ".\n").split("\n"))
         return
     parameters = ", ".join(f"{name}={value}" for name, value in changed_parameters(model).items())
-    terminal.say("", f"Parameters: {parameters or 'the defaults'}.")
+    terminal.say(f"Parameters: {parameters or 'the defaults'}.")
     if hasattr(model, "kernel_weights_"):
         weights = model.kernel_weights_.mean(axis=0)
         top = [k for k in np.argsort(-weights, kind="stable")[:3] if weights[k] > 0]

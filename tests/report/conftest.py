@@ -98,8 +98,8 @@ def many():
 
 @pytest.fixture(scope="package")
 def searched():
-    """What `kernelkin fit` does by default: an average of models on scaled columns."""
-    return fit_table(KinRegressor(cv=2, tol=1e-2, random_state=0), make_table(3, 14), "mark")
+    """What `kernelkin fit` does by default: an average of mixed models."""
+    return fit_table(KinRegressor(cv=2, random_state=0), make_table(3, 14), "mark")
 
 
 @pytest.fixture(scope="package")
@@ -118,7 +118,6 @@ def tested_relations(groups, tasks):
     first = np.where(steps == 0, 0, len(groups) + steps - 1)
     return TaskRelations(
         tasks=np.asarray(tasks),
-        by="functions",
         structured=True,
         p_value=0.005,
         likeness=likeness,

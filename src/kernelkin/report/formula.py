@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..functions import CombinedFunctions, Expansion, LinearFunctions, TaskFunctions
+from ..functions import Expansion, LinearFunctions, TaskFunctions
 from ..kernels.functions import Gaussian, Linear, Polynomial, ScaledGaussian
-from ..uncertainty.members import MemberDeviations
+from ..kin.functions import KinFunctions
 from .held_out import COVERAGE
 from .reference import Reference
 
@@ -71,20 +71,11 @@ def _functions(functions: Any, arrays: _Arrays) -> dict[str, Any]:
     if isinstance(functions, LinearFunctions):
         coef, intercept = arrays.add(functions.coef), arrays.add(functions.intercept)
         return {"kind": "linear", "coef": coef, "intercept": intercept}
-    if isinstance(functions, CombinedFunctions):
-        return _combined(functions, arrays)
+    if isinstance(functions, KinFunctions):
+        raise Unavailable("an average of mixed models is computed from all training rows")
     if isinstance(functions, TaskFunctions):
         return _tasks(functions, arrays)
     raise Unavailable(f"the page cannot evaluate {type(functions).__name__}")
-
-
-def _combined(functions: CombinedFunctions, arrays: _Arrays) -> dict[str, Any]:
-    names = ("weights", "slopes", "offsets", "center", "scale", "location", "spread", "borrowing", "tiny")
-    return {
-        "kind": "average",
-        "members": [_functions(member, arrays) for member in functions.members],
-        **{name: arrays.add(getattr(functions, name)) for name in names},
-    }
 
 
 def _tasks(functions: TaskFunctions, arrays: _Arrays) -> dict[str, Any]:
@@ -146,14 +137,11 @@ def _link(model: Any, arrays: _Arrays) -> dict[str, Any]:
 
 
 def _intervals(model: Any, arrays: _Arrays) -> dict[str, Any]:
-    """Half the widths of intervals, where a page can compute them: of constant deviations, or those of an average."""
+    """Half the widths of intervals, where deviations are constant and a page can compute them."""
     found = {"kind": "number", "coverage": COVERAGE}
     if not hasattr(model, "uncertainty_"):
         return found
     intervals = model.uncertainty_.intervals
-    half = arrays.add(intervals.residuals.quantiles(COVERAGE))
-    if intervals.variance is None:
-        return {**found, "half": half}
-    if isinstance(intervals.variance, MemberDeviations):
-        return {**found, "half": half, "noise": float(intervals.variance.noise)}
-    return found
+    if intervals.variance is not None:
+        return found
+    return {**found, "half": arrays.add(intervals.residuals.quantiles(COVERAGE))}

@@ -286,3 +286,28 @@ def test_deviations_are_those_of_held_out_residuals_on_average(fitted):
 def test_folds_that_cannot_be_are_refused_by_number(cv, match):
     with pytest.raises(ValueError, match=match):
         KinRegressor(cv=cv).fit(X, Y, tasks=TASKS)
+
+
+def folds_of(estimator, *data, **options):
+    """The rows of X and the task of each labelled row, with its fold."""
+    plan = estimator.specification().plan(estimator.training_data(*data, **options))
+    return plan.labelled.rows, plan.labelled.codes, plan.folds
+
+
+def test_folds_deal_out_the_rows_of_each_task():
+    _, codes, found = folds_of(KinRegressor(cv=3, random_state=0), X, Y, tasks=TASKS)
+    for t in range(6):
+        counts = np.bincount(found[codes == t], minlength=3)
+        assert counts.sum() == 4
+        assert np.ptp(counts) == 1
+    assert len(np.unique(found)) == 3
+
+
+def test_a_row_of_wide_data_is_held_out_for_all_tasks_at_once():
+    rows, targets, _ = wide_problem()
+    targets[[0, 3, 7, 12], [0, 1, 2, 1]] = np.nan
+    at, codes, found = folds_of(KinRegressor(cv=3, random_state=0), rows, targets)
+    assert len(codes) == 56
+    for row in range(20):
+        assert len(np.unique(found[at == row])) == 1
+    assert len(np.unique(found)) == 3

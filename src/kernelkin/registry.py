@@ -43,7 +43,7 @@ class Model:
 _MODELS = (
     Model(
         "Kin",
-        "several of the models below on several sets of kernels, compared out of fold and averaged; nothing to set",
+        "mixed kernel models: levels, slopes and smooth functions of groups, partially pooled; nothing to set",
         "this library",
         kin.KinClassifier,
         kin.KinRegressor,

@@ -11,6 +11,7 @@ import pytest
 
 from kernelkin import load_model
 from kernelkin.app import cli
+from kernelkin.app.commands import fit
 from kernelkin.progress import Progress
 
 rng = np.random.default_rng(0)
@@ -61,7 +62,7 @@ def test_a_model_is_saved_where_the_terminal_has_only_ascii(quick, monkeypatch):
     monkeypatch.setattr(sys, "stdout", ascii_only)
     assert cli.main(quick) == 0
     assert load_model(quick[-1]).schema.n_rows == 24
-    assert b"R2 on 6 test rows" in ascii_only.buffer.getvalue()
+    assert b"6 held-out rows" in ascii_only.buffer.getvalue()
 
 
 def test_a_model_is_saved_with_all_streams_closed_and_no_file_takes_their_numbers(quick):
@@ -112,7 +113,8 @@ def test_an_interrupt_anywhere_is_one_line(argv, monkeypatch, capsys):
 
 
 def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, monkeypatch, capsys):
-    argv = [*argv, "--cv", "--model", "AVG", "--test-size", "0"]
+    folder = tmp_path / "parts"
+    argv = [*argv, "--cv", "--model", "AVG", "--test-size", "0", "--cache", str(folder)]
     real, calls = Progress.part, []
 
     def interrupt_at_ten(self, *arguments):
@@ -124,7 +126,6 @@ def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, m
     with monkeypatch.context() as patch:
         patch.setattr(Progress, "part", interrupt_at_ten)
         assert cli.main(argv) == 130
-    folder = tmp_path / "m.kin.search"
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == (
         f"kernelkin: interrupted; the finished parts are in {folder}, and the same command continues from there"
@@ -133,7 +134,6 @@ def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, m
     assert 0 < kept < 10
     assert cli.main(argv) == 0
     assert f"AVG: {kept} parts of the cross-validation were found in the cache" in capsys.readouterr().err
-    assert not folder.exists()
     again = tmp_path / "again.kin"
     assert cli.main([str(again) if argument == str(tmp_path / "m.kin") else argument for argument in argv]) == 0
     np.testing.assert_array_equal(load_model(again).predict(TABLE), load_model(tmp_path / "m.kin").predict(TABLE))
@@ -142,6 +142,7 @@ def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, m
 def test_an_interrupted_comparison_continues_with_the_same_command(argv, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     argv = ["compare", *argv[1:-2], "--models", "AVG", "STL", "--folds", "2"]
+    cached = [*argv, "--cache", "parts"]
     assert cli.main(argv) == 0
     undisturbed = capsys.readouterr().out
     real, begun = Progress.begin, []
@@ -154,17 +155,15 @@ def test_an_interrupted_comparison_continues_with_the_same_command(argv, tmp_pat
 
     with monkeypatch.context() as patch:
         patch.setattr(Progress, "begin", interrupt_at_three)
-        assert cli.main(argv) == 130
-    (folder,) = tmp_path.glob("t.csv.compare-*.search")
-    kept = f"the finished parts are in {folder.name}, and the same command continues from there"
+        assert cli.main(cached) == 130
+    kept = "the finished parts are in parts, and the same command continues from there"
     assert capsys.readouterr().err.splitlines()[-1] == f"kernelkin: interrupted; {kept}"
-    assert len(list(folder.glob("*.npz"))) == 2
+    assert len(list((tmp_path / "parts").glob("*.npz"))) == 2
     begun.clear()
     monkeypatch.setattr(Progress, "begin", lambda self, text: begun.append(text))
-    assert cli.main([*argv, "--jobs", "2"]) == 0
+    assert cli.main([*cached, "--jobs", "2"]) == 0
     assert [text.endswith(", from the cache") for text in begun] == [True, True, False, False]
     assert scores(capsys.readouterr().out) == scores(undisturbed)
-    assert not folder.exists()
 
 
 def scores(table):
@@ -172,18 +171,10 @@ def scores(table):
     return [line.split()[:-1] for line in table.splitlines()]
 
 
-def test_a_comparison_where_nothing_can_be_written(argv, monkeypatch, capsys):
-    monkeypatch.chdir("/proc")
-    argv = ["compare", *argv[1:-2], "--models", "AVG", "--folds", "2"]
-    assert cli.main(argv) == 0
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_an_interrupt_without_a_cache_says_that_nothing_was_kept(command, argv, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Progress, "begin", interrupt)
-    assert cli.main(argv) == 130
-    assert capsys.readouterr().err.splitlines()[-1] == "kernelkin: interrupted; nothing was kept"
-
-
-def test_an_interrupted_fit_without_a_search_says_that_nothing_was_kept(argv, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(Progress, "begin", interrupt)
-    assert cli.main([*argv, "--quick"]) == 130
+    assert cli.main(argv if command == "fit" else ["compare", *argv[1:-2]]) == 130
     assert capsys.readouterr().err == "kernelkin: interrupted; nothing was kept\n"
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
@@ -192,16 +183,22 @@ def interrupt(*arguments):
     raise KeyboardInterrupt
 
 
-def test_files_of_the_user_are_not_removed_with_a_search(argv, tmp_path):
-    (tmp_path / "m.kin.search").mkdir()
-    (tmp_path / "m.kin.search" / "notes.txt").write_text("mine")
-    assert cli.main([*argv, "--cv", "--model", "AVG", "--test-size", "0"]) == 0
-    assert [path.name for path in (tmp_path / "m.kin.search").iterdir()] == ["notes.txt"]
+@pytest.mark.parametrize(
+    ("fault", "code", "message"),
+    [
+        (KeyboardInterrupt, 130, "kernelkin: interrupted; {} is saved, without the comparison of models"),
+        (RuntimeError("no"), 0, "kernelkin: warning: RuntimeError: no; {} is saved without this comparison"),
+    ],
+)
+def test_what_is_asked_after_a_fit_cannot_lose_it(quick, monkeypatch, capsys, fault, code, message):
+    def fail(*arguments):
+        raise fault
 
-
-def test_a_search_that_fails_at_once_leaves_no_folder(argv, tmp_path, capsys):
-    assert cli.main([*argv, "--cv", "--set", "mu=-1"]) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv"]
+    monkeypatch.setattr(fit, "tested_relations", fail)
+    assert cli.main(quick) == code
+    assert message.format(quick[-1]) in capsys.readouterr().err
+    saved = load_model(quick[-1])
+    assert saved.schema.n_rows == 24 and "evaluation" in saved.about and "relations" not in saved.about
 
 
 def test_names_of_the_user_are_printed_as_text(quick, capsys):

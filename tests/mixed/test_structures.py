@@ -104,6 +104,21 @@ def test_columns_of_one_family_have_one_scale():
     np.testing.assert_allclose(Z[:, 1].std() / Z[:, 0].std(), X[:, 1].std() / X[:, 0].std())
 
 
+def test_more_columns_than_rows_are_rotated_without_changing_products_or_distances():
+    rng = np.random.default_rng(0)
+    X, Q, of = rng.normal(size=(5, 20)), rng.normal(size=(3, 20)), np.zeros(20, int)
+    columns = Columns.fit(X, False, of)
+    Z, at = columns(X), columns(Q)
+    assert Z.shape == (5, 6)
+    assert len(columns.families(of)) == 6
+    center, scale = X.mean(0), np.sqrt(X.var(0).sum())
+    A, B = (X - center) / scale, (Q - center) / scale
+    np.testing.assert_allclose(at @ Z.T, B @ A.T, atol=1e-12)
+    np.testing.assert_allclose(((at[:, None] - Z) ** 2).sum(-1), ((B[:, None] - A) ** 2).sum(-1), atol=1e-12)
+    np.testing.assert_allclose((at**2).sum(1), (B**2).sum(1))
+    np.testing.assert_allclose(columns.restore(Z), X, atol=1e-12)
+
+
 @pytest.mark.parametrize("spreads, own", [((1.0, 1.3, 0.8, 1.1), False), ((1e-4, 1.0, 1e4, 1e7), True)])
 def test_tasks_have_units_of_their_own_where_spreads_differ_by_more_than_chance(spreads, own):
     rng = np.random.default_rng(0)

@@ -17,6 +17,8 @@ from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
 
 import kernelkin
 from kernelkin import (
+    KinClassifier,
+    KinRegressor,
     LassoRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
@@ -65,6 +67,34 @@ def test_without_rows_each_training_row_is_predicted_without_itself():
     held = MKMTRLRegressor(C=10).fit(X, Y, tasks=TASKS).uncertainty_.source.held_out()
     assert_allclose(sample["predicted"], np.concatenate(held.values)[:, 0], rtol=1e-4, atol=1e-6)
     assert r2_score(Y, model.predict(X, TASKS)) > r2_score(Y, sample["predicted"]) + 0.01
+
+
+@pytest.mark.parametrize("form", ["long", "wide"])
+def test_rows_of_a_mixed_model_are_those_of_its_folds(form):
+    y = Y if form == "long" else np.column_stack([Y, 100 + Y])
+    model = KinRegressor(cv=3, random_state=0).fit(X, y, tasks=TASKS if form == "long" else None)
+    found, held = content(model.report()), model.held_out_
+    evaluation, order = found["evaluation"], np.argsort(TASKS, kind="stable")
+    expected = held.values if form == "wide" else held.values[order]
+    assert_allclose(evaluation["sample"]["predicted"], expected.ravel(order="F"), rtol=1e-4, atol=1e-4)
+    low, high = (np.reshape(evaluation["sample"][end], expected.shape, order="F") for end in ("low", "high"))
+    ratio = (high - low) / 2 / (held.deviations if form == "wide" else held.deviations[order])
+    assert_allclose(ratio, model.functions_.scores.quantile(0.9) / model.functions_.scores.scale, rtol=1e-3)
+    assert 0.85 <= evaluation["covered"] <= 1
+    assert_allclose(sum(share for _, share in found["variance"]), 1, atol=1e-3)
+    assert found["kernels"] is None and found["fit"]["members"]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classes_of_a_mixed_model_are_those_of_its_folds(n_classes):
+    y = np.array(["no", "some", "yes"])[np.digitize(Y, np.quantile(Y, np.arange(1, n_classes) / n_classes))]
+    model = KinClassifier(cv=3, random_state=0).fit(X, y, tasks=TASKS)
+    found, held = content(model.report())["evaluation"], model.held_out_
+    order = np.argsort(TASKS, kind="stable")
+    best = held.values.argmax(axis=1) if n_classes > 2 else (held.values[:, 0] > 0.5).astype(int)
+    assert found["sample"]["predicted"] == best[order].tolist()
+    assert np.sum(found["confusion"]) == 60
+    assert_allclose(np.trace(found["confusion"]) / 60, (model.classes_[best] == y).mean())
 
 
 def test_a_model_without_held_out_values_says_what_to_pass():
@@ -152,6 +182,7 @@ def test_columns_of_a_table_are_those_that_a_person_would_set(few):
     [
         (lambda: MKMTRLRegressor(kernels=[lambda A, B: A @ B.T]).fit(X, Y, tasks=TASKS), "the page does not know the"),
         (lambda: MKMTRLRegressor(normalize="cosine").fit(X, Y, tasks=TASKS), "the scaling of kernels"),
+        (lambda: KinRegressor(cv=2).fit(X, Y, tasks=TASKS), "an average of mixed models is computed from all"),
         (lambda: STLClassifier().fit(X, np.arange(60) % 3), "the model has more than two classes"),
         (lambda: MKMTRLRegressor("precomputed").fit((X @ X.T)[:, :, None], Y, tasks=TASKS), "the model keeps no rows"),
     ],
@@ -207,6 +238,12 @@ def test_a_labelled_table_in_place_of_the_rows_that_were_held_out(few):
     rows = table[table["school"] == "school 2"]
     expected = r2_score(rows["mark"], few.predict(rows))
     assert_allclose(found["task_score"][found["tasks"].index("school 2")], expected, rtol=1e-5)
+
+
+def test_a_saved_mixed_model_without_a_test_shows_its_folds_in_the_units_of_the_table(searched):
+    found = content(report_of_files([replace(searched, about={})]))["evaluation"]
+    assert_allclose(found["sample"]["actual"], make_table(3, 14)["mark"], rtol=1e-5)
+    assert 0.5 < found["pooled"][0] < 1 and 0.8 <= found["covered"] <= 1
 
 
 def test_two_models_must_predict_the_same(few, nineteen):

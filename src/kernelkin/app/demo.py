@@ -113,8 +113,7 @@ def _show_choice(terminal: Terminal, result: DemoResult) -> None:
         "",
         f"± is the standard error over {'draws' if len(result.scores[OURS]) > 1 else 'shops'}.",
         f"{OURS} leaves {change} variance unexplained than the best other model here ({other}).",
-        f"It chose: {model.best_candidate_}, C={model.best_C_:.3g}; {model.n_candidates_} settings tried, "
-        f"{len(model.members_)} averaged.",
+        *model.explain().replace(". ", ".\n").split("\n"),
     )
 
 

@@ -124,7 +124,8 @@ class KinFunctions:
         """Return the position of each row's group in each grouping; -1 for groups that were not in training."""
         assert queries.codes is not None
         further = queries.groupings or [np.full(len(queries.X), -1)] * self.n_further
-        return [np.zeros(len(queries.X), dtype=np.intp) if self.wide else queries.codes, *further]
+        # On wide data tasks are outputs, and all rows of one group.
+        return [np.minimum(queries.codes, 0) if self.wide else queries.codes, *further]
 
     def normal(self, queries: Queries) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of targets (q,), or (q, T) without codes, in the units of the user."""
@@ -133,7 +134,7 @@ class KinFunctions:
             mean, deviation = self.normal(every_task(queries, self.n_tasks))
             return mean.reshape(-1, self.n_tasks), deviation.reshape(-1, self.n_tasks)
         codes = queries.codes
-        if self.wide:
+        if codes is None:
             queries = replace(queries, codes=np.zeros(len(queries.X), dtype=np.intp))
         means, variances = self.latent(queries.X, self.groups_of(queries))
         noise = np.array([member.model.noise_ for member in self.members])[:, None, None]
@@ -141,14 +142,19 @@ class KinFunctions:
         if self.wide:
             location, spread = self.units.location, self.units.spread
             if codes is not None:
+                # All outputs are the same for a task that was not in training.
                 rows = np.arange(len(queries.X))
                 mean, variance = mean[rows, codes], variance[rows, codes]
-                location, spread = location[codes], spread[codes]
+                location, spread = self.units.of(codes)
         else:
             assert codes is not None
             mean, variance = mean[:, 0], variance[:, 0]
             location, spread = self.units.of(np.where(codes < self.n_tasks, codes, -1))
-        return location + spread * mean, spread * np.sqrt(variance)
+        deviation = spread * np.sqrt(variance)
+        if codes is not None:
+            is_new = (codes < 0) | (codes >= self.n_tasks)
+            deviation = np.hypot(deviation, np.where(is_new, self.units.new_deviation, 0.0))
+        return location + spread * mean, deviation
 
     def probabilities(self, queries: Queries) -> np.ndarray:
         """Probabilities (q, C) of all classes, or (q, T, C) without codes."""
@@ -156,7 +162,7 @@ class KinFunctions:
         if queries.codes is None and not self.wide:
             found = self.probabilities(every_task(queries, self.n_tasks))
             return found.reshape(len(queries.X), self.n_tasks, -1)
-        inner = replace(queries, codes=np.zeros(len(queries.X), dtype=np.intp)) if self.wide else queries
+        inner = replace(queries, codes=np.zeros(len(queries.X), np.intp)) if queries.codes is None else queries
         latent = self.latent(queries.X, self.groups_of(inner))
         p = self.link(np.tensordot(self.weights, self.likelihood.mean(*latent), axes=1))
         if queries.codes is not None:

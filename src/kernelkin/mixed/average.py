@@ -165,12 +165,15 @@ class Search:
         mean, variance = member.fitted.predict(self.data.X, groups, self.data.kernels)
         if isinstance(self.likelihood, Gaussian) and not self.data.wide:
             diagonal = model.solved[0].diagonal()
-            mean, variance = model.leave_one_out(), np.maximum(1.0 / diagonal - model.noise_, 0.0)[:, None]
+            noise = model.noise_ / self.data.weight
+            mean, variance = model.leave_one_out(), np.maximum(1.0 / diagonal - noise, 0.0)[:, None]
         member.mean, member.variance, member.noise = mean, variance, np.full(len(mean), model.noise_)
         member.loss = self._loss(member, np.ones(len(mean), dtype=bool))
 
     def _loss(self, member: Member, rows: np.ndarray) -> np.ndarray:
         z, mean = self.data.z[rows], member.mean[rows]
+        if isinstance(self.likelihood, Gaussian):
+            return ((mean - z) ** 2).mean(1)
         return self.likelihood.loss(z, self.likelihood.mean(mean, member.variance[rows])).mean(1)
 
     def _weigh(self) -> None:

@@ -236,8 +236,8 @@ class MixedModel:
     def _features(self, terms, rows: Rows) -> np.ndarray:
         """Features (1, q, f) of all terms, zero for terms that are not asked for."""
         Phi, _, widths = features(self.terms, self.p_, rows)
-        asked = np.repeat([term in terms for term in self.terms], widths)
-        return Phi * asked
+        names = {term.name for term in terms}
+        return Phi * np.repeat([term.name in names for term in self.terms], widths)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_solved": []}

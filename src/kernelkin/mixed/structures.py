@@ -71,7 +71,7 @@ class MixedData:
     wide : whether the columns of z are tasks.
     offset : (N,) added to the function inside the likelihood.
     kernels : values (N, N) of kernels that the user gave.
-    task_kernels : (G, G) kernels between groups of the first grouping, groups without rows included.
+    task_kernels : (G, T) kernels between groups of the first grouping, those without rows last, and the T of training.
     """
 
     X: np.ndarray

@@ -414,7 +414,7 @@ class Given:
 class TaskKernel:
     """Groups that are alike by their features: levels, and with `smooth` functions of the columns, tied by a kernel.
 
-    `values` (G, G) is the kernel between groups, those without rows included.
+    `values` (G, T) is the kernel between all groups, those without rows last, and the T groups of training.
     """
 
     values: np.ndarray
@@ -422,7 +422,7 @@ class TaskKernel:
     smooth: bool = True
     grouping: int = 0
     name: str = "task features"
-    _factor: list[np.ndarray] = field(default_factory=list, compare=False)
+    _basis: list[np.ndarray] = field(default_factory=list, compare=False)
 
     def start(self):
         found = {"level": np.array([-1.0])}
@@ -460,17 +460,19 @@ class TaskKernel:
 
     def diagonal(self, p, rows, sharing):
         codes = rows.groups[self.grouping]
-        own = np.where(codes >= 0, np.diag(self.values)[codes] * sharing, np.diag(self.values).mean())
+        of_group = np.diag(self.values)
+        trained = (codes >= 0) & (codes < len(of_group))
+        own = np.where(trained, of_group[np.where(trained, codes, 0)] * sharing, of_group.mean())
         return own * (np.exp(p["level"][0]) + (np.exp(p["smooth"][0]) if self.smooth and sharing else 0.0))
 
     def features(self, p, rows):
         """Levels alone: functions of the columns for each direction of the kernel would be too many features."""
-        if not self._factor:
-            values, vectors = eigh(self.values)
+        if not self._basis:
+            values, vectors = eigh(self.values[: self.values.shape[1]])
             used = values > 1e-8 * values[-1]
-            self._factor.append(vectors[:, used] * np.sqrt(values[used]))
+            self._basis.append(vectors[:, used] / np.sqrt(values[used]))
         codes = rows.groups[self.grouping]
-        return np.exp(0.5 * p["level"]) * self._factor[0][codes] * (codes >= 0)[..., None], None
+        return np.exp(0.5 * p["level"]) * (self.values @ self._basis[0])[codes] * (codes >= 0)[..., None], None
 
     def features_gradient(self, p, rows, G, Phi, saved):
         return {"level": np.array([0.5 * np.vdot(G, Phi)])}

@@ -42,7 +42,7 @@ def fit_facts(model: Any) -> list[tuple[str, str]]:
         found.append(("Average of", "; ".join(parts)))
     shares = getattr(model, "column_shares_", None)
     if shares:
-        found.append(("Kernel weights by column", _shares(list(shares), np.array(list(shares.values())))))
+        found.append(("Columns by what they explain", _shares(list(shares), np.array(list(shares.values())))))
     elif hasattr(model, "kernel_weights_"):
         found.append(("Kernel weights", _shares(model.kernel_names_, model.kernel_weights_.mean(axis=0))))
     if hasattr(model, "best_params_"):

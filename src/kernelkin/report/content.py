@@ -42,6 +42,7 @@ def model_content(
         "kernels": _kernels(model),
         "relation": _relation(saved),
         "parts": _parts(model),
+        "variance": [[name, number(share)] for name, share in getattr(model, "variance_components_", {}).items()],
         "fit": _fit(model),
         "load": {"file": file, "table": saved.schema is not None},
     }
@@ -163,11 +164,14 @@ def _parts(model: Any) -> dict[str, Any] | None:
 
 
 def _fit(model: Any) -> dict[str, Any] | None:
+    """How the fit went: certificates of models of the paper, members and explanation of an average of mixed models."""
     relative = relative_gap(model)
+    if hasattr(model, "members_"):
+        members = [[member["name"], number(member["error"]), number(member["weight"])] for member in model.members_]
+        return {"objective": None, "members": members, "history": [], "explanation": model.explain()}
     if relative is None:
         return None
     parameters = set(getattr(model, "best_estimator_", model).get_params())
-    members = [[m["name"], m["C"], m["weight"]] for m in getattr(model, "members_", ())]
     return {
         "objective": number(model.objective_),
         "gap": number(max(model.duality_gap_, 0.0)),
@@ -176,6 +180,6 @@ def _fit(model: Any) -> dict[str, Any] | None:
         "weights": "mu" in parameters and not parameters.isdisjoint(["p", "evenness"]),
         "tol": number(getattr(model, "tol", np.nan)),
         "history": numbers(getattr(model, "history_", {}).get("relative_gap", [])),
-        "members": [[str(name), number(C), number(weight)] for name, C, weight in members],
-        "explanation": model.explain() if hasattr(model, "explain") else None,
+        "members": [],
+        "explanation": None,
     }

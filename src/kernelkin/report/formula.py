@@ -10,6 +10,7 @@ from sklearn.base import is_classifier
 
 from ..functions import Expansion, LinearFunctions, TaskFunctions
 from ..kernels.functions import Gaussian, Linear, Polynomial, ScaledGaussian
+from ..kin.functions import KinFunctions
 from .held_out import COVERAGE
 from .reference import Reference
 
@@ -70,6 +71,8 @@ def _functions(functions: Any, arrays: _Arrays) -> dict[str, Any]:
     if isinstance(functions, LinearFunctions):
         coef, intercept = arrays.add(functions.coef), arrays.add(functions.intercept)
         return {"kind": "linear", "coef": coef, "intercept": intercept}
+    if isinstance(functions, KinFunctions):
+        raise Unavailable("an average of mixed models is computed from all training rows")
     if isinstance(functions, TaskFunctions):
         return _tasks(functions, arrays)
     raise Unavailable(f"the page cannot evaluate {type(functions).__name__}")
@@ -134,12 +137,11 @@ def _link(model: Any, arrays: _Arrays) -> dict[str, Any]:
 
 
 def _intervals(model: Any, arrays: _Arrays) -> dict[str, Any]:
-    """Half the widths of intervals, where a page can compute them: of constant deviations, or those of an average."""
+    """Half the widths of intervals, where deviations are constant and a page can compute them."""
     found = {"kind": "number", "coverage": COVERAGE}
     if not hasattr(model, "uncertainty_"):
         return found
     intervals = model.uncertainty_.intervals
-    half = arrays.add(intervals.residuals.quantiles(COVERAGE))
-    if intervals.variance is None:
-        return {**found, "half": half}
-    return found
+    if intervals.variance is not None:
+        return found
+    return {**found, "half": arrays.add(intervals.residuals.quantiles(COVERAGE))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ from sklearn.base import is_classifier
 
 from ..data import as_array, missing, plain, read_rows, split_task_columns
 from ..io import SavedModel
+from ..kin.functions import spread_probabilities
+from ..tables import TableSchema
 
 COVERAGE = 0.9
 
@@ -44,10 +46,26 @@ class HeldOutRows:
     def classification(self) -> bool:
         return self.classes is not None
 
+    def in_units_of(self, schema: TableSchema | None) -> HeldOutRows:
+        """Return the rows of a model whose targets a schema has standardised in the units of the table."""
+        if schema is None or self.ends is None:
+            return self
+        T = len(self.tasks)
+        pairs = list(
+            zip(np.broadcast_to(schema.target_means, T), np.broadcast_to(schema.target_scales, T), strict=True)
+        )
+
+        def restore(parts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+            return tuple(mean + scale * part for (mean, scale), part in zip(pairs, parts, strict=True))
+
+        return replace(self, y=restore(self.y), predicted=restore(self.predicted), ends=restore(self.ends))
+
 
 def out_of_sample_rows(model: Any) -> HeldOutRows | None:
     """Return a fitted model's values at its training rows as they are without them; None for a model from a file."""
     model = getattr(model, "best_estimator_", model)
+    if hasattr(model, "held_out_"):
+        return _rows_of_folds(model)
     found = model.uncertainty_.held_out() if hasattr(model, "uncertainty_") else None
     if found is None:
         return None
@@ -69,6 +87,28 @@ def out_of_sample_rows(model: Any) -> HeldOutRows | None:
     )
     ranks = tuple(v[:, 0] for v in values) if len(model.classes_) == 2 else None
     return HeldOutRows(data.labels, y, predicted, None, ranks, spread, model.classes_, source)
+
+
+def _rows_of_folds(model: Any) -> HeldOutRows:
+    """The training rows of a mixed model as the folds predicted them that had not seen them."""
+    held, functions, T = model.held_out_, model.functions_, len(model.tasks_)
+    source = "training rows, each predicted by a fit that had not seen it"
+    known = np.isfinite(held.values).reshape(len(held.y), -1).all(axis=1)
+    wide = held.y.ndim == 2
+
+    def split(values: np.ndarray) -> tuple[np.ndarray, ...]:
+        return tuple(values[known, t] if wide else values[known & (held.codes == t)] for t in range(T))
+
+    y = split(held.y)
+    if not is_classifier(model):
+        half = held.deviations * (functions.scores.quantile(COVERAGE) / functions.scores.scale)
+        low, high = split(held.values - half), split(held.values + half)
+        ends = tuple(np.stack(pair, axis=1) for pair in zip(low, high, strict=True))
+        return HeldOutRows(model.tasks_, y, split(held.values), ends, None, None, None, source)
+    p = spread_probabilities(functions.classes, held.values, held.codes)
+    ranks = split(held.values[:, 0]) if len(model.classes_) == 2 else None
+    predicted = split(model.classes_[p.argmax(axis=1)])
+    return HeldOutRows(model.tasks_, y, predicted, None, ranks, split(p), model.classes_, source)
 
 
 def _best(values: np.ndarray, n_classes: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from ..data import Queries
 from ..io import SavedModel
 
 MAX_ROWS = 200
@@ -69,6 +70,8 @@ class Reference:
 
 def class_probability(model: Any, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Probabilities (q,) of the second of two classes, for encoded rows."""
+    if not hasattr(model, "uncertainty_"):
+        return model.functions_.probabilities(Queries(X, codes))[:, 1]
     values, link = model.functions_.values(X, codes), model.uncertainty_.link
     out = np.empty(len(X))
     for t in np.unique(codes).tolist():

@@ -184,7 +184,7 @@ def _evaluation(saved: SavedModel, test: Any) -> dict[str, Any] | None:
     if stored is not None:
         return stored
     rows = out_of_sample_rows(saved.model)
-    return None if rows is None else evaluation_content(rows)
+    return None if rows is None else evaluation_content(rows.in_units_of(saved.schema))
 
 
 def _check_same_problem(models: Sequence[SavedModel], names: Sequence[str]) -> None:

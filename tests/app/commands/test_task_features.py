@@ -47,8 +47,8 @@ def test_new_tasks_are_predicted_by_features_of_the_fit_or_of_the_prediction(run
 
 
 def test_unknown_tasks_are_predicted_as_the_model_was_told(run, shops, tmp_path):
-    fit(run, shops, tmp_path / "m.kin", "--unknown-tasks", "nearest")
-    assert "nearest" in run("inspect", tmp_path / "m.kin")
+    fit(run, shops, tmp_path / "m.kin", "--couplings", "common", "--unknown-tasks", "common")
+    assert "unknown_tasks=common" in run("inspect", tmp_path / "m.kin")
     run("predict", tmp_path / "m.kin", shops / "new.csv", "-o", tmp_path / "out.csv")
     refused = ["predict", tmp_path / "m.kin", shops / "new.csv", "--unknown-tasks", "error", "-o", tmp_path / "o.csv"]
     assert "unknown tasks '06', '07'" in run(*refused, fails=True)

@@ -7,7 +7,6 @@ import warnings
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,14 +15,12 @@ from ...io.cache import ResultCache, fingerprint
 from ...model_selection import Scorer, make_folds
 from ...progress import Progress
 from ...tables import TableSchema
-from ...tables.text import STDIN
 from ..terminal import Terminal
 from .holdout import held_values, read_metric, score_name, split_by_task
 from .kernel_spec import HELP as KERNELS
 from .problem import Problem, add_data_arguments, load_problem
-from .search_folder import search_folder
 from .sharing import add_sharing_argument, check_sharing_argument, verdict_on_sharing
-from .training import Recipe, add_model_arguments, check_cache, check_parameters
+from .training import Recipe, add_model_arguments, check_cache, check_parameters, says_what_is_kept
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -32,10 +29,9 @@ HELP = "cross-validate several models on a table and show them side by side"
 EXAMPLES = (
     "  kernelkin compare shops.csv --task shop --target sales\n"
     "  kernelkin compare shops.csv --task shop --target sales --models MK-MTRL AVG IMKL Lasso --cv\n\n"
-    "if it is interrupted, it continues with the same command; until it is finished, its parts are kept in a folder\n"
-    "DATA.compare-....search in the current folder, or in the one given by --cache\n\n" + KERNELS
+    "if it is interrupted, it continues with the same command, if --cache names a folder\n\n" + KERNELS
 )
-MODELS = ("MK-MTRL", "AVG", "STL", "IMKL")
+MODELS = ("Kin", "MK-MTRL", "AVG", "STL", "IMKL")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -58,17 +54,16 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     recipes = {recipe.name: recipe for recipe in (Recipe.of(name, problem, arguments) for name in arguments.models)}
     check_parameters(list(recipes.values()), arguments)
     terminal.say(*problem.notes)
-    with search_folder(arguments.cache, _kept_as(arguments)) as folder:
-        recipes = {name: recipe.with_cache(folder) for name, recipe in recipes.items()}
-        with terminal.progress(arguments.folds * len(recipes) + (arguments.sharing_repeats != 0)) as progress:
-            found = _cross_validate(problem, recipes, arguments, progress, ResultCache(folder))
+    steps = arguments.folds * len(recipes) + (arguments.sharing_repeats != 0)
+    with says_what_is_kept(arguments.cache), terminal.progress(steps) as progress:
+        found = _cross_validate(problem, recipes, arguments, progress, ResultCache(arguments.cache))
+        progress.clear()
+        _show(terminal, problem, arguments, found)
+        if arguments.sharing_repeats != 0:
+            first = next(iter(recipes.values()))
+            report = verdict_on_sharing(first, problem.schema(), problem.frame, problem.scoring, progress)
             progress.clear()
-            _show(terminal, problem, arguments, found)
-            if arguments.sharing_repeats != 0:
-                first = next(iter(recipes.values()))
-                report = verdict_on_sharing(first, problem.schema(), problem.frame, problem.scoring, progress)
-                progress.clear()
-                terminal.say("", *str(report).split("\n"))
+            terminal.say("", *str(report).split("\n"))
 
 
 def _show(terminal: Terminal, problem: Problem, arguments: Namespace, found: dict[str, Scores]) -> None:
@@ -82,15 +77,6 @@ def _show(terminal: Terminal, problem: Problem, arguments: Namespace, found: dic
         f"(parameters {how}; * best; tasks: number of tasks in which no model is better)",
     )
     terminal.table(["model", score, "", "tasks", "seconds"], _rows(found))
-
-
-def _kept_as(arguments: Namespace) -> str:
-    """A name in the current folder for the finished parts: the same for the same command, whatever its --jobs."""
-    given = {
-        name: value for name, value in vars(arguments).items() if name not in ("command", "jobs", "debug", "cache")
-    }
-    data = "stdin" if arguments.data == STDIN else Path(arguments.data).name
-    return f"{data}.compare-{fingerprint(repr(sorted(given.items())))[:8]}"
 
 
 @dataclass(frozen=True)

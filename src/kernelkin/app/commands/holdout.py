@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...data import TaskData, read_training
+from ...data import Queries, TaskData, read_training
 from ...model_selection import Fold, Metric, make_folds, read_scoring
 from ...tables import TableSchema
 
@@ -80,8 +80,25 @@ def held_values(model: Any, schema: TableSchema, frame: DataFrame) -> np.ndarray
     """
     tasks = schema.tasks(frame)
     codes = None if tasks is None else np.searchsorted(model.tasks_, tasks)
-    values = model.functions_.values(schema.encode(frame), codes)
+    X = schema.encode(frame)
+    if not schema.regression and len(model.classes_) > 2 and hasattr(model.functions_, "probabilities"):
+        return _own_classes(model, model.functions_.probabilities(Queries(X, codes)), codes)
+    values = model.functions_.values(X, codes)
     return schema.restore(values[..., 0])[..., np.newaxis] if schema.regression else values
+
+
+def _own_classes(model: Any, p: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+    """Probabilities (q, C) or (q, T, C) of all classes -> values of the classes of each task, in the first columns."""
+    out = np.zeros(p.shape)
+    logs = np.log(np.maximum(p, 1e-12))
+    for t, own in enumerate(model.task_classes_):
+        rows = (slice(None), t) if codes is None else codes == t
+        values = logs[rows][:, np.searchsorted(model.classes_, own)]
+        values = values[:, 1:] - values[:, :1] if len(own) == 2 else values
+        found = out[rows]
+        found[:, : values.shape[1]] = values
+        out[rows] = found
+    return out
 
 
 def split_by_task(values: np.ndarray, data: TaskData, fold: Fold, *, classification: bool) -> list[np.ndarray]:
@@ -93,6 +110,25 @@ def split_by_task(values: np.ndarray, data: TaskData, fold: Fold, *, classificat
         own = values if values.ndim == 2 else values[:, t]
         found.append(own[np.searchsorted(held, rows[part]), : n_classes if n_classes > 2 else 1])
     return found
+
+
+def overall_scores(
+    data: TaskData, fold: Fold, outputs: Sequence[np.ndarray], *, classification: bool
+) -> dict[str, float]:
+    """Scores over the held-out rows of all tasks together; outputs (q_t, m) of each task."""
+    y = np.concatenate([own[held] for own, held in zip(data.y, fold.held, strict=True)])
+    if not classification:
+        error = y - np.concatenate(outputs)[:, 0]
+        variance = float(np.var(y))
+        r2 = 1.0 - float(np.mean(error**2)) / variance if variance > 0 else float("nan")
+        return {"RMSE": float(np.sqrt(np.mean(error**2))), "R²": r2}
+    predicted = []
+    for own, kept, values in zip(data.y, fold.kept, outputs, strict=True):
+        if len(values):
+            classes = np.unique(own[kept])
+            best = values.argmax(axis=1) if len(classes) != 2 else (values[:, 0] > 0).astype(np.intp)
+            predicted.append(classes[best])
+    return {"accuracy": float(np.mean(y == np.concatenate(predicted)))}
 
 
 def score_name(scoring: str) -> str:

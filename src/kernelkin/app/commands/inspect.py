@@ -11,7 +11,7 @@ from ...data import listing
 from ...models.facts import changed_parameters, relative_gap
 from ...relations import SharingReport, TaskRelations
 from ..terminal import Terminal
-from .holdout import mean, shorten
+from .holdout import shorten
 
 HELP = "describe a saved model: its kind, data, scores, kernels and certificate"
 EXAMPLES = "  kernelkin inspect sales.kin\n  kernelkin inspect sales.kin --all"
@@ -52,13 +52,17 @@ def facts(saved: Any) -> list[tuple[str, str]]:
     found.append(("parameters", ", ".join(f"{k}={v}" for k, v in changed_parameters(model).items()) or "the defaults"))
     if hasattr(model, "kernel_names_"):
         found.append(("kernels", f"{len(model.kernel_names_)}: {listing(model.kernel_names_, 6)}"))
+    if hasattr(model, "variance_components_"):
+        found.append(("variance", shares_of_variance(model)))
+        found.append(("average of", ", ".join(f"{m['name']} {m['weight']:.0%}" for m in model.members_)))
     gap = relative_gap(model)
     if gap is not None:
         found.append(("certificate", f"objective {model.objective_:.6g}, within {gap:.1e} of the optimum"))
     if "evaluation" in about:
-        means = {n: mean(s) for n, s in about["evaluation"]["scores"].items()}
-        scores = ", ".join(f"{name} {value:.3f}" for name, value in means.items())
-        found.append(("test", f"mean {about['evaluation']['score']} of the tasks: {scores}"))
+        rows, overall = about["evaluation"]["test_rows"], about["evaluation"]["overall"]
+        kind = list(next(iter(overall.values())))[-1]
+        scores = ", ".join(f"{name} {_number(scores[kind])}" for name, scores in overall.items())
+        found.append(("test", f"{kind} on {rows} held-out rows: {scores}"))
     if "sharing" in about:
         found.append(("sharing", SharingReport.from_dict(about["sharing"]).verdict))
     if "relations" in about:
@@ -66,6 +70,16 @@ def facts(saved: Any) -> list[tuple[str, str]]:
     if "command" in about:
         found.append(("made by", about["command"]))
     return found
+
+
+def shares_of_variance(model: Any) -> str:
+    """Return the share of each term in the variance of the targets.
+
+    >>> from types import SimpleNamespace
+    >>> shares_of_variance(SimpleNamespace(variance_components_={"level": 0.604, "noise": 0.396}))
+    'level 60%, noise 40%'
+    """
+    return ", ".join(f"{name} {share:.0%}" for name, share in model.variance_components_.items())
 
 
 def _names(schema: Any) -> str:

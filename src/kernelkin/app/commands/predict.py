@@ -24,9 +24,8 @@ HELP = "add a column of predictions to a table of any length"
 EXAMPLES = (
     "  kernelkin predict sales.kin new.csv -o predictions.csv\n"
     "  cat new.csv | kernelkin predict sales.kin - -o - | head\n"
-    "  kernelkin predict sales.kin new_shops.csv --unknown-tasks common -o predictions.csv\n"
     "  kernelkin predict sales.kin new_shops.csv --task-features shops.csv -o predictions.csv\n"
-    "  kernelkin predict sales.kin new.csv --interval 0.9 -o predictions.csv\n"
+    "  kernelkin predict sales.kin new.csv --interval -o predictions.csv\n"
     "  kernelkin predict churn.kin new.csv --proba -o predictions.csv\n\n"
     "the cells of a CSV or TSV file are repeated as they are, and one with the prediction is added to each row. A\n"
     "model of several targets adds a column for each, named by the target and --column. What is written is UTF-8"
@@ -50,15 +49,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--interval",
         type=float,
+        nargs="?",
+        const=0.9,
         metavar="COVERAGE",
-        help="also add the ends of intervals that contain this share of the targets, such as 0.9, in columns NAME_low "
-        "and NAME_high",
+        help="also add the ends of intervals that contain this share of the targets (without a number: 0.9), in "
+        "columns NAME_low and NAME_high",
     )
     parser.add_argument(
         "--unknown-tasks",
-        choices=["error", "common", "nearest"],
-        help="how tasks are predicted that training did not have: by what all tasks share, or as the task most like "
-        "them (default: as in `kernelkin fit`)",
+        choices=["common", "error"],
+        help="tasks that training did not have: predict them by what all tasks have in common, or refuse them "
+        "(default: as in `kernelkin fit`)",
     )
     task_features.add_argument(parser, "predicts new tasks by a model that was fitted with features of tasks")
     parser.add_argument(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...couplings import COMMON
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...progress import Progress
 
 
-# The model that tries several and averages the best.
+# The model that needs no parameters: an average of mixed kernel models.
 SEARCHED = "Kin"
 
 
@@ -39,10 +39,9 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     task_features.add_argument(parser, "similar tasks share parts of their functions")
     parser.add_argument(
         "--unknown-tasks",
-        choices=["error", "common", "nearest"],
-        default="error",
-        help="how the model predicts tasks that training did not have: by what all tasks share, or as the task most "
-        "like them (default: error)",
+        choices=["common", "error"],
+        help="tasks that training did not have: predict them by what all tasks have in common, or refuse them "
+        f"(default: common for {SEARCHED}, error for the other models)",
     )
     parser.add_argument("--cv", action="store_true", help="choose parameters by 5-fold cross-validation")
     parser.add_argument(
@@ -53,7 +52,9 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
     parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: 1)")
     parser.add_argument(
-        "--cache", metavar="DIR", help="keep the finished parts here, so that the same command continues after a stop"
+        "--cache",
+        metavar="DIR",
+        help="keep the finished parts of a cross-validation here, so that the same command continues after a stop",
     )
 
 
@@ -80,10 +81,6 @@ class Recipe:
         """Another model with the same arguments, as far as it has these parameters."""
         return replace(self, model=find_model(name))
 
-    def with_cache(self, folder: Path | None) -> Recipe:
-        """The same, keeping the finished parts of a search in a folder."""
-        return replace(self, arguments=Namespace(**{**vars(self.arguments), "cache": folder}))
-
     @property
     def name(self) -> str:
         return self.model.name
@@ -104,9 +101,9 @@ class Recipe:
         model = self.unfitted(schema, progress).fit(X, y, tasks=tasks)
         if getattr(model, "n_cached_", 0):
             complain(f"{self.name}: {model.n_cached_} parts of the cross-validation were found in the cache")
-        unused = {name: None for name in ("cache", "callback") if getattr(model, name, None) is not None}
-        model.set_params(**unused)  # of no use to whoever loads the model
-        return getattr(model, "best_estimator_", model)
+        model = getattr(model, "best_estimator_", model)
+        # Of no use to whoever loads the model.
+        return model.set_params(callback=None) if getattr(model, "callback", None) is not None else model
 
     def unfitted(self, schema: TableSchema, progress: Progress) -> Any:
         """The model, or a search if there are parameters to choose."""
@@ -142,12 +139,11 @@ class Recipe:
         wanted = {
             "kernels": read_kernels(self.arguments.kernels, schema.positions),
             "couplings": self.arguments.couplings,
-            "unknown_tasks": self.arguments.unknown_tasks,
             "task_features": self._task_features(schema),
             "n_jobs": self.arguments.jobs,
             "random_state": self.arguments.seed,
             **({"class_weight": "balanced"} if self.arguments.balanced else {}),
-            **({"cache": self.arguments.cache} if self.arguments.cache else {}),
+            **({"unknown_tasks": self.arguments.unknown_tasks} if self.arguments.unknown_tasks else {}),
             **read_parameters(self.arguments.set),
         }
         known = estimator.get_params(deep=False)
@@ -158,6 +154,16 @@ class Recipe:
 
     def _task_features(self, schema: TableSchema) -> DataFrame | None:
         return None if self.task_features is None else task_features.by_task(self.task_features, schema)
+
+
+@contextmanager
+def says_what_is_kept(cache: str | None) -> Iterator[None]:
+    """Say on an interrupt where the finished parts of a cross-validation are, if they are kept."""
+    kept = f"the finished parts are in {cache}, and the same command continues from there"
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(*interrupt.args or (kept if cache else "nothing was kept",)) from None
 
 
 def check_cache(arguments: Namespace) -> None:
@@ -174,7 +180,7 @@ def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
         raise ValueError(f"--couplings: {models} has no part that tasks share")
     if arguments.task_features and "task_features" not in known:
         raise ValueError(f"--task-features: {models} does not use features of tasks")
-    if arguments.unknown_tasks != "error" and "unknown_tasks" not in known:
+    if arguments.unknown_tasks == "common" and "unknown_tasks" not in known:
         raise ValueError(f"--unknown-tasks: {models} cannot predict tasks that training did not have")
     for name in read_parameters(arguments.set):
         if name not in known:

@@ -1,7 +1,7 @@
 /* What drives predictions: columns and kernels by name, and the effect of each column. */
 function driversSection(models) {
   return modelSection("drivers", "What drives predictions", models, (model) => {
-    const parts = [...columnPictures(model), kernelShares(model)].filter(Boolean);
+    const parts = [variancePicture(model), ...columnPictures(model), kernelShares(model)].filter(Boolean);
     return make(
       "div",
       {},
@@ -9,6 +9,21 @@ function driversSection(models) {
       effectsPicture(model),
       whatIf(model),
     );
+  });
+}
+
+function variancePicture(model) {
+  if (!model.variance.length) return null;
+  return barPicture({
+    title: "Shares of variance",
+    note:
+      "How much of the variation of targets each part of the model stands for. Level: between the levels of tasks; linear, common smooth, additive: what columns do in all tasks alike; slopes, own smooth: what they do in each task.",
+    records: model.variance.map(([part, share]) => ({ part, share })),
+    field: "part",
+    value: "share",
+    title_x: "share of the variance",
+    format: ".0%",
+    ends: false,
   });
 }
 
@@ -37,13 +52,12 @@ function columnPictures(model) {
   }
   if (D.shares.length) {
     found.push(barPicture({
-      title: "Kernel weights by column",
-      note:
-        "The share of the kernel weights on each column, over all tasks. A large weight need not mean a large effect.",
+      title: "Columns by what they explain",
+      note: "The share of each column in what all columns explain.",
       records: D.shares.slice(0, 12).map(([column, share]) => ({ column, share })),
       field: "column",
       value: "share",
-      title_x: "share of the kernel weights",
+      title_x: "share of what columns explain",
       format: ".0%",
       ends: false,
     }));
@@ -62,7 +76,7 @@ function kernelShares(model) {
       title: "Kernels",
       note: `Mean over tasks of their share in the kernel weights${
         K.grouped ? `; the ${K.count} kernels are shown in groups` : ""
-      }${model.fit && model.fit.members.length > 1 ? ", of the member with the largest weight" : ""}.`,
+      }.`,
       records,
       field: "kernel",
       value: "share",

@@ -4,48 +4,43 @@ function fitSection(models) {
 }
 
 function fitPart(model) {
-  const F = model.fit, what = F.weights ? "choice of kernel weights and functions" : "solution of this model's problem";
-  const of = F.members.length > 1 ? "The member with the largest weight has the objective" : "The objective is";
+  const F = model.fit;
+  const part = make("div", {}, F.explanation ? make("p", {}, F.explanation) : null, known(F.objective) ? certificate(F) : null);
+  const grid = make("div", { class: "grid" });
+  if (F.history.filter(known).length > 2) grid.append(gapPicture(F));
+  if (F.members.length > 1) grid.append(membersTable(F));
+  if (grid.children.length) part.append(grid);
+  return part;
+}
+
+function certificate(F) {
+  const what = F.weights ? "choice of kernel weights and functions" : "solution of this model's problem";
   const reached = !known(F.tol)
     ? ""
     : F.relative <= F.tol
     ? ` The requested tolerance, ${text(F.tol)}, was reached.`
     : ` The requested tolerance, ${text(F.tol)}, was not reached: a longer fit (max_iter) may differ.`;
-  const part = make(
-    "div",
+  return make(
+    "p",
     {},
-    F.explanation ? make("p", {}, F.explanation) : null,
-    make(
-      "p",
-      {},
-      `${of} ${
-        text(F.objective, 6)
-      }. Its duality gap proves that no other ${what} has an objective lower by more than ${text(F.gap, 2)}, which is ${
-        text(F.relative, 2)
-      } of it.${reached}`,
-    ),
+    `The objective is ${
+      text(F.objective, 6)
+    }. Its duality gap proves that no other ${what} has an objective lower by more than ${text(F.gap, 2)}, which is ${
+      text(F.relative, 2)
+    } of it.${reached}`,
   );
-  const grid = make("div", { class: "grid" });
-  if (F.history.filter(known).length > 2) grid.append(gapPicture(F));
-  if (F.members.length > 1) {
-    grid.append(
-      dataTable({
-        caption: "Models that are averaged",
-        rows: F.members,
-        columns: [
-          {
-            title: "model",
-            left: true,
-            value: (r) => r[0],
-          },
-          { title: "C", value: (r) => r[1] },
-          { title: "weight", value: (r) => r[2], show: (value) => percent(value) },
-        ],
-      }).element,
-    );
-  }
-  if (grid.children.length) part.append(grid);
-  return part;
+}
+
+function membersTable(F) {
+  return dataTable({
+    caption: "Models that are averaged",
+    rows: F.members,
+    columns: [
+      { title: "structure", left: true, value: (r) => r[0] },
+      { title: "error on held-out rows", value: (r) => r[1], show: (value) => text(value) },
+      { title: "weight", value: (r) => r[2], show: (value) => percent(value) },
+    ],
+  }).element;
 }
 
 function gapPicture(F) {

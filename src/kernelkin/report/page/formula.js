@@ -14,11 +14,7 @@ function predictFormula(F, x, t) {
   if (O.kind === "probability") return { value: probability(F, O, value, t) };
   const found = F.location[t] + F.scale[t] * value;
   if (O.half === undefined) return { value: found };
-  let half = F.arrays[O.half][t];
-  if (O.noise !== undefined) {
-    half *= F.arrays[F.functions.spread][t] * Math.sqrt(O.noise + memberVariance(F, F.functions, x, t));
-  }
-  half *= F.scale[t];
+  const half = F.arrays[O.half][t] * F.scale[t];
   return { value: found, low: found - half, high: found + half };
 }
 
@@ -36,35 +32,10 @@ function taskValue(F, G, x, t) {
   if (G.kind === "linear") {
     return A[G.intercept][t] + x.reduce((total, value, j) => total + value * A[G.coef][t * x.length + j], 0);
   }
-  if (G.kind === "expansions") {
-    return sum(G.shares[t].map(([e, start, stop, weights]) => {
-      const outputs = expansionValues(F, G.expansions[e], x, start, stop);
-      return sum(weights.map((weight, r) => weight * outputs[r * (stop - start) / weights.length]));
-    }));
-  }
-  const z = standardised(F, G, x), weights = memberWeights(F, G, t);
-  const total = sum(
-    G.members.map((member, m) =>
-      weights[m] ? weights[m] * (A[G.slopes][m] * taskValue(F, member, z, t) + A[G.offsets][m]) : 0
-    ),
-  );
-  return A[G.location][t] + A[G.spread][t] * total;
-}
-
-const standardised = (F, G, x) => x.map((value, j) => (value - F.arrays[G.center][j]) / F.arrays[G.scale][j]);
-
-/* Tasks of one row or one class are predicted by the members in which tasks share parts. */
-function memberWeights(F, G, t) {
-  const weights = [...F.arrays[G.weights]], shared = weights.map((weight, m) => weight * F.arrays[G.borrowing][m]);
-  return F.arrays[G.tiny][t] && sum(shared) ? shared.map((weight) => weight / sum(shared)) : weights;
-}
-
-function memberVariance(F, G, x, t) {
-  const z = standardised(F, G, x),
-    weights = F.arrays[G.weights],
-    values = G.members.map((member) => taskValue(F, member, z, t));
-  const center = sum(values.map((value, m) => weights[m] * value));
-  return sum(values.map((value, m) => weights[m] * (value - center) ** 2));
+  return sum(G.shares[t].map(([e, start, stop, weights]) => {
+    const outputs = expansionValues(F, G.expansions[e], x, start, stop);
+    return sum(weights.map((weight, r) => weight * outputs[r * (stop - start) / weights.length]));
+  }));
 }
 
 /* Values of some outputs of an expansion: sum over kernels k and rows i of weight_k a_i k(x, x_i), and the intercept. */

@@ -1,4 +1,3 @@
-
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier

@@ -5,7 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-from short_search import PLACE, few_candidates
 
 from kernelkin import SharingReport, load_model
 from kernelkin.app.cli import build_parser

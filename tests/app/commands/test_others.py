@@ -2,7 +2,6 @@ import warnings
 
 import numpy as np
 import pytest
-from short_search import PLACE, few_candidates
 
 import kernelkin
 from kernelkin import MKMTRLRegressor, load_model, save_model

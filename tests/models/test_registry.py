@@ -47,8 +47,8 @@ CHECKED = [
     "MRCERegressor",
 ]
 VARIANTS = {
-    "KinClassifier": kernelkin.KinClassifier(random_state=0),
-    "KinRegressor": kernelkin.KinRegressor(random_state=0),
+    "KinClassifier": kernelkin.KinClassifier(cv=2, random_state=0),
+    "KinRegressor": kernelkin.KinRegressor(cv=2, random_state=0),
     "MultiTaskKernelEstimator, hinge": MultiTaskKernelEstimator(loss="hinge"),
 }
 CHECKS_OF_PARAMETERS = [

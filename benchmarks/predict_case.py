@@ -152,7 +152,11 @@ def tune(case: Case, candidates: Sequence[Any], predict: Predictor, final: Predi
 
 
 def _out_of_fold_loss(case: Case, candidate: Any, predict: Predictor) -> float:
-    """The squared error over the rows of all tasks, or 1 - AUC (of all rows, or the mean over tasks)."""
+    """The squared error over the rows of all tasks; for classes 1 - AUC, the mean over tasks, or the log loss.
+
+    Where rows of all groups are ranked together, the AUC of held-out rows would mislead: a positive row that is held
+    out leaves fewer positives in its small group, so that the levels of groups look worse than they are.
+    """
     if case.is_wide:
         folds = [case.folds] * case.n_tasks
     else:
@@ -170,7 +174,12 @@ def _out_of_fold_loss(case: Case, candidate: Any, predict: Predictor) -> float:
             value[rows] = found
     judged = [(y[fold >= 0], value[fold >= 0]) for y, value, fold in zip(case.y, values, folds, strict=True)]
     if case.classification:
-        return 1.0 - _mean_auc(case, *zip(*judged, strict=True))
+        y, found = zip(*judged, strict=True)
+        if case.suite == "standardised":
+            return 1.0 - _mean_auc(case, y, found)
+        # Contenders give log odds.
+        sign = 2.0 * np.concatenate(y) - 1.0
+        return float(np.logaddexp(0.0, -sign * np.concatenate(found)).mean())
     loss = float(np.concatenate([(y - value) ** 2 for y, value in judged]).mean())
     return loss if np.isfinite(loss) else np.inf
 

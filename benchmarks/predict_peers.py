@@ -44,9 +44,8 @@ class LightGBM:
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Targets, or the probability of class 1 less a half."""
-        found = np.asarray(self.booster.predict(X))
-        return found - 0.5 if self.params["objective"] == "binary" else found
+        """Targets, or log odds of class 1."""
+        return np.asarray(self.booster.predict(X, raw_score=True))
 
 
 class MixedModel:

@@ -200,6 +200,12 @@ def test_many_empty_objects_are_refused_before_they_are_parsed(saved, monkeypatc
     assert MOST_PARTS < 10**7
 
 
+@pytest.mark.parametrize("node", [["set", []], ["dict", []], ["objects", [0], []], ["random state", {"at": 0}]])
+def test_memory_is_bounded_by_the_size_of_a_file_whatever_it_repeats(saved, node):
+    saved.tree["nodes"].extend([node] * 50_000)
+    assert refused_or_loaded(saved.write().path) is None or node[0] != "random state"
+
+
 def test_deep_nesting_is_refused(saved):
     nodes = [["list", []], *(["list", [{"at": k}]] for k in range(200))]
     with pytest.raises(ValueFault, match="nested too deeply"):

@@ -258,7 +258,7 @@ class TwoStagePlan:
         for rounds in source.draw(rng, fit.n_rounds):
             if fit.center_pairs:
                 center(rounds)
-            run.step(rounds._replace(values=rounds.values / charges))
+            run.step(rounds._replace(values=rounds.values / charges) if fit.parsimony else rounds)
         return run, center
 
 

@@ -52,6 +52,8 @@ MOST_BYTES, MOST_PARTS = 2**28, 5_000_000
 MOST_LEVELS = 100
 # Dimensions of arrays without elements, which no size of a file bounds.
 MOST_EMPTY = 10**7
+# Random states take thousands of bytes each, and a few bytes of a file can refer to one.
+MOST_RANDOM = 1000
 # Sequences of as many numbers are stored as arrays.
 LEAST_NUMBERS = 16
 _DTYPE = re.compile(r"[<|](b1|[iu][1248]|f[248]|c8|c16|[US]\d{1,9}|[mM]8(\[\d{0,9}(Y|M|W|D|h|m|s|ms|us|ns)\])?)")
@@ -202,6 +204,8 @@ class _Reader:
             "object": self._object,
             **{kind: lambda items, make=make: make(self._items(items)) for kind, make in _SEQUENCES.items()},
         }
+        if sum(node[0] in ("random state", "generator") for node in nodes) > MOST_RANDOM:
+            raise ValueFault("it has more random states than any model has")
         for kind, *given in nodes:
             self._level = 0
             if kind not in self._make:

@@ -38,10 +38,10 @@ class LabelledRows:
     wide: bool
 
     @classmethod
-    def of(cls, data: TaskData, classification: bool) -> LabelledRows:
-        """Tasks on the same rows stay columns where they are numbers and all known; else every label is a row."""
+    def of(cls, data: TaskData, keep_columns: bool) -> LabelledRows:
+        """With `keep_columns` tasks whose labels are all known stay columns on the same rows; else a label is a row."""
         first = data.rows[0]
-        shared = data.form == "wide" and data.n_tasks > 1 and not classification
+        shared = data.form == "wide" and data.n_tasks > 1 and keep_columns
         if shared and all(rows is first or np.array_equal(rows, first) for rows in data.rows):
             return cls(first, np.zeros(len(first), dtype=np.intp), np.column_stack(data.y), True)
         codes = np.repeat(np.arange(data.n_tasks), [len(rows) for rows in data.rows])
@@ -74,7 +74,9 @@ class ClassCodes:
         return self.by_task or len(self.classes) <= 2
 
     def encode(self, y: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Labels (N,) of rows of tasks -> (N, 1) zeros and ones, or (N, C) indicators."""
+        """Labels (N,) of rows of tasks -> (N, 1) zeros and ones, or (N, C) indicators; wide (N, T) -> (N, T)."""
+        if y.ndim == 2:
+            return (y == np.array([own[-1] for own in self.of_task])).astype(np.float64)
         if self.by_task:
             second = np.array([own[1] for own in self.of_task])
             return (y == second[codes]).astype(np.float64)[:, None]
@@ -134,7 +136,7 @@ def column_families(data: TaskData, X: np.ndarray) -> np.ndarray:
 
 
 def read_task_kernels(task_features: Any, tasks: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Features of tasks -> kernels (G, G) between the T tasks of training and new ones, and the new tasks' labels."""
+    """Features of tasks -> kernels (T + E, T) of all tasks, new ones last, with those of training; new labels (E,)."""
     kernels = [
         kernel
         for name, table in read_task_features(task_features, tasks).items()
@@ -143,16 +145,8 @@ def read_task_kernels(task_features: Any, tasks: np.ndarray) -> tuple[tuple[np.n
     if not kernels:
         return (), np.empty(0, dtype=tasks.dtype)
     new = np.array([label for label in kernels[0].labels.tolist() if label not in set(tasks.tolist())])
-    T, E = len(tasks), len(new)
-    found = []
-    for kernel in kernels:
-        values = np.eye(T + E)
-        values[:T, :T] = kernel.matrix(tasks)
-        if E:
-            values[T:, :T] = kernel.take(new).values
-            values[:T, T:] = values[T:, :T].T
-        found.append(values)
-    return tuple(found), new
+    every = np.concatenate([tasks, new]) if len(new) else tasks
+    return tuple(kernel.take(every).values for kernel in kernels), new
 
 
 def join_task_features(first: Any, more: Any, tasks: np.ndarray) -> dict[str, TaskTable]:
@@ -237,7 +231,9 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     if count < 2:
         return folds
     every, first = rng.permutation(N), rng.randint(count, size=int(labelled.codes.max()) + 1)
-    kinds = np.unique(labelled.y, return_inverse=True)[1] if classification else np.zeros(N, dtype=np.intp)
+    kinds = np.zeros(N, dtype=np.intp)
+    if classification:
+        kinds = np.unique(labelled.y, axis=0, return_inverse=True)[1].ravel()
     shared = data.form == "wide" and not labelled.wide
     if shared:
         # A row of X is held out for all of its tasks.
@@ -247,6 +243,9 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     starts = np.searchsorted(labelled.codes[order], np.arange(len(first)))
     place = np.arange(N) - starts[labelled.codes[order]]
     folds[order] = (place + first[labelled.codes[order]]) % count
+    if np.ptp(folds) == 0:
+        # Tasks of one row each, whose folds happen to be the same: nothing would be left to learn from.
+        folds[order] = np.arange(N) % count
     return np.unique(folds, return_inverse=True)[1]
 
 

@@ -35,8 +35,8 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "members_": ("tuple of dicts", "The structures that are averaged: `name`, `weight`, `error` on held-out rows."),
     "search_results_": (
         "dict of arrays",
-        "A row for each structure that was tried: `structure`, `error` (mean squared error of held-out rows in standard "
-        "units, or log loss), `standard_error`, `weight` in the average, `evidence`, `seconds`.",
+        "A row for each structure that was tried: `structure`, `error` (mean squared error of held-out rows in "
+        "standard units, or log loss), `standard_error`, `weight` in the average, `evidence`, `seconds`.",
     ),
     "best_structure_": ("str", "The structure with the largest weight."),
     "is_complete_": ("bool", "Whether all structures were tried, or time ran out."),
@@ -50,9 +50,9 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
 _PARAMETERS: dict[str, Parameter] = {
     "kernels": Parameter(
         "None, or what the other models take",
-        "None: linear and smooth functions of the columns, with scales that are learned. Otherwise these kernels alone, "
-        'each with a variance for what groups have in common and one for what they have of their own; "precomputed": X '
-        "holds their values.",
+        "None: linear and smooth functions of the columns, with scales that are learned. Otherwise these kernels "
+        "alone, each with a variance for what groups have in common and one for what they have of their own; "
+        '"precomputed": X holds their values.',
     ),
     "encoder": Parameter(
         "TableEncoder, optional",
@@ -186,9 +186,9 @@ def _in_main_memory(values: Any) -> Any:
 class KinRegressor(KinEstimator, MultiTaskRegressor):
     """Regression for groups with few rows each; no parameter needs to be set.
 
-    A mixed kernel model: levels, slopes and smooth functions of the columns, common to all groups and particular to each,
-    partially pooled as far as the data say. Several structures of such terms are fitted by their evidence, compared on
-    held-out rows, and averaged: the less the rows can tell them apart, the more.
+    A mixed kernel model: levels, slopes and smooth functions of the columns, common to all groups and particular to
+    each, partially pooled as far as the data say. Several structures of such terms are fitted by their evidence,
+    compared on held-out rows, and averaged: the less the rows can tell them apart, the more.
 
     Examples
     --------
@@ -241,8 +241,8 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
     def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
         """Return intervals that contain the target with a given probability.
 
-        The posterior's deviation of each row, times a quantile of the standardised residuals of held-out rows, which were
-        predicted by fits that learned their parameters without them. For a task that was not in training the
+        The posterior's deviation of each row, times a quantile of the standardised residuals of held-out rows, which
+        were predicted by fits that learned their parameters without them. For a task that was not in training the
         deviation includes what is not known of it.
 
         Parameters
@@ -268,8 +268,8 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
 class KinClassifier(KinEstimator, MultiTaskClassifier):
     """Classification for groups with few rows each; no parameter needs to be set.
 
-    As `KinRegressor`, on the scale of log odds, by Laplace's method; structures are compared by the log loss of held-out
-    rows. `predict` is the most probable class.
+    As `KinRegressor`, on the scale of log odds, by Laplace's method; structures are compared by the log loss of
+    held-out rows. `predict` is the most probable class.
 
     Examples
     --------

@@ -14,8 +14,8 @@ def explain(model: Any) -> str:
     lines = []
     if "level" in shares:
         lines.append(f"{shares['level']:.0%} of the variation is between the levels of the {T} groups.")
-    own = shares.get("slopes", 0.0) + shares.get("own smooth", 0.0)
-    common = sum(share for name, share in shares.items() if name in ("linear", "common smooth", "additive"))
+    own = sum(share for name, share in shares.items() if name == "slopes" or name.startswith("own "))
+    common = sum(share for name, share in shares.items() if name in ("linear", "additive") or name[:7] == "common ")
     if T > 1:
         lines.append(
             f"What columns do in all groups alike explains {common:.0%}, what they do in each group {own:.0%}."

@@ -1,4 +1,4 @@
-"""The fit behind KinRegressor and KinClassifier: rows, structures, their average, and what is known about its errors."""
+"""The fit behind KinRegressor and KinClassifier: rows, structures, their average, and what is known of its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..fitting import Fitted, RunOptions
 from ..memory import Need
 from ..mixed.average import Member, Search
 from ..mixed.components import column_shares, variance_components
-from ..mixed.likelihoods import Bernoulli, Gaussian
+from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood
 from ..mixed.structures import EXACT_ROWS, LANDMARKS, STRUCTURES, MixedData, Structure
 from ..mixed.units import Units
 from ..progress import Progress
@@ -34,6 +34,8 @@ from .functions import KinFunctions, Link, Scores, held_out_normal
 # Members with less weight than this are left out of the average.
 LEAST_WEIGHT = 0.01
 ADDITIVE_COLUMNS = 30
+# With many rows, two structures and two folds: parameters are known well, and time is what matters.
+MANY_ROWS, FEW_FOLDS = 5_000, 2
 GIVEN = (
     Structure("given kernels", slopes=False),
     Structure("given kernels, loose", slopes=False, rho=0.02, clip=False),
@@ -55,26 +57,25 @@ class KinFit:
 
     def plan(self, data: TaskData) -> KinPlan:
         """Apply to data: rows, units, kernels and folds."""
-        labelled = LabelledRows.of(data, self.classification)
+        classes = ClassCodes.of(data) if self.classification else None
+        binary = classes is None or (self.class_weight is None and all(len(own) == 2 for own in classes.of_task))
+        labelled = LabelledRows.of(data, binary and self.task_features is None)
         weight = data.sample_weight[labelled.rows].astype(np.float64)
         task_kernels, new_tasks = read_task_kernels(self.task_features, data.labels)
-        if task_kernels and labelled.wide:
-            codes = np.repeat(np.arange(data.n_tasks), len(labelled.rows))
-            rows = np.tile(labelled.rows, data.n_tasks)
-            labelled, weight = LabelledRows(rows, codes, labelled.y.T.ravel(), False), np.tile(weight, data.n_tasks)
         given, values = (None, ()) if self.kernels is None else GivenKernels.fit(self.kernels, data, labelled.rows)
-        units, classes = None, None
-        if self.classification:
-            classes = ClassCodes.of(data)
+        units = None
+        if classes is not None:
             z = classes.encode(labelled.y, labelled.codes)
             weight = class_weights(self.class_weight, classes, labelled, weight)
+            if labelled.wide or not classes.is_binary:
+                z = 2.0 * z - 1.0
         else:
             units = target_units(labelled, data.n_tasks, weight)
             location, spread = (units.location, units.spread) if labelled.wide else units.of(labelled.codes)
             z = ((labelled.y - location) / spread).reshape(len(labelled.y), -1)
         folds = row_folds(labelled, data, self.cv, self.classification, self.random_state)
-        rows = mixed_data(data, labelled, z, weight, values, task_kernels, use_columns=given is None)
-        return KinPlan(self, data, labelled, rows, folds, units, classes, given, new_tasks)
+        mixed = mixed_data(data, labelled, z, weight, values, task_kernels, use_columns=given is None)
+        return KinPlan(self, data, labelled, mixed, folds, units, classes, given, new_tasks)
 
 
 @dataclass(frozen=True)
@@ -108,14 +109,22 @@ class KinPlan:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
         found = [s for s in STRUCTURES if not (s.additive and d > ADDITIVE_COLUMNS)]
+        if self.rows.n_rows > MANY_ROWS:
+            found = [s for s in found if (s.common and s.rho < 0.1) or s.additive]
         if grouped:
             return found
         # Without groups, structures that differ in what groups have of their own are the same.
         return [s for s in found if s.common or s.additive]
 
+    def likelihood(self) -> Likelihood:
+        """Return how targets scatter; many classes, or tasks on the same rows, share one factorisation."""
+        if self.classes is None:
+            return Gaussian()
+        return LabelRegression() if self.labelled.wide or not self.classes.is_binary else Bernoulli()
+
     def run(self, options: RunOptions) -> Fitted:
         """Fit all structures, weigh them, and put together what the estimator stores."""
-        likelihood = Bernoulli() if self.fit.classification else Gaussian()
+        likelihood = self.likelihood()
         limit = self.fit.time_limit
         deadline = np.inf if limit is None else self.fit.began + limit
         with Progress(1) if options.verbose else nullcontext() as display:
@@ -129,7 +138,16 @@ class KinPlan:
                     spent = time.monotonic() - self.fit.began
                     options.callback(spent, spent / max(share, 0.01))
 
-            search = Search(self.rows, self.folds, likelihood, self.structures(), deadline, report)
+            search = Search(
+                self.rows,
+                self.folds,
+                likelihood,
+                self.structures(),
+                began=self.fit.began,
+                deadline=deadline,
+                n_jobs=-1 if options.n_jobs is None else options.n_jobs,
+                report=report,
+            )
             tried = search.run()
         members = [member for member in tried if member.weight >= LEAST_WEIGHT]
         weights = np.array([member.weight for member in members])
@@ -189,7 +207,7 @@ class KinPlan:
         p: Any = sum(w * part for w, part in zip(weights, each, strict=True))
         known = ~np.isnan(p).any(axis=1)
         weight = np.repeat(self.rows.weight[known][:, None], p.shape[1], axis=1)
-        link = Link.fit(p[known].ravel(), self.rows.z[known].ravel(), weight.ravel())
+        link = Link.fit(p[known].ravel(), (self.rows.z[known] > 0).ravel(), weight.ravel())
         functions = KinFunctions(**base, classes=self.classes, link=link)
         return {"functions_": functions, "held_out_": HeldOutValues(codes, self.labelled.y, link(p), None)}
 

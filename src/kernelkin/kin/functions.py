@@ -13,6 +13,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from ..data import Queries
+from ..engines import SingleThreadedBLAS
 from ..mixed.average import Member, average
 from ..mixed.likelihoods import Likelihood
 from ..mixed.structures import FittedStructure
@@ -105,11 +106,9 @@ class KinFunctions:
     def rows(self) -> np.ndarray | None:
         """The rows (s, d) of training, in the units of X; None where there are kernels alone."""
         member = self.members[0]
-        inner = [pairs.A.X for pairs in member.model.parts[0].layout.pairs]
-        rows = np.concatenate([part.reshape(-1, part.shape[2]) for part in inner])
-        if not rows.shape[1]:
-            return None
-        return np.unique(rows, axis=0) * member.columns.scale + member.columns.center
+        layout = member.model.parts[0].layout
+        rows = np.concatenate([pairs.A.X[table >= 0] for pairs, table in zip(layout.pairs, layout.tables, strict=True)])
+        return member.columns.restore(np.unique(rows, axis=0)) if rows.shape[1] else None
 
     def latent(
         self, X: np.ndarray, groups: Sequence[np.ndarray], terms: Sequence[str] | None = None
@@ -117,14 +116,16 @@ class KinFunctions:
         """Rows, and their groups in each grouping -> means and variances (M, q, r) of the members' functions."""
         kernels = () if self.kernels is None else self.kernels.at(X)
         columns = np.empty((len(X), 0)) if self.kernels is not None else X
-        found = [member.predict(columns, groups, kernels, terms) for member in self.members]
+        with SingleThreadedBLAS():
+            found = [member.predict(columns, groups, kernels, terms) for member in self.members]
         return np.array([mean for mean, _ in found]), np.array([variance for _, variance in found])
 
     def groups_of(self, queries: Queries) -> list[np.ndarray]:
         """Return the position of each row's group in each grouping; -1 for groups that were not in training."""
         assert queries.codes is not None
         further = queries.groupings or [np.full(len(queries.X), -1)] * self.n_further
-        return [np.zeros(len(queries.X), dtype=np.intp) if self.wide else queries.codes, *further]
+        # On wide data tasks are outputs, and all rows of one group.
+        return [np.minimum(queries.codes, 0) if self.wide else queries.codes, *further]
 
     def normal(self, queries: Queries) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of targets (q,), or (q, T) without codes, in the units of the user."""
@@ -133,7 +134,7 @@ class KinFunctions:
             mean, deviation = self.normal(every_task(queries, self.n_tasks))
             return mean.reshape(-1, self.n_tasks), deviation.reshape(-1, self.n_tasks)
         codes = queries.codes
-        if self.wide:
+        if codes is None:
             queries = replace(queries, codes=np.zeros(len(queries.X), dtype=np.intp))
         means, variances = self.latent(queries.X, self.groups_of(queries))
         noise = np.array([member.model.noise_ for member in self.members])[:, None, None]
@@ -141,23 +142,34 @@ class KinFunctions:
         if self.wide:
             location, spread = self.units.location, self.units.spread
             if codes is not None:
+                # All outputs are the same for a task that was not in training.
                 rows = np.arange(len(queries.X))
                 mean, variance = mean[rows, codes], variance[rows, codes]
-                location, spread = location[codes], spread[codes]
+                location, spread = self.units.of(codes)
         else:
+            assert codes is not None
             mean, variance = mean[:, 0], variance[:, 0]
-            location, spread = self.units.of(np.where(queries.codes < self.n_tasks, queries.codes, -1))
-        return location + spread * mean, spread * np.sqrt(variance)
+            location, spread = self.units.of(np.where(codes < self.n_tasks, codes, -1))
+        deviation = spread * np.sqrt(variance)
+        if codes is not None:
+            is_new = (codes < 0) | (codes >= self.n_tasks)
+            deviation = np.hypot(deviation, np.where(is_new, self.units.new_deviation, 0.0))
+        return location + spread * mean, deviation
 
     def probabilities(self, queries: Queries) -> np.ndarray:
         """Probabilities (q, C) of all classes, or (q, T, C) without codes."""
         assert self.classes is not None and self.link is not None
-        if queries.codes is None:
+        if queries.codes is None and not self.wide:
             found = self.probabilities(every_task(queries, self.n_tasks))
             return found.reshape(len(queries.X), self.n_tasks, -1)
-        latent = self.latent(queries.X, self.groups_of(queries))
-        p = np.tensordot(self.weights, self.likelihood.mean(*latent), axes=1)
-        return spread_probabilities(self.classes, self.link(p), queries.codes)
+        inner = replace(queries, codes=np.zeros(len(queries.X), np.intp)) if queries.codes is None else queries
+        latent = self.latent(queries.X, self.groups_of(inner))
+        p = self.link(np.tensordot(self.weights, self.likelihood.mean(*latent), axes=1))
+        if queries.codes is not None:
+            p = p[np.arange(len(p)), queries.codes][:, None] if self.wide else p
+            return spread_probabilities(self.classes, p, queries.codes)
+        each = [spread_probabilities(self.classes, column[:, None], np.full(len(p), t)) for t, column in enumerate(p.T)]
+        return np.stack(each, axis=1)
 
     def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
         """Means of targets (q, 1) or (q, T, 1); for classes their log odds, one output where there are two."""

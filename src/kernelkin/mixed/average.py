@@ -9,14 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from ..engines import Workers
 from .likelihoods import Gaussian, Likelihood
 from .structures import STRUCTURES, FittedStructure, MixedData, Structure
 
 # Folds refit from the start up to this many rows, and otherwise go on from the parameters of all rows.
 REFIT_ROWS = 600
 EVALUATIONS, FOLD_EVALUATIONS, WARM_EVALUATIONS = 50, 30, 8
+# With more rows than this, parameters are known well after fewer evaluations.
+MORE_ROWS, FEWER_EVALUATIONS, FEWER_WARM = 1_000, 30, 5
 # A structure is dropped after the first fold where it is behind the best by so many standard errors of the difference.
 HOPELESS = 4.0
+# Fits of fewer rows are too short for threads.
+THREADED_ROWS = 300
 
 
 @dataclass
@@ -54,70 +59,94 @@ class Member:
 
 @dataclass
 class Search:
-    """Fits structures in turn, until the deadline.
+    """Fits structures to all rows and to folds, on several threads, until the deadline.
+
+    Results do not depend on the number of threads.
 
     Attributes
     ----------
     folds : (N,) the fold of each row; -1 for rows that are never held out.
-    deadline : of `time.monotonic`.
+    began, deadline : of `time.monotonic`. Fits on all rows may take half of the time.
+    n_jobs : number of threads.
     report : called with the share of the work that is done, and what was done.
     is_complete : whether everything was tried.
+    members : the structures that were fitted.
     """
 
     data: MixedData
     folds: np.ndarray
     likelihood: Likelihood = field(default_factory=Gaussian)
     structures: Sequence[Structure] = STRUCTURES
+    began: float = field(default_factory=time.monotonic)
     deadline: float = np.inf
+    n_jobs: int | None = None
     report: Callable[[float, str], None] | None = None
     is_complete: bool = True
     members: list[Member] = field(default_factory=list)
 
     def run(self) -> list[Member]:
         """Return the members of the average, the largest weight first."""
-        count, each = len(self.structures), int(self.folds.max(initial=-1)) + 2
-        for i, structure in enumerate(self.structures):
-            if self.members and time.monotonic() > self.deadline:
-                self.is_complete = False
-                break
-            self._note(i * each, count * each, structure)
-            self._try(structure, lambda fold, i=i, s=structure: self._note(i * each + fold + 1, count * each, s))
+        n_folds = int(self.folds.max(initial=-1)) + 1
+        self._done, self._total = 0, len(self.structures) * (1 + n_folds)
+        with Workers(self.n_jobs if self.data.n_rows >= THREADED_ROWS else 1) as workers:
+            found = workers.map(self._fit, self.structures)
+            self.members = [member for member in found if member is not None]
+            if n_folds:
+                workers.map(self._hold_out, [(member, 0) for member in self.members])
+                self._drop_hopeless()
+                others = [(member, fold) for fold in range(1, n_folds) for member in self.members]
+                workers.map(self._hold_out, others)
+        if any(np.isnan(member.loss).all() for member in self.members):
+            for member in self.members:
+                self._leave_out(member)
         self._weigh()
         return self.members
 
-    def _note(self, done: int, total: int, structure: Structure) -> None:
+    def _note(self, text: str) -> None:
+        self._done += 1
         if self.report is not None:
-            self.report(done / total, structure.name)
+            self.report(min(self._done / self._total, 1.0), text)
 
-    def _try(self, structure: Structure, note: Callable[[int], None]) -> None:
-        began, data = time.monotonic(), self.data
-        fitted = FittedStructure(structure, data, self.likelihood, evaluations=EVALUATIONS, deadline=self.deadline)
-        shape = data.z.shape
-        member = Member(structure, fitted, *(np.full(shape, np.nan) for _ in range(2)), *np.full((2, shape[0]), np.nan))
-        for fold in range(int(self.folds.max(initial=-1)) + 1):
-            note(fold)
-            if time.monotonic() > self.deadline:
-                self.is_complete = False
-                break
-            self._hold_out(member, self.folds == fold)
-            if fold == 0 and self._is_hopeless(member):
-                return
-        if np.isnan(member.loss).all():
-            if self.members:
-                return
-            self._leave_out(member)
-        member.seconds = time.monotonic() - began
-        self.members.append(member)
+    def _fit(self, structure: Structure) -> Member | None:
+        """Fit a structure to all rows; the first is fitted however late it is."""
+        began, limit = time.monotonic(), self.began + 0.5 * (self.deadline - self.began)
+        if began > limit and structure is not self.structures[0]:
+            self.is_complete = False
+            return None
+        count = FEWER_EVALUATIONS if self.data.n_rows > MORE_ROWS else EVALUATIONS
+        fitted = FittedStructure(structure, self.data, self.likelihood, evaluations=count, deadline=limit)
+        self.is_complete &= time.monotonic() <= limit
+        unknown, of_rows = np.full(self.data.z.shape, np.nan), np.full(self.data.n_rows, np.nan)
+        self._note(structure.name)
+        seconds = time.monotonic() - began
+        return Member(structure, fitted, unknown, unknown.copy(), of_rows, of_rows.copy(), seconds=seconds)
 
-    def _hold_out(self, member: Member, held: np.ndarray) -> None:
-        """Refit without some rows, and predict these."""
-        data, train = self.data, np.flatnonzero(~held)
+    def _drop_hopeless(self) -> None:
+        """Drop structures that are so far behind on the first fold that they would have no weight."""
+        known = [member for member in self.members if not np.isnan(member.loss).all()]
+        if not known:
+            return
+        best = min(known, key=lambda member: member.error)
+        for member in known:
+            behind = member.loss - best.loss
+            behind = behind[~np.isnan(behind)]
+            if len(behind) > 10 and behind.mean() > HOPELESS * behind.std() / np.sqrt(len(behind)) > 0:
+                self.members.remove(member)
+
+    def _hold_out(self, job: tuple[Member, int]) -> None:
+        """Refit a structure without the rows of a fold, and predict these."""
+        member, fold = job
+        began, data, held = time.monotonic(), self.data, self.folds == fold
+        if began > self.deadline:
+            self.is_complete = False
+            return
         warm = data.n_rows > REFIT_ROWS
+        few = FEWER_WARM if data.n_rows > MORE_ROWS else WARM_EVALUATIONS
         fitted = FittedStructure(
             member.structure,
-            data.take(train),
+            data.take(np.flatnonzero(~held)),
             self.likelihood,
-            evaluations=WARM_EVALUATIONS if warm else FOLD_EVALUATIONS,
+            evaluations=few if warm else FOLD_EVALUATIONS,
             start=member.fitted.model.x_ if warm else None,
             deadline=self.deadline,
         )
@@ -126,6 +155,8 @@ class Search:
         member.mean[held], member.variance[held] = fitted.predict(data.X[held], groups, kernels)
         member.noise[held] = fitted.model.noise_
         member.loss[held] = self._loss(member, held)
+        member.seconds += time.monotonic() - began
+        self._note(f"{member.structure.name}, fold {fold + 1}")
 
     def _leave_out(self, member: Member) -> None:
         """Where there was no time for a fold: values without each row's own target, at the parameters of all rows."""
@@ -134,7 +165,8 @@ class Search:
         mean, variance = member.fitted.predict(self.data.X, groups, self.data.kernels)
         if isinstance(self.likelihood, Gaussian) and not self.data.wide:
             diagonal = model.solved[0].diagonal()
-            mean, variance = model.leave_one_out(), np.maximum(1.0 / diagonal - model.noise_, 0.0)[:, None]
+            noise = model.noise_ / self.data.weight
+            mean, variance = model.leave_one_out(), np.maximum(1.0 / diagonal - noise, 0.0)[:, None]
         member.mean, member.variance, member.noise = mean, variance, np.full(len(mean), model.noise_)
         member.loss = self._loss(member, np.ones(len(mean), dtype=bool))
 
@@ -144,18 +176,10 @@ class Search:
             return ((mean - z) ** 2).mean(1)
         return self.likelihood.loss(z, self.likelihood.mean(mean, member.variance[rows])).mean(1)
 
-    def _is_hopeless(self, member: Member) -> bool:
-        """Whether a structure is so far behind on the first fold that it would have no weight."""
-        if not self.members:
-            return False
-        best = min(self.members, key=lambda other: other.error)
-        behind = member.loss - best.loss
-        behind = behind[~np.isnan(behind)]
-        return bool(len(behind) > 10 and behind.mean() > HOPELESS * behind.std() / np.sqrt(len(behind)) > 0)
-
     def _weigh(self) -> None:
         """Weigh members by exp(-(error - least error) / half the standard error of the least)."""
         w = self.data.weight
+        # Where time ran out inside the folds, members are compared on the rows that all of them have.
         known = np.all([~np.isnan(member.loss) for member in self.members], axis=0)
         losses = np.array([member.loss[known] for member in self.members])
         errors = np.average(losses, axis=1, weights=w[known])

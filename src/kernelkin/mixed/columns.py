@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,12 +12,17 @@ TAIL, WIDENED = 0.02, 0.25
 
 @dataclass(frozen=True)
 class Columns:
-    """Means and standard deviations (d,) of the training rows, and the limits (d,) that values are clipped to."""
+    """Means and standard deviations (d,) of the training rows, and the limits (d,) that values are clipped to.
+
+    Columns of one family that are more than the rows are rotated to the axes (d, r) that the training rows span, and
+    the length of what is outside of these: inner products and distances to training rows stay as they are.
+    """
 
     low: np.ndarray
     high: np.ndarray
     center: np.ndarray
     scale: np.ndarray
+    axes: np.ndarray | None = None
 
     @classmethod
     def fit(cls, X: np.ndarray, clip: bool, of_column: np.ndarray) -> Columns:
@@ -36,7 +41,25 @@ class Columns:
         center = X.mean(0)
         spread = np.sqrt(np.bincount(of_column, X.var(0))[of_column])
         scale = np.where(spread > 1e-12 * np.maximum(np.abs(center), 1e-300), spread, 1.0)
-        return cls(low, high, center, scale)
+        found = cls(low, high, center, scale)
+        if d > len(X) and d > 1 and not of_column.any():
+            found = replace(found, axes=np.linalg.svd(found(X), full_matrices=False)[2].T)
+        return found
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        return (np.clip(X, self.low, self.high) - self.center) / self.scale
+        """Rows (q, d) -> (q, d), or (q, r + 1) where there are axes."""
+        X = (np.clip(X, self.low, self.high) - self.center) / self.scale
+        if self.axes is None:
+            return X
+        inside = X @ self.axes
+        outside = np.maximum((X * X).sum(1) - (inside * inside).sum(1), 0.0)
+        return np.column_stack([inside, np.sqrt(outside)])
+
+    def restore(self, X: np.ndarray) -> np.ndarray:
+        """Return training rows, clipped, in the units that they were given in."""
+        X = X if self.axes is None else X[:, :-1] @ self.axes.T
+        return X * self.scale + self.center
+
+    def families(self, of_column: np.ndarray) -> np.ndarray:
+        """Return the family of each column that `__call__` returns."""
+        return of_column if self.axes is None else np.zeros(self.axes.shape[1] + 1, dtype=np.intp)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .covariance import Layout, Parameters
+from .covariance import Layout
 from .structures import FittedStructure
-from .terms import Additive, Given, Level, Linear, Smooth, TaskKernel, Term
+from .terms import Additive, Given, Linear, Smooth, TaskKernel, Term
 
 NOISE = "noise"
 # The variance of the logistic distribution: what classes scatter by on the scale of log odds.
@@ -58,13 +59,10 @@ def _parts(term: Term, p: dict[str, np.ndarray]) -> list[tuple[str, dict[str, np
 def _variance(term: Term, p: dict[str, np.ndarray], layout: Layout) -> float:
     """The expected variance over the training rows of a function drawn from a term: mean diagonal less mean entry."""
     n, total, inside = layout.n_rows, 0.0, 0.0
-    sharing = 1.0
     for pairs in layout.pairs:
         mask = np.ones(pairs.A.X.shape[:2], bool) if pairs.A.mask is None else pairs.A.mask
-        total += float(term.diagonal(p, pairs.A, sharing)[mask].sum())
-        block = term.block(p, pairs)[0]
-        if pairs.sharing > 1.0:
-            block = term.block(p, _once(pairs))[0]
+        total += float(term.diagonal(p, pairs.A, 1.0)[mask].sum())
+        block = term.block(p, replace(pairs, sharing=min(pairs.sharing, 1.0)))[0]
         inside += float((block if pairs.both is None else block * pairs.both).sum())
     if layout.by_features:
         sums = sum(
@@ -75,12 +73,6 @@ def _variance(term: Term, p: dict[str, np.ndarray], layout: Layout) -> float:
     return max(total / n - inside / n**2, 0.0)
 
 
-def _once(pairs: Any) -> Any:
-    from dataclasses import replace
-
-    return replace(pairs, sharing=1.0)
-
-
 def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names: Sequence[str]) -> dict[str, float]:
     """Return the share of each column in what terms explain, the largest first.
 
@@ -88,6 +80,8 @@ def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names:
     """
     total: dict[str, float] = {}
     for member, weight in zip(fitted, weights.tolist(), strict=True):
+        if member.columns.axes is not None:
+            return {}
         for share, by_column in _by_column(member):
             for name, part in zip(names, by_column.tolist(), strict=True):
                 total[name] = total.get(name, 0.0) + weight * share * part
@@ -111,6 +105,3 @@ def _by_column(member: FittedStructure) -> list[tuple[float, np.ndarray]]:
             continue
         found.append((_variance(term, p, layout), own / own.sum()))
     return found
-
-
-__all__ = ["NOISE", "Level", "Parameters", "column_shares", "variance_components"]

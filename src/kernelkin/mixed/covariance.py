@@ -113,7 +113,7 @@ class Prior:
         return Solved(self, noise, z)
 
     def gradient(self, each: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> Parameters:
-        """Derivatives (b, n, n) and (b, n, f) of the objective with respect to V and Phi of each batch -> parameters."""
+        """Derivatives (b, n, n), (b, n, f) of the objective with respect to V and Phi of each batch -> parameters."""
         total: Parameters = {
             term.name: {k: np.zeros_like(v) for k, v in self.p[term.name].items()} for term in self.terms
         }
@@ -190,7 +190,8 @@ class Solved:
         beta = np.zeros((0, z.shape[1]))
         if self.prior.layout.by_features:
             products = (
-                w.reshape(-1, w.shape[2]).T @ part.reshape(-1, z.shape[1]) for w, part in zip(self.white, parts)
+                w.reshape(-1, w.shape[2]).T @ part.reshape(-1, z.shape[1])
+                for w, part in zip(self.white, parts, strict=True)
             )
             beta = self.A_inverse @ sum(products)
             parts = [part - batch.Phi @ beta for part, batch in zip(parts, self.prior.batches, strict=True)]
@@ -234,7 +235,8 @@ class Solved:
 
     def _through(self, u: np.ndarray) -> np.ndarray:
         """Phi' u (f, r)."""
-        total = 0.0
+        total = np.zeros((len(self.beta), u.shape[1]))
         for batch, table in zip(self.prior.batches, self.prior.layout.tables, strict=True):
-            total = total + batch.Phi.reshape(-1, batch.Phi.shape[2]).T @ take(u, table).reshape(-1, u.shape[1])
-        return np.asarray(total)
+            assert batch.Phi is not None
+            total += batch.Phi.reshape(-1, len(total)).T @ take(u, table).reshape(-1, u.shape[1])
+        return total

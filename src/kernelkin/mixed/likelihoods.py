@@ -1,7 +1,7 @@
 """Likelihoods: how targets scatter around the values of the function.
 
-A likelihood evaluates the negative log evidence of a prior covariance and its derivatives. The squared loss has it in closed
-form; classes and counts by Laplace's method, where the mode is found by Newton's method. Each Newton step is the
+A likelihood evaluates the negative log evidence of a prior covariance and its derivatives. The squared loss has it in
+closed form; classes and counts by Laplace's method, where the mode is found by Newton's method. Each Newton step is the
 closed form with noise 1/W and targets f + g/W, g and W the first and minus the second derivative of log p(y | f).
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import expit, gammaln
+from scipy.special import expit, gammaln, ndtr
 
 from .covariance import Parameters, Prior, Solved
 
@@ -42,14 +42,20 @@ class Evaluated:
 class Likelihood(Protocol):
     """What a model needs of a likelihood; variances start `log_scale` above those of targets in standard units."""
 
-    has_noise: bool
-    log_scale: float
+    @property
+    def has_noise(self) -> bool: ...
+
+    @property
+    def log_scale(self) -> float: ...
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
         """Return the evidence of targets `part.z` (N, r), of rows with weights `part.weight` (N,)."""
 
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Return the mean of a target whose function value has this mean and variance."""
+
+    def loss(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Return the loss of each target whose mean was predicted."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,22 @@ class Gaussian:
 
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return f
+
+    def loss(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        return (mean - y) ** 2
+
+
+@dataclass(frozen=True)
+class LabelRegression(Gaussian):
+    """Squared loss on labels -1 and 1: one factorisation serves many classes, or tasks with the same rows.
+
+    Values become probabilities by the normal distribution; a link that is fitted to held-out rows calibrates them.
+    """
+
+    softness: float = 0.25
+
+    def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        return ndtr(f / np.sqrt(variance + self.softness))
 
 
 class Laplace:

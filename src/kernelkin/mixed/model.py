@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,8 +52,8 @@ class OutOfTime(Exception):
 class MixedModel:
     """Terms with a likelihood; `fit` learns their parameters.
 
-    The objective is the negative log evidence of all parts, with `rho` times the squared distance of each parameter from
-    its start, and from the mean of its family.
+    The objective is the negative log evidence of all parts, plus `rho` times the squared distance of each parameter
+    from its start, and from the mean of its family.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ class MixedModel:
                 best.update(value=value, x=x.copy())
             return value, gradient
 
-        try:
+        with suppress(OutOfTime):
             minimize(
                 objective,
                 best["x"],
@@ -109,8 +110,6 @@ class MixedModel:
                 bounds=[(s - REACH, s + REACH) for s in first],
                 options={"maxfun": evaluations, "maxcor": 20},
             )
-        except OutOfTime:
-            pass
         self.value_ = best["value"]
         return self.set_parameters(best["x"])
 
@@ -237,8 +236,8 @@ class MixedModel:
     def _features(self, terms, rows: Rows) -> np.ndarray:
         """Features (1, q, f) of all terms, zero for terms that are not asked for."""
         Phi, _, widths = features(self.terms, self.p_, rows)
-        asked = np.repeat([term in terms for term in self.terms], widths)
-        return Phi * asked
+        names = {term.name for term in terms}
+        return Phi * np.repeat([term.name in names for term in self.terms], widths)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_solved": []}

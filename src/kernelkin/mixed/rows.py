@@ -68,7 +68,7 @@ def make_pairs(A: Rows, B: Rows, sharing: float, given: tuple[np.ndarray, ...] =
 
 
 def batches_of(codes: np.ndarray) -> list[np.ndarray]:
-    """Codes (N,) of the blocks of rows -> tables (b, n) of row numbers, -1 for padding; blocks of like size together."""
+    """Codes (N,) of the blocks of rows -> tables (b, n) of row numbers, -1 for padding; blocks of like size in one."""
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes)
     starts = np.cumsum(counts) - counts

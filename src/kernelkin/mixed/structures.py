@@ -16,7 +16,7 @@ from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel,
 
 # Above this many rows common terms are features, and each group is a block.
 EXACT_ROWS = 300
-LANDMARKS = 150
+LANDMARKS, FEWER_LANDMARKS = 150, 100
 KNOTS = 12
 
 
@@ -49,7 +49,6 @@ class Structure:
 STRUCTURES = (
     Structure("slopes, common and own smooth", common=True, own=True),
     Structure("slopes", slopes=True),
-    Structure("common smooth", slopes=False, common=True),
     Structure("slopes and own smooth", own=True),
     Structure("slopes, common and own smooth, loose", common=True, own=True, rho=0.02, clip=False),
     Structure("slopes, additive and own smooth", own=True, additive=True),
@@ -72,7 +71,7 @@ class MixedData:
     wide : whether the columns of z are tasks.
     offset : (N,) added to the function inside the likelihood.
     kernels : values (N, N) of kernels that the user gave.
-    task_kernels : (G, G) kernels between groups of the first grouping, groups without rows included.
+    task_kernels : (G, T) kernels between groups of the first grouping, those without rows last, and the T of training.
     """
 
     X: np.ndarray
@@ -121,19 +120,24 @@ class FittedStructure:
         evaluations: int = 50,
         start: np.ndarray | None = None,
         deadline: float = np.inf,
-        n_landmarks: int = LANDMARKS,
+        n_landmarks: int | None = None,
     ):
         self.structure, self.wide, self.n_outputs = structure, data.wide, data.z.shape[1]
         self.likelihood = Gaussian() if likelihood is None else likelihood
         self.columns = Columns.fit(data.X, structure.clip, data.of_column)
         X = self.columns(data.X)
-        exact = data.wide or bool(data.kernels) or len(X) <= EXACT_ROWS
+        of_column = self.columns.families(data.of_column)
+        if n_landmarks is None:
+            n_landmarks = FEWER_LANDMARKS if 1_000 < len(X) <= 5_000 else LANDMARKS
+        # Matrices of all rows for each column are dearer than features of a few knots.
+        limit = EXACT_ROWS // 3 if structure.additive else EXACT_ROWS
+        exact = data.wide or bool(data.kernels) or len(X) <= limit
         layout = Layout.dense(X, data.groups, data.kernels) if exact else Layout.blocks(X, data.groups)
-        self.model = MixedModel(self._terms(X, data, exact, n_landmarks), structure.rho, self.likelihood)
+        self.model = MixedModel(self._terms(X, of_column, data, exact, n_landmarks), structure.rho, self.likelihood)
         self.model.fit(self._parts(layout, data), evaluations, start, deadline)
 
-    def _terms(self, X: np.ndarray, data: MixedData, exact: bool, n_landmarks: int) -> list[Term]:
-        structure, of = self.structure, data.of_column
+    def _terms(self, X: np.ndarray, of: np.ndarray, data: MixedData, exact: bool, n_landmarks: int) -> list[Term]:
+        structure = self.structure
         grouped = data.wide or data.n_groups[0] > 1
         terms: list[Term] = [Constant()]
         for g, n_groups in enumerate(data.n_groups):
@@ -156,8 +160,7 @@ class FittedStructure:
                 knots = () if exact else tuple(choose_knots(X[:, j]) for j in range(X.shape[1]))
                 terms.append(Additive(of, knots))
         for k in range(len(data.kernels)):
-            parts = {"common": True, "own": grouped, "share": 1.0 / len(data.kernels)}
-            terms.append(Given(k, 0, **parts, name=f"kernel {k + 1}"))
+            terms.append(Given(k, own=grouped, share=1.0 / len(data.kernels), name=f"kernel {k + 1}"))
         for k, values in enumerate(data.task_kernels):
             smooth = exact and X.shape[1] > 0 and (structure.common or structure.own)
             terms.append(TaskKernel(values, of, smooth, name=f"task features {k + 1}"))
@@ -165,6 +168,8 @@ class FittedStructure:
 
     def _parts(self, layout: Layout, data: MixedData) -> list[Part]:
         offset: Any = 0.0 if data.offset is None else data.offset
+        if not data.wide and self.likelihood.has_noise:
+            return [Part(layout, data.z, data.weight, float(data.z.shape[1]))]
         if not data.wide:
             return [Part(layout, column[:, None], data.weight, 1.0, offset) for column in data.z.T]
         # Tasks with the same rows: their mean has T times the common part, contrasts between tasks only own parts.
@@ -188,7 +193,8 @@ class FittedStructure:
         found = [self.model.predict(X, groups, kernels, part, variance, terms) for part in range(len(self.model.parts))]
         variances = [np.zeros(len(X)) if v is None else v for _, v in found]
         if not self.wide:
-            return np.hstack([mean for mean, _ in found]), np.stack(variances, axis=1)
+            means = np.hstack([mean for mean, _ in found])
+            return means, np.broadcast_to(np.stack(variances, axis=1), means.shape)
         T = self.n_outputs
         means, total = found[0][0] / np.sqrt(T) + np.zeros(T), variances[0] / T
         if T > 1:

@@ -1,14 +1,15 @@
 """Terms of a mixed kernel model: levels, linear parts and smooths, common to all rows or particular to each group.
 
-A term knows its parameters (logs of variances and length scales), the covariance that they give to pairs of rows, and the
-derivative of `sum(W * K)` with respect to each. A term that is common to all rows is part of the covariance of exact
-models, and features `Phi` with `K = Phi Phi'` where there are many rows. See `docs/mathematics.md`, "Mixed kernel models".
+A term knows its parameters (logs of variances and length scales), the covariance that they give to pairs of rows, and
+the derivative of `sum(W * K)` with respect to each. A term that is common to all rows is part of the covariance of
+exact models, and features `Phi` with `K = Phi Phi'` where there are many rows. See `docs/mathematics.md`, "Mixed kernel
+models".
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -54,7 +55,8 @@ def distance_gradient(M: np.ndarray, A: np.ndarray, B: np.ndarray) -> np.ndarray
 class Term(Protocol):
     """Part of the covariance; `start` are its parameters before they are learned, by family."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def start(self) -> dict[str, np.ndarray]:
         """Return the logs of the parameters before they are learned; those of one family are drawn to their mean."""
@@ -208,7 +210,7 @@ class Linear:
 class Smooth:
     """A smooth function of all columns, with a length scale for each family, common and of each group.
 
-    Both parts have the same length scales. `landmarks` (m, d) are the rows that features of the common part are made of.
+    Both parts have the same length scales. `landmarks` (m, d) are the rows that features of the common part come from.
     """
 
     of_column: np.ndarray
@@ -385,7 +387,7 @@ class Given:
             found["own"] = np.array([-2.0 + np.log(self.share)])
         return found
 
-    _factor = Smooth._factor
+    _factor: ClassVar[Any] = Smooth._factor
 
     def block(self, p, pairs):
         return pairs.given[self.number] * self._factor(p, pairs), None
@@ -411,7 +413,7 @@ class Given:
 class TaskKernel:
     """Groups that are alike by their features: levels, and with `smooth` functions of the columns, tied by a kernel.
 
-    `values` (G, G) is the kernel between groups, those without rows included.
+    `values` (G, T) is the kernel between all groups, those without rows last, and the T groups of training.
     """
 
     values: np.ndarray
@@ -419,7 +421,7 @@ class TaskKernel:
     smooth: bool = True
     grouping: int = 0
     name: str = "task features"
-    _factor: list[np.ndarray] = field(default_factory=list, compare=False)
+    _basis: list[np.ndarray] = field(default_factory=list, compare=False)
 
     def start(self):
         found = {"level": np.array([-1.0])}
@@ -457,17 +459,19 @@ class TaskKernel:
 
     def diagonal(self, p, rows, sharing):
         codes = rows.groups[self.grouping]
-        own = np.where(codes >= 0, np.diag(self.values)[codes] * sharing, np.diag(self.values).mean())
+        of_group = np.diag(self.values)
+        trained = (codes >= 0) & (codes < len(of_group))
+        own = np.where(trained, of_group[np.where(trained, codes, 0)] * sharing, of_group.mean())
         return own * (np.exp(p["level"][0]) + (np.exp(p["smooth"][0]) if self.smooth and sharing else 0.0))
 
     def features(self, p, rows):
         """Levels alone: functions of the columns for each direction of the kernel would be too many features."""
-        if not self._factor:
-            values, vectors = np.linalg.eigh(self.values)
+        if not self._basis:
+            values, vectors = np.linalg.eigh(self.values[: self.values.shape[1]])
             used = values > 1e-8 * values[-1]
-            self._factor.append(vectors[:, used] * np.sqrt(values[used]))
+            self._basis.append(vectors[:, used] / np.sqrt(values[used]))
         codes = rows.groups[self.grouping]
-        return np.exp(0.5 * p["level"]) * self._factor[0][codes] * (codes >= 0)[..., None], None
+        return np.exp(0.5 * p["level"]) * (self.values @ self._basis[0])[codes] * (codes >= 0)[..., None], None
 
     def features_gradient(self, p, rows, G, Phi, saved):
         return {"level": np.array([0.5 * np.vdot(G, Phi)])}

@@ -21,12 +21,14 @@ class Units:
     ----------
     location, spread : (T,) of each task; all the same where tasks have one unit.
     new_location, new_spread : of a task that was not in training.
+    new_deviation : by which the location of such a task is uncertain; 0 where tasks have one unit.
     """
 
     location: np.ndarray
     spread: np.ndarray
     new_location: float
     new_spread: float
+    new_deviation: float = 0.0
 
     def of(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Codes of tasks, -1 for new ones -> location and spread of each."""
@@ -66,4 +68,5 @@ def choose_units(y: np.ndarray, codes: np.ndarray, n_tasks: int, weight: np.ndar
     center = np.average(known, weights=1.0 / (noise + between + 1e-12))
     drawn = np.where(varies, center + between / (between + chance) * (log_variance - center), center)
     spread = np.exp(0.5 * drawn)
-    return Units(mean, spread, pooled.new_location, float(np.exp(0.5 * center)))
+    locations = mean[count > 0]
+    return Units(mean, spread, float(locations.mean()), float(np.exp(0.5 * center)), float(locations.std(ddof=1)))

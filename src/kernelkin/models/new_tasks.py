@@ -42,7 +42,8 @@ def read_model_queries(model: Any, X: Any, tasks: Any) -> Queries:
     encoder = getattr(model, "encoder_", None)
     precomputed = model.__sklearn_tags__().input_tags.pairwise
     if precomputed:
-        check_precomputed_queries(X, model.n_features_in_, len(model.kernel_names_))
+        names = model.kernel_names_ if hasattr(model, "kernel_names_") else model.functions_.kernels.names
+        check_precomputed_queries(X, model.n_features_in_, len(names))
     queries = read_queries(
         model.read_columns(X, reset=False),
         tasks,

@@ -1,0 +1,138 @@
+"""KinClassifier: probabilities, tasks with one class, several classes, and weights."""
+
+import numpy as np
+import pytest
+
+from kernelkin import KinClassifier
+from kernelkin.kin.functions import Link
+from kin.problems import classes, folds
+
+X, Y, TASKS = classes()
+CV = folds(len(X))
+QUERIES = np.random.default_rng(9).normal(size=(6, 2))
+ASKED = np.array([*"abcde", "new"])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return KinClassifier(cv=CV).fit(X, Y, tasks=TASKS)
+
+
+def check_probabilities(model, rows, tasks):
+    p = model.predict_proba(rows, tasks=tasks)
+    np.testing.assert_allclose(p.sum(-1), 1.0)
+    assert p.min() >= 0
+    assert (model.predict(rows, tasks=tasks) == model.classes_[p.argmax(-1)]).all()
+    return p
+
+
+def test_probabilities_sum_to_one_and_predict_is_the_most_probable_class(fitted):
+    p = check_probabilities(fitted, QUERIES, ASKED)
+    f = fitted.decision_function(QUERIES, tasks=ASKED)
+    np.testing.assert_allclose(f, np.log(p[:, 1] / p[:, 0]), rtol=1e-6)
+    assert fitted.score(X, Y, tasks=TASKS) > 0.8
+    assert np.isclose(sum(fitted.variance_components_.values()), 1.0)
+
+
+def test_classes_swapped_are_probabilities_swapped(fitted):
+    other = KinClassifier(cv=CV).fit(X, np.where(Y == "yes", "a", "b"), tasks=TASKS)
+    found = other.predict_proba(QUERIES, tasks=ASKED)
+    np.testing.assert_allclose(found[:, ::-1], fitted.predict_proba(QUERIES, tasks=ASKED), atol=1e-4)
+
+
+def test_the_order_of_rows_and_names_of_tasks_change_nothing(fitted):
+    order = np.random.default_rng(1).permutation(len(X))
+    place = np.argsort(order)
+    names = dict(zip("abcde", "ecdba", strict=True)) | {"new": "new"}
+    model = KinClassifier(cv=[(place[train], place[test]) for train, test in CV])
+    model.fit(X[order], Y[order], tasks=[names[task] for task in TASKS[order]])
+    found = model.predict_proba(QUERIES, tasks=[names[task] for task in ASKED])
+    np.testing.assert_allclose(found, fitted.predict_proba(QUERIES, tasks=ASKED), atol=1e-4)
+
+
+def test_tasks_with_one_class_or_one_row_lean_to_it():
+    rows, tasks = np.vstack([X, np.zeros((6, 2))]), np.concatenate([TASKS, ["all yes"] * 5, ["one no"]])
+    y = np.concatenate([Y, ["yes"] * 5, ["no"]])
+    model = KinClassifier(cv=3, random_state=0).fit(rows, y, tasks=tasks)
+    p = check_probabilities(model, np.zeros((3, 2)), ["all yes", "one no", "new"])
+    assert p[0, 1] > p[2, 1] > p[1, 1]
+    assert 0.02 < p[1, 1] < p[0, 1] < 0.98
+
+
+def test_class_weights_move_probabilities(fitted):
+    model = KinClassifier(cv=CV, class_weight={"no": 10.0, "yes": 1.0}).fit(X, Y, tasks=TASKS)
+    assert (model.predict_proba(QUERIES, tasks=ASKED)[:, 0] > fitted.predict_proba(QUERIES, tasks=ASKED)[:, 0]).all()
+
+
+def three_classes():
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(72, 2))
+    tasks = np.repeat(list("abcdef"), 12)
+    kinds = np.array(["blue", "green", "red"])
+    y = kinds[np.digitize(rows[:, 0] + 0.2 * rng.normal(size=72), [-0.5, 0.5])]
+    return rows, y, tasks
+
+
+def test_three_classes():
+    rows, y, tasks = three_classes()
+    model = KinClassifier(cv=2, random_state=0).fit(rows, y, tasks=tasks)
+    assert model.predict_proba(QUERIES, tasks=ASKED).shape == (6, 3)
+    check_probabilities(model, rows, tasks)
+    assert model.score(rows, y, tasks=tasks) > 0.75
+
+
+def test_tasks_with_different_classes_have_no_probability_for_others():
+    rows, y, tasks = three_classes()
+    keep = ~((tasks == "a") & (y == "red"))
+    rows, y, tasks = rows[keep], y[keep], tasks[keep]
+    model = KinClassifier(cv=2, random_state=0).fit(rows, y, tasks=tasks)
+    p = check_probabilities(model, rows, tasks)
+    assert (p[tasks == "a", 2] == 0).all()
+    assert (p[tasks != "a"] > 0).all()
+
+
+def test_tasks_with_two_classes_each_of_their_own():
+    y = np.where(TASKS == "a", np.char.add(Y, " of a"), Y)
+    model = KinClassifier(cv=2, random_state=0).fit(X, y, tasks=TASKS)
+    p = check_probabilities(model, X, TASKS)
+    of_a = np.isin(model.classes_, ["no of a", "yes of a"])
+    assert (p[TASKS == "a"][:, ~of_a] == 0).all()
+    assert (p[TASKS != "a"][:, of_a] == 0).all()
+    assert model.score(X, y, tasks=TASKS) > 0.8
+
+
+def test_wide_classes():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(40, 2))
+    y = (rows[:, :1] + 0.5 * rng.normal(size=(40, 3)) > 0).astype(int)
+    model = KinClassifier(cv=2, random_state=0).fit(rows, y)
+    p = model.predict_proba(QUERIES)
+    assert p.shape == (6, 3, 2)
+    np.testing.assert_allclose(p.sum(-1), 1.0)
+    np.testing.assert_allclose(model.predict_proba(QUERIES, tasks=np.full(6, 2)), p[:, 2])
+    assert (model.predict(rows) == y).mean() > 0.75
+    new = model.predict_proba(QUERIES, tasks=["new"] * 6)
+    # What all tasks have in common, less certain than it is for those that are known.
+    assert (np.abs(new[:, 1] - 0.5) < np.abs(p[..., 1] - 0.5).max(1)).all()
+    assert not np.isclose(new, p[:, 2]).any()
+
+
+def test_time_that_is_over_still_gives_probabilities():
+    with pytest.warns(UserWarning, match="time_limit"):
+        model = KinClassifier(cv=CV, time_limit=1e-9).fit(X, Y, tasks=TASKS)
+    assert not model.is_complete_
+    check_probabilities(model, QUERIES, ASKED)
+
+
+def test_probabilities_are_calibrated_on_held_out_rows():
+    """Each row counts as both classes, weighted by its true probabilities: the best link is known."""
+    true = np.tile(np.linspace(0.05, 0.95, 2000), 2)
+    y = np.repeat([1.0, 0.0], 2000)
+    overconfident = 1 / (1 + np.exp(-2.0 * np.log(true / (1 - true)) - 1.0))
+    weight = np.where(y == 1, true, 1 - true)
+    link = Link.fit(overconfident, y, weight)
+    np.testing.assert_allclose([link.slope, link.offset], [0.5, -0.5], atol=0.02)
+    assert np.abs(link(overconfident) - true).max() < 0.01
+    few = Link.fit(overconfident[:3], y[:3], np.ones(3))
+    assert abs(few.slope - 1) < 0.3
+    assert abs(few.offset) < 0.3

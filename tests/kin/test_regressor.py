@@ -1,0 +1,273 @@
+"""KinRegressor: invariances, tasks that were not in training, intervals, time, kernels, groupings and wide targets."""
+
+import numpy as np
+import pytest
+
+from kernelkin import KinRegressor
+from kernelkin.mixed import structures
+from kin.problems import folds, grouped
+
+X, Y, TASKS, LEVELS = grouped()
+N = len(X)
+CV = folds(N)
+QUERIES = np.random.default_rng(9).normal(size=(5, 2))
+ASKED = np.array(list("abcde"))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return KinRegressor(cv=CV).fit(X, Y, tasks=TASKS)
+
+
+@pytest.fixture(scope="module")
+def predicted(fitted):
+    return fitted.predict(QUERIES, tasks=ASKED)
+
+
+@pytest.mark.parametrize("shift, scale", [(100.0, 1.0), (0.0, 1e3), (-5.0, 1e-3)])
+def test_a_constant_added_and_a_scale_change_nothing(predicted, shift, scale):
+    model = KinRegressor(cv=CV).fit(X, scale * Y + shift, tasks=TASKS)
+    np.testing.assert_allclose((model.predict(QUERIES, tasks=ASKED) - shift) / scale, predicted, rtol=1e-6)
+
+
+def test_the_order_of_rows_changes_nothing(predicted):
+    order = np.random.default_rng(1).permutation(N)
+    place = np.argsort(order)
+    model = KinRegressor(cv=[(place[train], place[test]) for train, test in CV])
+    model.fit(X[order], Y[order], tasks=TASKS[order])
+    np.testing.assert_allclose(model.predict(QUERIES, tasks=ASKED), predicted, rtol=1e-6)
+
+
+def test_names_of_tasks_change_nothing(predicted):
+    names = dict(zip("abcdef", "fbdcae", strict=True))
+    model = KinRegressor(cv=CV).fit(X, Y, tasks=[names[task] for task in TASKS])
+    np.testing.assert_allclose(model.predict(QUERIES, tasks=[names[task] for task in ASKED]), predicted, rtol=1e-6)
+
+
+def test_a_row_of_weight_zero_is_no_row():
+    weight = np.ones(N)
+    weight[[0, 6, 11]] = 0.0
+    rows = np.flatnonzero(weight)
+    pairs = [(np.intersect1d(train, rows), np.intersect1d(test, rows)) for train, test in CV]
+    place = np.cumsum(weight > 0) - 1
+    first = KinRegressor(cv=pairs).fit(X, Y, tasks=TASKS, sample_weight=weight)
+    second = KinRegressor(cv=[(place[a], place[b]) for a, b in pairs]).fit(X[rows], Y[rows], tasks=TASKS[rows])
+    np.testing.assert_allclose(first.predict(QUERIES, tasks=ASKED), second.predict(QUERIES, tasks=ASKED), rtol=1e-6)
+
+
+def test_shares_of_variance_sum_to_one_and_follow_the_data(fitted):
+    shares = fitted.variance_components_
+    assert np.isclose(sum(shares.values()), 1.0)
+    assert min(shares.values()) >= 0
+    assert list(shares.values()) == sorted(shares.values(), reverse=True)
+    assert shares["level"] > 0.5
+    assert f"{shares['level']:.0%} of the variation is between" in fitted.explain()
+    assert np.isclose(sum(fitted.column_shares_.values()), 1.0)
+    assert next(iter(fitted.column_shares_)) == "0"
+    flat = KinRegressor(cv=CV).fit(X, Y - LEVELS[np.repeat(np.arange(6), 4)], tasks=TASKS)
+    assert flat.variance_components_["level"] < 0.1
+
+
+def test_weights_follow_held_out_errors(fitted):
+    table = fitted.search_results_
+    assert len(table["structure"]) == 5
+    assert np.isclose(sum(member["weight"] for member in fitted.members_), 1.0)
+    assert fitted.best_structure_ == table["structure"][np.argmin(table["error"])]
+    kept = table["weight"] > 0
+    order = np.argsort(table["error"][kept])
+    assert (np.diff(table["weight"][kept][order]) <= 0).all()
+    expected = np.exp(-(table["error"] - table["error"].min()) / (0.5 * table["standard_error"][0]))[kept]
+    np.testing.assert_allclose(table["weight"][kept], expected / expected.sum(), rtol=1e-6)
+
+
+def test_a_task_with_one_row_is_drawn_to_the_others_and_wider(fitted):
+    model = KinRegressor(cv=3, random_state=0).fit(
+        np.vstack([X, [[0.0, 0.0]]]), np.append(Y, 2.0), tasks=np.append(TASKS, "single")
+    )
+    mean, deviation = model.predict(np.zeros((2, 2)), tasks=["single", "a"], return_std=True)
+    center = np.average(Y)
+    assert min(center, 2.0) - 0.1 < mean[0] < max(center, 2.0) + 0.1
+    assert deviation[0] > deviation[1]
+
+
+def test_tasks_that_were_not_in_training_have_wider_intervals(fitted):
+    known, new = (fitted.predict_interval(QUERIES, tasks=labels) for labels in (ASKED, ["new"] * 5))
+    assert (np.diff(new) > 2 * np.diff(known)).all()
+    narrow = fitted.predict_interval(QUERIES, tasks=ASKED, coverage=0.5)
+    assert ((known[:, 0] < narrow[:, 0]) & (narrow[:, 1] < known[:, 1])).all()
+    np.testing.assert_allclose(known.mean(1), fitted.predict(QUERIES, tasks=ASKED))
+
+
+def test_unknown_tasks_are_refused_by_name_where_that_is_asked_for():
+    model = KinRegressor(cv=2, unknown_tasks="error", random_state=0).fit(X, Y, tasks=TASKS)
+    with pytest.raises(ValueError, match="'new'"):
+        model.predict(QUERIES[:2], tasks=["a", "new"])
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0])
+def test_intervals_of_tiny_tasks_cover(level):
+    """12 tasks of 2 to 4 rows, and of tasks that were not in training, over a few seeds."""
+    inside, new = [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        codes = np.repeat(np.arange(12), rng.integers(2, 5, 12))
+        levels = level * rng.normal(size=16)
+        rows = rng.normal(size=(len(codes), 2))
+        y = levels[codes] + level * rows[:, 0] + rng.normal(size=len(codes))
+        model = KinRegressor(random_state=0).fit(rows, y, tasks=codes)
+        asked = np.repeat(np.arange(16), 20)
+        Q = rng.normal(size=(len(asked), 2))
+        target = levels[asked] + level * Q[:, 0] + rng.normal(size=len(asked))
+        low, high = model.predict_interval(Q, tasks=asked).T
+        covered = (low <= target) & (target <= high)
+        inside.append(covered[asked < 12].mean())
+        new.append(covered[asked >= 12].mean())
+    assert 0.8 < np.mean(inside) < 0.97
+    assert 0.75 < np.mean(new) < 1.0
+
+
+def test_time_that_is_over_still_gives_a_model():
+    with pytest.warns(UserWarning, match="time_limit=1e-09 reached: 1 of 5 structures"):
+        model = KinRegressor(cv=CV, time_limit=1e-9).fit(X, Y, tasks=TASKS)
+    assert not model.is_complete_
+    assert "not complete" in model.explain()
+    low, high = model.predict_interval(QUERIES, tasks=ASKED).T
+    assert np.isfinite(low).all()
+    assert (low < high).all()
+    assert np.mean((model.predict(X, tasks=TASKS) - Y) ** 2) < 0.5 * Y.var()
+
+
+def narrow(A, B):
+    return np.exp(-0.5 * ((A[:, None] - B) ** 2).sum(-1))
+
+
+def linear(A, B):
+    return A @ B.T
+
+
+def test_kernels_of_the_user_and_their_values_give_the_same_model():
+    model = KinRegressor([narrow, linear], cv=CV).fit(X, Y, tasks=TASKS)
+    assert {"common kernel 1", "own kernel 2", "level", "noise"} <= set(model.variance_components_)
+    assert "alike explains 0%" not in model.explain()
+
+    def values(A):
+        return np.stack([narrow(A, X), linear(A, X)], axis=2)
+
+    given = KinRegressor("precomputed", cv=CV).fit(values(X), Y, tasks=TASKS)
+    found = given.predict(values(QUERIES), tasks=ASKED)
+    np.testing.assert_allclose(found, model.predict(QUERIES, tasks=ASKED), rtol=1e-5)
+    assert np.mean((found - LEVELS[:5] - QUERIES[:, 0]) ** 2) < 0.3
+
+
+def features_problem(T=24, n=2):
+    rng = np.random.default_rng(2)
+    features = rng.uniform(-2, 2, size=(T + 4, 1))
+    codes = np.repeat(np.arange(T), n)
+    rows = rng.normal(size=(T * n, 1))
+    levels = 3 * np.sin(features[:, 0])
+    return features, codes, rows, levels, levels[codes] + rows[:, 0] + 0.2 * rng.normal(size=T * n)
+
+
+@pytest.mark.parametrize("exact_rows", [300, 20])
+def test_features_of_tasks_tell_the_level_of_new_ones(exact_rows, monkeypatch):
+    """Exact, and in blocks with features as with many rows."""
+    monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
+    features, codes, rows, levels, y = features_problem()
+    T = len(features) - 4
+    known = {t: features[t] for t in range(T)}
+    new = {t: features[t] for t in range(T, T + 4)}
+    model = KinRegressor(task_features=known, cv=2, random_state=0).fit(rows, y, tasks=codes)
+    asked = np.arange(T, T + 4)
+    found = model.with_tasks(new).predict(np.zeros((4, 1)), tasks=asked)
+    assert np.mean((found - levels[asked]) ** 2) < 0.2 * levels.var()
+    plain = model.predict(np.zeros((4, 1)), tasks=asked)
+    assert np.ptp(plain) < 1e-8
+    whole = KinRegressor(task_features=known | new, cv=2, random_state=0).fit(rows, y, tasks=codes)
+    np.testing.assert_allclose(whole.predict(np.zeros((4, 1)), tasks=asked), found, rtol=1e-6)
+
+
+@pytest.mark.parametrize("exact_rows", [300, 20])
+def test_two_crossed_groupings_are_better_than_one(exact_rows, monkeypatch):
+    monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
+    rng = np.random.default_rng(3)
+    first, second = (part.ravel() for part in np.meshgrid(np.arange(10), np.arange(12), indexing="ij"))
+    effects = 1.5 * rng.normal(size=10), 1.5 * rng.normal(size=12)
+    rows = rng.normal(size=(len(first), 1))
+    y = effects[0][first] + effects[1][second] + 0.3 * rng.normal(size=len(first))
+    train = rng.random(len(first)) < 0.6
+    both = np.column_stack([first, second])
+    one = KinRegressor(cv=2, random_state=0).fit(rows[train], y[train], tasks=first[train])
+    two = KinRegressor(cv=2, random_state=0).fit(rows[train], y[train], tasks=both[train])
+    errors = [
+        np.mean((model.predict(rows[~train], tasks=tasks[~train]) - y[~train]) ** 2)
+        for model, tasks in ((one, first), (two, both))
+    ]
+    assert errors[1] < 0.2 * errors[0]
+    assert two.variance_components_["level 2"] > 5 * two.variance_components_["noise"]
+    unknown = two.predict_interval(rows[:1], tasks=[[0, 99]])
+    assert np.diff(unknown)[0] > 2 * np.diff(two.predict_interval(rows[:1], tasks=[[0, 0]]))[0]
+
+
+def wide_problem():
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(20, 2))
+    scale, shift = np.array([1.0, 50.0, 3.0]), np.array([0.0, -200.0, 10.0])
+    targets = shift + scale * (rows[:, :1] + 0.3 * rows[:, 1:] * [1, -1, 0] + 0.2 * rng.normal(size=(20, 3)))
+    return rows, targets, scale
+
+
+def test_wide_targets_with_and_without_missing_labels():
+    rows, targets, scale = wide_problem()
+    holes = targets.copy()
+    holes[[0, 3, 7, 12], [0, 1, 2, 1]] = np.nan
+    Q = np.random.default_rng(5).normal(size=(6, 2))
+    whole, some = (KinRegressor(cv=2, random_state=0).fit(rows, y) for y in (targets, holes))
+    found = whole.predict(Q)
+    assert found.shape == (6, 3)
+    assert whole.predict_interval(Q).shape == (6, 3, 2)
+    assert (np.abs(some.predict(Q) - found) / scale).max() < 0.4
+    np.testing.assert_allclose(whole.predict(Q, tasks=np.full(6, 1)), found[:, 1])
+
+
+def test_a_new_task_beside_wide_targets_is_none_of_those_known():
+    rows, targets, _ = wide_problem()
+    model = KinRegressor(cv=2, random_state=0).fit(rows, targets)
+    Q = np.random.default_rng(5).normal(size=(3, 2))
+    new, known = model.predict_interval(Q, tasks=["new"] * 3), model.predict_interval(Q)
+    # Units of tasks differ, so that its level may be that of any of them.
+    assert (new[:, 0] < known[..., 0].min(1)).all()
+    assert (np.diff(new) > np.diff(known).max()).all()
+
+
+def test_a_new_task_beside_wide_targets_has_what_these_have_in_common():
+    rng = np.random.default_rng(6)
+    rows = rng.normal(size=(30, 2))
+    targets = rows[:, :1] + rows[:, 1:] * [-1.5, 0.0, 1.5] + 0.1 * rng.normal(size=(30, 3))
+    model = KinRegressor(cv=2, random_state=0).fit(rows, targets)
+    Q = rng.normal(size=(8, 2))
+    new, known = model.predict(Q, tasks=["new"] * 8), model.predict(Q)
+    center = known.mean(1)
+    assert np.abs(new - center).max() < 0.3 * np.abs(known[:, 2] - center).max()
+
+
+def test_rows_of_one_task_each_are_never_held_out_all_at_once():
+    rows = np.array([[0.0], [1.0], [2.0]])
+    for seed in range(6):
+        model = KinRegressor(cv=2, random_state=seed).fit(rows, [1.0, 2.0, 4.0], tasks=["a", "b", "c"])
+        low, high = model.predict_interval(rows, tasks=["a", "b", "new"]).T
+        assert (low < high).all()
+
+
+def test_deviations_are_those_of_held_out_residuals_on_average(fitted):
+    held = fitted.held_out_
+    np.testing.assert_allclose(np.mean(((Y - held.values) / held.deviations) ** 2), 1.0)
+    scores, residuals = fitted.functions_.scores, np.abs(Y - held.values) / held.deviations
+    np.testing.assert_allclose(scores.values / scores.scale, np.sort(residuals))
+    _, deviation = fitted.predict(QUERIES, tasks=ASKED, return_std=True)
+    low, high = fitted.predict_interval(QUERIES, tasks=ASKED, coverage=0.8).T
+    place = 0.8 * (N + 1) - 1
+    factor = np.interp(place, np.arange(N), np.sort(residuals))
+    np.testing.assert_allclose(0.5 * (high - low), factor * deviation)
+    # More than N rows can tell of: further out than the largest residual, and finite.
+    far = np.diff(fitted.predict_interval(QUERIES, tasks=ASKED, coverage=0.999))[:, 0]
+    assert (far > 2 * residuals.max() * deviation).all()

@@ -1,0 +1,151 @@
+"""The average of structures: what folds hold out, how members are weighed, and what time that is over leaves."""
+
+import numpy as np
+import pytest
+
+from kernelkin.mixed import (
+    Bernoulli,
+    Gaussian,
+    Layout,
+    MixedData,
+    MixedModel,
+    Part,
+    Search,
+    Structure,
+    average,
+    structures,
+)
+from kernelkin.mixed.average import Member
+from kernelkin.mixed.components import variance_components
+
+SLOPES = Structure("slopes")
+SMOOTH = Structure("common smooth", slopes=False, common=True)
+
+
+def make_data(seed=0, T=6, n=6, weight=None):
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(T), n)
+    X = rng.normal(size=(T * n, 2))
+    z = rng.normal(size=T)[codes] + X[:, 0] + 0.3 * rng.normal(size=T * n)
+    weight = np.ones(T * n) if weight is None else weight
+    return MixedData(X, (codes,), (T,), z[:, None], weight, np.arange(2)), np.arange(T * n) % 3
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_held_out_rows_are_predicted_without_their_targets(warm, monkeypatch):
+    if warm:
+        monkeypatch.setattr(average, "REFIT_ROWS", 10)
+    data, folds = make_data()
+    other = data.z.copy()
+    other[folds == 0] += 5.0
+    changed = MixedData(data.X, data.groups, data.n_groups, other, data.weight, data.of_column)
+    first, second = (Search(each, folds, structures=[SLOPES]).run()[0] for each in (data, changed))
+    # Folds that go on from the parameters of all rows have these from the held-out rows, but no target.
+    close = 1.0 if warm else 1e-12
+    assert np.abs(first.mean[folds == 0] - second.mean[folds == 0]).max() < close
+    assert np.abs(first.mean[folds == 1] - second.mean[folds == 1]).max() > 1.0
+    np.testing.assert_allclose(first.loss, (first.mean[:, 0] - data.z[:, 0]) ** 2)
+
+
+def test_rows_of_no_fold_are_never_held_out():
+    data, folds = make_data()
+    folds = np.where(folds == 2, -1, folds)
+    member = Search(data, folds, structures=[SLOPES]).run()[0]
+    assert (np.isnan(member.loss) == (folds == -1)).all()
+    assert np.isfinite(member.error)
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(), Bernoulli()])
+def test_a_deadline_in_the_past_leaves_one_fitted_member(likelihood):
+    data, folds = make_data()
+    if isinstance(likelihood, Bernoulli):
+        data = MixedData(data.X, data.groups, data.n_groups, (data.z > 0) * 1.0, data.weight, data.of_column)
+    search = Search(data, folds, likelihood, [SLOPES, SMOOTH], deadline=0.0)
+    members = search.run()
+    assert [member.structure.name for member in members] == ["slopes"]
+    assert not search.is_complete
+    assert members[0].weight == 1.0
+    assert members[0].fitted.model.n_evaluations_ == 1
+    assert np.isfinite(members[0].error)
+
+
+def test_leave_one_out_variances_where_time_is_over_are_those_of_refits():
+    """Rows with weights: the variance of the function, without the noise of a row of its weight."""
+    weight = np.random.default_rng(1).uniform(0.5, 3.0, 36)
+    data, folds = make_data(weight=weight)
+    member = Search(data, folds, structures=[SLOPES], deadline=0.0).run()[0]
+    model, X = member.fitted.model, member.fitted.columns(data.X)
+    for i in (0, 20):
+        rest = np.delete(np.arange(36), i)
+        refit = MixedModel(model.terms, model.rho).set_parameters(model.x_)
+        refit.parts = [Part(Layout.dense(X[rest], [data.groups[0][rest]]), data.z[rest], weight[rest], 1.0)]
+        mean, variance = refit.predict(X[[i]], [data.groups[0][[i]]])
+        np.testing.assert_allclose(member.mean[i], mean[0], rtol=1e-5)
+        np.testing.assert_allclose(member.variance[i], variance, rtol=1e-4, atol=1e-5)
+
+
+def test_a_structure_far_behind_on_the_first_fold_is_dropped(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(90, 1))
+    z = np.sin(2 * X) + 0.05 * rng.normal(size=(90, 1))
+    data = MixedData(X, (np.repeat([0, 1, 2], 30),), (3,), z, np.ones(90), np.zeros(1, int))
+    for structures_tried in ([SMOOTH, SLOPES], [SLOPES, SMOOTH]):
+        search = Search(data, np.arange(90) % 3, structures=structures_tried)
+        assert [member.structure.name for member in search.run()] == ["common smooth"]
+        assert search.is_complete
+    monkeypatch.setattr(average, "HOPELESS", 1e9)
+    kept = Search(data, np.arange(90) % 3, structures=[SLOPES, SMOOTH]).run()
+    assert [member.structure.name for member in kept] == ["common smooth", "slopes"]
+    assert kept[1].weight < 1e-6
+
+
+def test_threads_change_nothing(monkeypatch):
+    monkeypatch.setattr(average, "THREADED_ROWS", 1)
+    data, folds = make_data()
+    one, two = (Search(data, folds, structures=[SLOPES, SMOOTH], n_jobs=n_jobs).run() for n_jobs in (1, 2))
+    for first, second in zip(one, two, strict=True):
+        assert first.structure == second.structure
+        assert first.weight == second.weight
+        np.testing.assert_array_equal(first.mean, second.mean)
+
+
+def test_weights_fall_with_errors_by_half_the_standard_error_of_the_best():
+    data, folds = make_data()
+    loss = np.random.default_rng(2).exponential(size=(3, 36)) + np.array([[0.0], [0.05], [0.4]])
+    members = [Member(SLOPES, None, None, None, None, each) for each in loss]
+    search = Search(data, folds, members=list(members))
+    search._weigh()
+    errors = loss.mean(1)
+    scale = 0.5 * loss[errors.argmin()].std() / 6
+    expected = np.exp(-(errors - errors.min()) / scale)
+    np.testing.assert_allclose([member.weight for member in members], expected / expected.sum())
+    assert [member.weight for member in search.members] == sorted((m.weight for m in members), reverse=True)
+
+
+def test_the_average_has_the_mean_and_variance_of_the_mixture():
+    rng = np.random.default_rng(0)
+    means, variances, weights = np.array([0.0, 2.0]), np.array([1.0, 0.25]), [0.3, 0.7]
+    which = rng.random(400_000) < weights[1]
+    drawn = np.where(which, 2.0 + 0.5 * rng.normal(size=400_000), rng.normal(size=400_000))
+    mean, variance = average.average([(m, v) for m, v in zip(means, variances, strict=True)], weights)
+    np.testing.assert_allclose([mean, variance], [drawn.mean(), drawn.var()], rtol=0.01)
+
+
+@pytest.mark.parametrize("exact_rows", [300, 10])
+def test_shares_of_variance_are_expected_variances_of_drawn_functions(exact_rows, monkeypatch):
+    """Exact, and in blocks: the mean diagonal of a term's covariance less its mean entry."""
+    monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
+    data, folds = make_data()
+    fitted = Search(data, folds, structures=[Structure("slopes", own=True)], deadline=0.0).run()[0].fitted
+    shares = variance_components([fitted], np.ones(1), Gaussian())
+    X, p = fitted.columns(data.X), {k: {f: np.exp(v) for f, v in part.items()} for k, part in fitted.model.p_.items()}
+    same = data.groups[0][:, None] == data.groups[0]
+    covariances = {
+        "level": p["level"]["variance"] * same,
+        "linear": (X * p["linear"]["variances"]) @ X.T,
+        "slopes": (X * p["slopes"]["variances"]) @ X.T * same,
+    }
+    raw = {name: np.diag(K).mean() - K.mean() for name, K in covariances.items()}
+    assert np.isclose(sum(shares.values()), 1.0)
+    for name, value in raw.items():
+        np.testing.assert_allclose(shares[name] / shares["noise"], value / fitted.model.noise_, rtol=1e-6)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelkin import KinRegressor, MKMTRLClassifier, MKMTRLRegressor, MKMTRLRegressorCV
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MKMTRLRegressorCV
 from kernelkin.grams import SharedGrams
 
 from . import peers
@@ -31,7 +31,7 @@ from .gpu_rates import decomposition_seconds, iteration_parts, product_rates, wa
 from .scale import block_problem, class_grams
 
 C, MU = 0.1, 0.1
-PARTS = ("rates", "fit", "search", "himalaya", "many", "svm", "many_search", "missing", "kin")
+PARTS = ("rates", "fit", "search", "himalaya", "many", "svm", "many_search", "missing")
 # The share of labels that the search with missing labels lacks.
 MISSING = 0.2
 
@@ -94,19 +94,6 @@ class Bench:
         found["seconds of the search"] = model.search_time_
         found["strengths"] = np.unique(model.cv_results_["param_C"]).tolist()
         found["tasks by mix"] = np.bincount(model.task_choices_[:, 0]).tolist()
-        return found
-
-    def kin(self) -> dict[str, Any]:
-        """KinRegressor on blocks of columns: its search on the device, then in main memory."""
-        n, n_tasks = (120, 8) if self.options.small else (1000, 300)
-        X, Y = column_blocks(2 * n, n_tasks)
-        groups, found = {f"block {k}": list(range(4 * k, 4 * k + 4)) for k in range(4)}, {}
-        for name, device in (("the device", self.device), ("main memory", None)):
-            model = KinRegressor(groups, cv=3, device=device, random_state=0, time_limit=100)
-            _, seconds = self._timed(lambda m=model: m.fit(X[:n], Y[:n]))
-            table = {key: np.asarray(values).tolist() for key, values in model.search_results_.items()}
-            found[name] = {"seconds": seconds, "R2": _r2(model.predict(X[n:]), Y[n:]), "explain": model.explain()}
-            found[name]["candidates"] = list(zip(table["candidate"], table["error"], table["seconds"], strict=True))
         return found
 
     def himalaya(self) -> dict[str, Any]:

@@ -23,13 +23,11 @@ from .relations_picture import draw
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "relations" / "relations.jsonl"
 PAGE = Path(__file__).parent.parent / "docs" / "relations.md"
-BY = ("functions", "kernels")
 SEEDS = 50
 NULLS = ("one function", "random labels", "different sizes", "different inputs and levels", "noise only")
-ONE_MIX = "one mix (kernels)"
 # The kind that looked worst on the first seeds, on others: with the average kernel and 99 draws, which is cheaper.
 AGAIN, AGAIN_SEEDS = "different inputs and levels, other seeds", range(100, 300)
-KINDS = (*NULLS, ONE_MIX, AGAIN)
+KINDS = (*NULLS, AGAIN)
 SIZES = (10, 20, 40, 80, 160)
 DIFFERENT_SIZES = (5, 10, 20, 40, 80, 160, 320)
 REAL = ("diabetes, random wards", "mfeat", "landmine", "school")
@@ -70,13 +68,11 @@ def group_problem(n_groups: int, n_rows: int, seed: int, noise: float = 0.5) -> 
 
 def jobs(seeds: int) -> Iterator[dict[str, Any]]:
     for seed in range(seeds):
-        for kind in (*NULLS, ONE_MIX):
+        for kind in NULLS:
             yield {"part": "null", "kind": kind, "seed": seed}
         for n_groups in (2, 3):
             for n_rows in SIZES:
                 yield {"part": "functions", "groups": n_groups, "rows": n_rows, "seed": seed}
-                if n_rows <= 80:
-                    yield {"part": "kernels", "groups": n_groups, "rows": n_rows, "seed": seed}
     for seed in AGAIN_SEEDS:
         yield {"part": "null", "kind": AGAIN, "seed": seed}
     for name in REAL:
@@ -87,12 +83,7 @@ def perform(job: dict[str, Any]) -> dict[str, Any]:
     """Run one job, and return it with what was found."""
     warnings.simplefilter("ignore")
     began = time.perf_counter()
-    if job["part"] == "real":
-        found = _real(job["data"])
-    elif job["part"] == "kernels" or job.get("kind") == ONE_MIX:
-        found = _kernels(job)
-    else:
-        found = _functions(job)
+    found = _real(job["data"]) if job["part"] == "real" else _functions(job)
     return {**job, **found, "seconds": round(time.perf_counter() - began, 2)}
 
 
@@ -111,25 +102,6 @@ def _functions(job: dict[str, Any]) -> dict[str, Any]:
     return _record(task_relations(model, X, y, tasks, n_permutations=n, random_state=job["seed"]), groups)
 
 
-def _kernels(job: dict[str, Any]) -> dict[str, Any]:
-    from kernelkin import MKMTRLRegressor, task_relations
-    from kernelkin.datasets import make_related_tasks
-
-    data = make_related_tasks(
-        9,
-        job.get("groups", 1),
-        6,
-        n_samples=job.get("rows", 40),
-        n_features_per_kernel=1,
-        noise=0.3,
-        similarity=1.0,
-        random_state=job["seed"],
-    )
-    model = MKMTRLRegressor(data.kernels, C=10, min_rank=2).fit(data.data, data.target, tasks=data.tasks)
-    found = task_relations(model, data.data, data.target, data.tasks, by="kernels", random_state=job["seed"])
-    return _record(found, data.groups)
-
-
 def _record(found: Any, groups: np.ndarray) -> dict[str, Any]:
     return {
         "p": found.p_value,
@@ -146,15 +118,13 @@ def _real(name: str) -> dict[str, Any]:
 
     X, y, tasks, classification = load_data(name)
     model = (MKMTRLClassifier(class_weight="balanced") if classification else MKMTRLRegressor(C=10)).fit(X, y, tasks)
-    found: dict[str, Any] = {}
-    for by in BY:
-        relations = task_relations(model, X, y, tasks, by=by, random_state=0)
-        found[by] = {
-            **_record(relations, np.zeros(len(relations.tasks), dtype=int)),
-            "groups": [part.tolist() for part in relations.members()],
-            "text": str(relations),
-        }
-    return found
+    relations = task_relations(model, X, y, tasks, random_state=0)
+    found = {
+        **_record(relations, np.zeros(len(relations.tasks), dtype=int)),
+        "groups": [part.tolist() for part in relations.members()],
+        "text": str(relations),
+    }
+    return {"functions": found}
 
 
 def load_data(name: str) -> tuple[Any, Any, Any, bool]:
@@ -213,23 +183,18 @@ def tables() -> str:
     for kind in sorted(kinds):
         of = [r for r in records if r.get("kind") == kind]
         lines.append(f"| {kind} | {len(of)} | {sum(r['structured'] for r in of)} |")
-    for part in BY:
-        lines += ["", f"| groups (by {part}) | rows a task | problems | structure found | right groups |"]
-        lines += ["|---|---|---|---|---|"]
-        cases = sorted({(r["groups"], r["rows"]) for r in records if r["part"] == part})
-        for groups, rows in cases:
-            of = [r for r in records if r["part"] == part and (r["groups"], r["rows"]) == (groups, rows)]
-            structured, right = (np.mean([r[name] for r in of]) for name in ("structured", "right"))
-            lines.append(f"| {groups} | {rows} | {len(of)} | {structured:.0%} | {right:.0%} |")
+    lines += ["", "| groups | rows a task | problems | structure found | right groups |", "|---|---|---|---|---|"]
+    for groups, rows in sorted({(r["groups"], r["rows"]) for r in records if r["part"] == "functions"}):
+        of = [r for r in records if r["part"] == "functions" and (r["groups"], r["rows"]) == (groups, rows)]
+        structured, right = (np.mean([r[name] for r in of]) for name in ("structured", "right"))
+        lines.append(f"| {groups} | {rows} | {len(of)} | {structured:.0%} | {right:.0%} |")
     return "\n".join(lines)
 
 
 def real_texts() -> str:
     """What was found on known data, as Markdown."""
     return "\n\n".join(
-        "\n".join([f"{r['data']} ({r['seconds']:.0f} s)", *(f": *By {by}:* {r[by]['text']}\n" for by in BY)]).rstrip()
-        for r in read()
-        if r["part"] == "real"
+        f"{r['data']} ({r['seconds']:.0f} s)\n: {r['functions']['text']}" for r in read() if r["part"] == "real"
     )
 
 
@@ -243,7 +208,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks relations", description=__doc__)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--only", choices=("null", "functions", "kernels", "real"))
+    parser.add_argument("--only", choices=("null", "functions", "real"))
     parser.add_argument("--kind", choices=KINDS, help="one kind of problems without structure")
     parser.add_argument(
         "--table", action="store_true", help="print the tables, write them into the page, and run nothing"

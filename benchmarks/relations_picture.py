@@ -13,29 +13,26 @@ LOOKS = {"structured": ("#0072B2", "-", "o", "structure found"), "right": ("#E69
 
 
 def draw(records: list[dict[str, Any]]) -> None:
-    """A panel for functions and one for kernels and each number of groups; bars are 95% intervals."""
+    """A panel for each number of groups; bars are 95% intervals."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 2, figsize=(8, 5.2), layout="constrained", sharey=True, sharex=True)
-    for line, by in zip(axes, ("functions", "kernels"), strict=True):
-        for ax, groups in zip(line, (2, 3), strict=True):
-            of = [r for r in records if r["part"] == by and r["groups"] == groups]
-            for name, look in LOOKS.items():
-                _draw_line(ax, of, name, *look)
-            problems = {sum(r["rows"] == rows for r in of) for rows in {r["rows"] for r in of}}
-            count = f"{min(problems)}" if len(problems) == 1 else f"{min(problems)} to {max(problems)}"
-            ax.set_title(f"{groups} groups by {by} ({count} problems a point)", size=9)
-            ax.axhline(0.05, color="0.6", linewidth=0.8, linestyle=":")
-            ax.spines[["top", "right"]].set_visible(False)
-    sizes = sorted({r["rows"] for r in records if r["part"] in ("functions", "kernels")})
-    for ax in axes[1]:
+    figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained", sharey=True)
+    sizes = sorted({r["rows"] for r in records if r["part"] == "functions"})
+    for ax, groups in zip(axes, (2, 3), strict=True):
+        of = [r for r in records if r["part"] == "functions" and r["groups"] == groups]
+        for name, look in LOOKS.items():
+            _draw_line(ax, of, name, *look)
+        problems = {sum(r["rows"] == rows for r in of) for rows in {r["rows"] for r in of}}
+        count = f"{min(problems)}" if len(problems) == 1 else f"{min(problems)} to {max(problems)}"
+        ax.set_title(f"{groups} groups ({count} problems a point)", size=9)
+        ax.axhline(0.05, color="0.6", linewidth=0.8, linestyle=":")
+        ax.spines[["top", "right"]].set_visible(False)
         ax.set_xscale("log", base=2)
         ax.set_xticks(sizes, labels=[str(size) for size in sizes])
         ax.set_xlabel("rows a task")
-    for ax in axes[:, 0]:
-        ax.set(ylabel="share of problems", ylim=(-0.03, 1.03))
-    axes[0, 0].text(sizes[-1], 0.06, "level 5%", ha="right", va="bottom", color="0.4", size=8)
-    axes[0, 0].legend(frameon=False, loc="center right")
+    axes[0].set(ylabel="share of problems", ylim=(-0.03, 1.03))
+    axes[0].text(sizes[-1], 0.06, "level 5%", ha="right", va="bottom", color="0.4", size=8)
+    axes[0].legend(frameon=False, loc="center right")
     figure.savefig(PICTURE, dpi=120)
     plt.close(figure)
 

@@ -15,7 +15,7 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 
-from kernelkin import MKMTRLRegressor, kernel_likeness
+from kernelkin import MKMTRLRegressor
 from kernelkin.datasets import make_related_tasks
 from kernelkin.exceptions import CollapseWarning
 from kernelkin.solvers import Alternating
@@ -81,8 +81,9 @@ for ax, (name, (rank, shrinkage)) in zip(axes, settings.items(), strict=True):
         warnings.simplefilter("ignore", CollapseWarning)
         model.fit(data.data, data.target, tasks=data.tasks)
     score = model.score(data.data_test, data.target_test, tasks=data.tasks_test)
-    image = ax.imshow(kernel_likeness(model), vmin=0, vmax=1, cmap="YlGnBu")
+    rows = model.kernel_weights_ / np.linalg.norm(model.kernel_weights_, axis=1, keepdims=True)
+    image = ax.imshow(rows @ rows.T, vmin=0, vmax=1, cmap="YlGnBu")
     ax.set(title=f"{name}\neffective rank {model.effective_rank_:.2f}, test R² {score:.2f}", xlabel="task")
 axes[0].set_ylabel("task")
-figure.colorbar(image, ax=axes, label="likeness of kernels")
+figure.colorbar(image, ax=axes, label="cosine of kernel weights")
 plt.show()

@@ -55,9 +55,9 @@ KernelWeightsDisplay.from_estimator(model, grouped=True)
 plt.show()
 
 # %%
-# Are some digits more alike than others in the views that they use? The test says so, or says that it cannot tell.
+# Do some digits have functions that are more alike than others'? The test says so, or says that it cannot tell.
 
-display = TaskRelationshipDisplay.from_estimator(model, X_train, Y_train, by="kernels", random_state=0)
+display = TaskRelationshipDisplay.from_estimator(model, X_train, Y_train, random_state=0)
 print(display.relations)
 plt.show()
 

@@ -3,17 +3,18 @@ Finding groups of tasks
 =======================
 
 Twenty-four tasks of 80 rows come in three groups. Tasks of a group need the same kernels, and the model is not
-given the groups. ``min_rank=3`` sets a lower bound of three on the effective rank of the relationship, and a test
-says which groups can be told apart.
+given the groups. ``min_rank=3`` sets a lower bound of three on the effective rank of the relationship, and
+the groups are found in the kernel weights.
 """
 
 # %%
 import matplotlib.pyplot as plt
+from sklearn.cluster import AgglomerativeClustering
 
 from kernelkin import task_relations
 from kernelkin.datasets import make_related_tasks
 from kernelkin.model_selection import MKMTRLClassifierCV
-from kernelkin.plots import TaskRelationshipDisplay
+from kernelkin.plots import KernelWeightsDisplay, TaskRelationshipDisplay
 
 data = make_related_tasks(
     24, 3, 9, n_samples=80, test_size=200, n_features_per_kernel=1, regression=False, noise=0.05, random_state=0
@@ -36,27 +37,23 @@ for rank in (1, 3, 24):
 
 # %%
 # Three directions are enough: with 24, test accuracy is the same within its standard error (0.005), and with one it is
-# lower. Do the groups stand out from chance? The test compares the tasks' use of kernels with draws in which all tasks
-# use one mix, and splits groups as long as they do not pass as one.
+# lower. The groups are in the kernel weights: tasks of a group put theirs on the same kernels.
 
-relations = task_relations(models[3], data.data, data.target, data.tasks, by="kernels", random_state=0)
-print(relations)
-print("found:", relations.groups)
+weights = models[3].kernel_weights_
+shares = weights / weights.sum(axis=1, keepdims=True)
+print("found:", AgglomerativeClustering(3).fit_predict(shares))
 print("true: ", data.groups)
 
 # %%
-# The likeness of the groups' kernels, and the tree of the tasks.
-
-TaskRelationshipDisplay(relations).plot()
+KernelWeightsDisplay.from_estimator(models[3])
 plt.show()
 
 # %%
+# Their functions have nothing in common: all that a group shares is which kernels it needs. The test of relations is
+# about functions, and tells most of the tasks apart: ``print`` says in words what is in a
+# :class:`~kernelkin.TaskRelations`.
+
+relations = task_relations(models[3], data.data, data.target, data.tasks, random_state=0)
+print(relations)
 TaskRelationshipDisplay(relations).plot(kind="dendrogram")
 plt.show()
-
-# %%
-# Their functions have nothing in common: all that a group shares is which kernels it needs.
-#
-# What the test returns is a :class:`~kernelkin.TaskRelations`: ``print`` says it in words.
-
-print(task_relations(models[3], data.data, data.target, data.tasks, random_state=0).headline())

@@ -17,7 +17,7 @@ import pandas as pd
 from sklearn.datasets import load_sample_images
 
 from kernelkin import AverageClassifier, MKMTRLClassifier, task_relations, view_kernels
-from kernelkin.plots import KernelWeightsDisplay, TaskRelationshipDisplay
+from kernelkin.plots import KernelWeightsDisplay
 
 SIDE = 12
 # class: (photograph, first row, last row, first column, last column)
@@ -112,17 +112,7 @@ KernelWeightsDisplay.from_estimator(model)
 plt.show()
 
 # %%
-# Are some classes more alike than others in what they use? A picture of weights invites such claims; the test of
-# relations makes them only where chance does not explain what is seen.
+# The sky is found by how light it is. Water, which has the colours of the sky, is between it and the others. Do the
+# classes have functions that are alike? The test of relations says so only where chance does not explain what is seen.
 
-relations = task_relations(model, X[train], Y[train], by="kernels", random_state=0)
-print(relations)
-TaskRelationshipDisplay(relations).plot()
-plt.show()
-
-# %%
-# The sky is found by how light it is. Water, which has the colours of the sky, is between it and the others. Those use
-# colours and local patterns, in shares that differ in the picture above, but that the test does not tell apart.
-#
-# Whole photographs, up to 102 classes of them and 38 kernels, are in the paper's experiments on
-# :doc:`flowers </results/flowers/README>` and :doc:`Caltech-101 </results/caltech/README>`.
+print(task_relations(model, X[train], Y[train], random_state=0))

@@ -13,7 +13,7 @@ grow with the number of rows.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from kernelkin import TwoStageMKMTRLClassifier, kernel_likeness
+from kernelkin import TwoStageMKMTRLClassifier
 from kernelkin.datasets import make_related_tasks
 
 data = make_related_tasks(
@@ -65,9 +65,9 @@ for ax, weights, title in (
 plt.show()
 
 # %%
-# The tasks whose mixes of kernels are most like those of one task of each group, without a matrix of tasks by tasks.
-# This describes the fit; :func:`~kernelkin.task_relations` tests whether mixes differ.
+# The tasks whose kernel weights are most like those of one task of each group: the cosine of their rows of weights.
 
+rows = model.kernel_weights_ / np.linalg.norm(model.kernel_weights_, axis=1, keepdims=True)
 for task in ("task00", "task39"):
-    likeness = kernel_likeness(model, task=task)
+    likeness = rows @ rows[model.tasks_.tolist().index(task)]
     print(task, [f"{model.tasks_[other]} {likeness[other]:.2f}" for other in np.argsort(-likeness)[1:5]])

@@ -19,7 +19,7 @@ def fit_best(model: Model, split: Split, metric: Metric, seed: int) -> tuple[Any
         if "cv" in estimator.get_params(deep=False):
             estimator.set_params(cv=model.n_splits, random_state=seed)
         fitted = estimator.fit(split.X, split.y, **given)
-        members = [(member["name"], member["C"], member["weight"]) for member in getattr(fitted, "members_", ())]
+        members = [(member["name"], member["weight"]) for member in getattr(fitted, "members_", ())]
         return fitted, {"members": members} if members else getattr(fitted, "chosen_", {})
     # One generator for all models of a run: they see the same folds.
     chooser = model.estimator if model.chooser is None else model.chooser

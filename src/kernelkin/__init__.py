@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         TwoStageMKMTRLRegressor,
     )
     from .registry import all_models
-    from .relations import SharingReport, TaskRelations, kernel_likeness, sharing_report, task_relations
+    from .relations import SharingReport, TaskRelations, sharing_report, task_relations
     from .report import Report
     from .tables import TableEncoder, TableSchema
 
@@ -91,7 +91,6 @@ __all__ = [
     "TwoStageMKMTRLRegressor",
     "all_models",
     "gaussian_kernels",
-    "kernel_likeness",
     "linear_kernels",
     "load_model",
     "nearest_psd",

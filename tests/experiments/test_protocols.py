@@ -11,7 +11,6 @@ from experiments.engine import list_units, run_protocol, run_unit
 from experiments.metrics import AUC, EXPLAINED, MSE1000, NMSE, score_by_task
 from experiments.store import Store
 from kernelkin.datasets import make_related_tasks
-from short_search import PLACE, few_candidates
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("KERNELKIN_DATA"), reason="KERNELKIN_DATA does not name a folder with the data sets"
@@ -88,7 +87,6 @@ def test_landmine_models_run_on_related_tasks(monkeypatch):
     fields = np.array([f"field{6 * t + 1:02d}" for t in range(len(names))])  # of both terrains
     data = Bunch(data=made.data, target=(made.target > 0).astype(int), tasks=fields[codes], task_names=fields)
     monkeypatch.setattr(landmine, "_data", lambda variant: data)
-    monkeypatch.setattr(PLACE, few_candidates)
     protocol = find_protocol("landmine-quick")
     results = [run_unit(protocol, unit) for unit in list_units(protocol, 1)]
     assert [r.model for r in results] == protocol.model_names()
@@ -96,7 +94,7 @@ def test_landmine_models_run_on_related_tasks(monkeypatch):
         assert 0.0 <= result.score <= 1.0 and len(result.scores) == 5
     ours = results[-1]
     assert ours.model == protocol.ours == "KinClassifier"
-    assert ours.chosen["members"] and ours.relative_gap <= 1e-3
+    assert ours.chosen["members"] and ours.relative_gap is None
 
 
 @needs_data

@@ -4,7 +4,6 @@ import pytest
 from kernelkin.kernels import (
     check_gram,
     check_precomputed,
-    check_precomputed_query,
     evaluate,
     fit_kernels,
     polynomial_kernels,
@@ -80,12 +79,3 @@ def test_precomputed_stack(G):
         ValueError, match=r"^normalize='cosine' needs k\(x, x\) of the rows to predict, which precomputed"
     ):
         check_precomputed(np.stack([G, G]), "cosine")
-
-
-def test_precomputed_query(G):
-    check_precomputed_query(np.stack([G[:3], G[:3]]), 12)
-    with pytest.raises(ValueError, match=r"'kernel 0' gave values of shape \(3, 11\), expected \(3, 12\)"):
-        check_precomputed_query(G[None, :3, :11], 12)
-    G[1, 4] = np.nan
-    with pytest.raises(ValueError, match=r"^kernel 'kernel 1' has NaN or infinite values, the first at \(1, 4\)"):
-        check_precomputed_query(np.stack([np.zeros((3, 12)), G[:3]]), 12)

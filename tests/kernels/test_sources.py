@@ -6,7 +6,7 @@ from scipy.optimize import check_grad
 
 from kernelkin import MKMTRLRegressor
 from kernelkin.data import read_training
-from kernelkin.kernels import AutoKernels, JoinedKernels, ListedKernels, RelevanceKernels, read_kernels, resolve_kernels
+from kernelkin.kernels import AutoKernels, RelevanceKernels, read_kernels, resolve_kernels
 from kernelkin.kernels.groups import column_groups, group_name
 from kernelkin.kernels.relevance import Sample, _Evidence, length_scales, make_sample
 
@@ -72,13 +72,6 @@ def test_named_groups():
         read_kernels({})
 
 
-def test_kernels_of_several_sources_appear_once():
-    X, y = table()
-    plain = ListedKernels(tuple(resolve_kernels(None)))
-    names = [kernel.name for kernel in JoinedKernels((AutoKernels(), plain)).fit(read(X, y))]
-    assert len(names) == len(set(names)) == 11
-
-
 @pytest.mark.parametrize("own_rows", [True, False])
 def test_the_gradient_of_the_evidence(own_rows):
     rng = np.random.default_rng(3)
@@ -129,4 +122,3 @@ def test_relevance_finds_one_column_of_ten():
 
 def test_relevance_looks_at_targets_and_groups_do_not():
     assert RelevanceKernels().uses_targets and not AutoKernels().uses_targets
-    assert JoinedKernels((AutoKernels(), RelevanceKernels())).uses_targets

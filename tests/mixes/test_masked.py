@@ -9,9 +9,8 @@ from kernelkin import MKMTRLRegressorCV
 from kernelkin.grams.operator import SharedOperator
 from kernelkin.mixes import choose_mixes
 from kernelkin.mixes.components import drawn_together
-from kernelkin.mixes.krylov import solutions_at_strengths
 from kernelkin.mixes.left_out import Targets
-from kernelkin.mixes.masked import FOLDS, MaskedTargets
+from kernelkin.mixes.masked import FOLDS, MaskedTargets, solutions_at_strengths
 
 N, T = 30, 5
 RNG = np.random.default_rng(0)

@@ -10,8 +10,7 @@ from sklearn.metrics import r2_score
 from kernelkin import MKMTRLRegressorCV
 from kernelkin.grams.operator import SharedOperator
 from kernelkin.mixes import choose_mixes, components
-from kernelkin.mixes.choice import expected_gains, mean_strengths
-from kernelkin.mixes.components import Scoring, drawn_together
+from kernelkin.mixes.components import Scoring, drawn_together, expected_gains, mean_strengths
 from kernelkin.mixes.held_out import Group, gains_of_own_weights
 from kernelkin.mixes.left_out import Targets
 from kernelkin.mixes.spectrum import MixSpectrum

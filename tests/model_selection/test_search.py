@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
@@ -19,9 +17,6 @@ from kernelkin import (
 )
 from kernelkin.data import make_folds
 from kernelkin.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
-from kernelkin.model_selection.fold_fits import Deadline
-from kernelkin.model_selection.grid import make_lines
-from kernelkin.model_selection.search import SharedGrams, run_search
 from kernelkin.solvers import Joint
 from scikit_learn_checks import PROBABILITIES, run_checks
 
@@ -249,28 +244,6 @@ def test_fitted_attributes_are_those_of_the_best():
     np.testing.assert_allclose(model.kernel_weights_, plain.kernel_weights_)
     np.testing.assert_allclose(model.predict(X, tasks), plain.predict(X, tasks))
     assert model.cv_results_["rank_test_score"].tolist() == [1, 2]
-
-
-@pytest.mark.parametrize("n_checks", [0, 12, 40])
-def test_candidates_that_a_deadline_leaves_no_time_for_are_left_out(n_checks, monkeypatch):
-    X, y, tasks = long_data()
-    model = MKMTRLRegressor(fixed_widths(), tol=1e-6)
-    data = model.training_data(X, y, tasks)
-    folds = make_folds(data, 2, classification=False, random_state=0)
-    lines = make_lines(model, [{"C": C, "parsimony": p} for C in (0.1, 1.0, 10.0) for p in (0.0, 0.5)], 1e-6)
-    options = {"n_jobs": 1, "verbose": 0, "callback": None, "cache": None}
-
-    def run(deadline):
-        return run_search(lines, data, folds, SharedGrams(data, lines, len(folds), 1), **options, deadline=deadline)[0]
-
-    checks, whole = itertools.count(), run(Deadline())
-    monkeypatch.setattr(Deadline, "is_over", lambda deadline: next(checks) >= n_checks)
-    found = run(Deadline(0.0))
-    assert len(found) < len(whole) == 6
-    assert (len(found) > 0) == (n_checks == 40)
-    for candidate, outcomes in found.items():
-        for outcome, same in zip(outcomes, whole[candidate], strict=True):
-            np.testing.assert_array_equal(np.concatenate(outcome.values), np.concatenate(same.values))
 
 
 def test_progress_is_shown(capsys):

@@ -22,7 +22,6 @@ from kernelkin import (
     load_model,
     save_model,
 )
-from short_search import PLACE, few_candidates
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -110,7 +109,6 @@ def test_scikit_learn_checks(monkeypatch, name, library, where):
         pytest.skip("no CUDA device")
     pytest.importorskip(library)
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
-    monkeypatch.setattr(PLACE, few_candidates)
     # Labels of tasks and names of kernels are arrays of NumPy, which the check does not expect.
     names = {attribute: _kept_apart(attribute) for attribute in ("tasks_", "kernel_names_")}
     checked = type(name, (getattr(kernelkin, name),), names)
@@ -199,25 +197,37 @@ def test_strengths_of_tasks_with_rows_of_their_own_are_refused(dispatch):
 @pytest.mark.parametrize(
     ("model", "targets"),
     [
-        (KinRegressor(["linear", "rbf"], cv=2, random_state=0), Y),
-        (KinClassifier(["linear", "rbf"], cv=2, random_state=0), LABELS[:, :2]),
         (MKMTRLRegressorCV(["linear", "rbf"], grid={"C": [0.1, 1.0]}, cv=2, random_state=0), Y),
         (MKMTRLRegressorCV(["linear", "rbf"], grid={"C": [0.1, 1.0]}, cv=2, random_state=0), Y[:, 0]),
         (MKMTRLClassifierCV(["linear", "rbf"], grid={"C": [0.1, 1.0]}, cv=2, random_state=0), LABELS[:, :2]),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else f"{value.ndim}d",
 )
-def test_searches_choose_what_they_choose_with_numpy(convert, monkeypatch, model, targets):
-    monkeypatch.setattr(PLACE, few_candidates)
+def test_searches_choose_what_they_choose_with_numpy(convert, model, targets):
     model.fit(X, targets)
-    values, chosen = model.predict(X[:7]), getattr(model, "best_C_", None) or model.best_params_
+    values, chosen = model.predict(X[:7]), model.best_params_
     tensors = model.fit(convert(X), convert(targets))
     found = tensors.predict(convert(X[:7]))
     assert type(found) is type(tensors.kernel_weights_) is type(convert(X))
     assert found.device == tensors.kernel_weights_.device == convert(X).device
-    assert (getattr(tensors, "best_C_", None) or tensors.best_params_) == chosen
+    assert tensors.best_params_ == chosen
     np.testing.assert_allclose(plain(found), values, atol=2e-2)
     assert isinstance(pickle.loads(pickle.dumps(tensors)).predict(X[:7]), np.ndarray)
+
+
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+def test_kin_computes_in_numpy_and_answers_in_the_library_of_x(dispatch, library):
+    xp = pytest.importorskip(library)
+    tasks, few = np.repeat(np.arange(3), 10), (xp.asarray(X[:7]), np.arange(7) % 3)
+    model = KinRegressor(cv=2, random_state=0).fit(X, Y[:, 0], tasks=tasks)
+    expected = model.predict_interval(X[:7], few[1])
+    model.fit(xp.asarray(X), xp.asarray(Y[:, 0]), tasks=tasks)
+    found = [model.predict(*few), *model.predict(*few, return_std=True), model.predict_interval(*few)]
+    np.testing.assert_array_equal(plain(found[-1]), expected)
+    classifier = KinClassifier(cv=2, random_state=0).fit(xp.asarray(X), xp.asarray(LABELS[:, 0]), tasks=tasks)
+    found += [getattr(classifier, name)(*few) for name in ("predict", "predict_proba", "decision_function")]
+    assert {type(values) for values in found} == {type(few[0])}
+    assert isinstance(model.predict(X[:7], few[1]), np.ndarray)
 
 
 def test_two_devices_are_refused(dispatch):

@@ -20,14 +20,17 @@ from kernelkin import MultiTaskKernelEstimator
 from kernelkin.registry import find_model
 from scikit_learn_checks import PROBABILITIES, WEIGHTS, check_without_probabilities, run_checks
 
-# The search over models has tests of its own in tests/auto.
+# Kin has no kernel weights and other attributes: its own tests are in tests/kin, but for scikit-learn's checks here.
 MODELS = [model for model in kernelkin.all_models() if model.name != "Kin"]
 CASES = {estimator.__name__: (model, estimator) for model in MODELS for estimator in model.estimators}
 LONG = [name for name, (model, _) in CASES.items() if not model.needs_wide]
 KERNEL = [name for name in LONG if "kernels" in CASES[name][1]().get_params()]
 QUICK = {"n_rounds": 200, "max_iter": 1000, "random_state": 0}
+NO_COPIES = "the weight of a row divides the variance of its noise, and its copies are rows of their own in folds"
 # What scikit-learn's checks may find, and why.
 EXPECTED = {
+    "KinClassifier": {WEIGHTS: NO_COPIES},
+    "KinRegressor": {WEIGHTS: NO_COPIES},
     "TwoStageMKMTRLClassifier": {WEIGHTS: "pairs of rows are drawn at random, and a repeated row is drawn more often"},
 }
 # One estimator for each way of fitting, predicting and reading targets.
@@ -44,6 +47,8 @@ CHECKED = [
     "MRCERegressor",
 ]
 VARIANTS = {
+    "KinClassifier": kernelkin.KinClassifier(random_state=0),
+    "KinRegressor": kernelkin.KinRegressor(random_state=0),
     "MultiTaskKernelEstimator, hinge": MultiTaskKernelEstimator(loss="hinge"),
 }
 CHECKS_OF_PARAMETERS = [
@@ -185,6 +190,7 @@ def test_precomputed_grams_are_the_kernels_themselves(name):
     np.testing.assert_allclose(values(given, stack, tasks=tasks), values(there, X, tasks=tasks), atol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:no tasks were given")
 @pytest.mark.parametrize("name", [*CHECKED, *VARIANTS])
 def test_scikit_learn_checks(name):
     model = make(name) if name in CASES else VARIANTS[name]

@@ -13,7 +13,6 @@ def relations(groups, tasks=None, p_value=0.005, alpha=0.05):
     likeness = 1.0 - 0.7 * np.abs(groups[:, np.newaxis] - groups)
     return TaskRelations(
         tasks=np.array([f"school {t + 1}" for t in range(T)]) if tasks is None else np.asarray(tasks),
-        by="functions",
         structured=p_value <= alpha,
         p_value=p_value,
         likeness=likeness,

@@ -53,11 +53,9 @@ def test_the_tree_has_a_colour_for_each_group():
 
 
 def test_from_estimator_tests_before_it_draws(model, data):
-    display = TaskRelationshipDisplay.from_estimator(
-        model, data.data, data.target, tasks=data.tasks, by="kernels", random_state=0
-    )
-    assert display.relations.by == "kernels"
-    assert display.colorbar_.ax.get_ylabel() == "likeness of kernels"
+    display = TaskRelationshipDisplay.from_estimator(model, data.data, data.target, tasks=data.tasks, random_state=0)
+    assert display.relations.tasks.tolist() == model.tasks_.tolist()
+    assert display.colorbar_.ax.get_ylabel() == "likeness of functions"
 
 
 def test_other_kinds_are_refused():

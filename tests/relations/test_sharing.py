@@ -4,6 +4,7 @@ from numpy.testing import assert_allclose
 from sklearn.metrics import roc_auc_score
 
 from kernelkin import (
+    AverageClassifier,
     AverageRegressor,
     KinRegressor,
     MKMTRLClassifier,
@@ -14,7 +15,7 @@ from kernelkin import (
     sharing_report,
 )
 from kernelkin.data import read_training
-from kernelkin.relations.ablations import OURS
+from kernelkin.relations.ablations import OURS, make_ablations
 from kernelkin.relations.gains import HeldOutScores
 from kernelkin.relations.splits import Split, held_out_values, repeated_folds
 
@@ -263,3 +264,46 @@ def test_unknown_ablations_and_tasks_without_enough_rows_are_refused():
         sharing_report(MKMTRLRegressor(), X, y, tasks, ablations=["trees"])
     with pytest.raises(ValueError, match="no task has 50 test rows or more"):
         sharing_report(AverageRegressor(), X, y, tasks, ablations=["average"], min_rows=50, **QUICK)
+
+
+def test_kin_is_compared_where_a_group_has_one_row(capsys):
+    X, y, tasks = one_function(6, 8)
+    X, y, tasks = np.vstack([X, [[0.0, 0.0]]]), np.append(y, 0.5), np.append(tasks, 6)
+    alone = ["independent", "average", "single"]
+    options = {"ablations": alone, "n_repeats": 1, "cv": 2, "random_state": 0, "verbose": 1}
+    report = sharing_report(KinRegressor(random_state=0), X, y, tasks, **options)
+    assert report.used.tolist() == [True] * 6 + [False]
+    assert all(np.isfinite(report.scores[name][:6]).all() for name in (OURS, *alone))
+    assert report.name == "KinRegressor" and report.gains["independent"].sign == 1
+    assert capsys.readouterr().err.startswith("[1/1] does sharing help")
+
+
+@pytest.mark.parametrize("classification", [False, True])
+def test_tasks_that_cannot_be_learned_alone_have_their_mean_or_class(classification):
+    tasks = np.repeat(np.arange(3), [2, 2, 12])
+    X, y = np.arange(16.0)[:, None], np.arange(16.0)
+    labels = np.where(y % 2 > 0, "odd", "even")
+    labels[:4] = "odd"
+    data = read_training(X, labels if classification else y, tasks, None, classification=classification)
+    fold = repeated_folds(data, 2, 1, classification=classification, rng=np.random.RandomState(0))[0][0]
+    model = AverageClassifier() if classification else AverageRegressor()
+    split = Split(data, fold, False)
+    found = make_ablations(model, ["average"], 0)["average"](split)
+    assert split.learnable_tasks().tolist() == [2]
+    own = np.flatnonzero(split.test_codes < 2)
+    other = {t: y[tasks == t][fold.kept[t]].mean() for t in (0, 1)}
+    expected = ["odd" if classification else other[t] for t in split.test_codes[own]]
+    assert found[own].tolist() == expected
+    learned = split.select(np.array([2]))
+    assert found[split.test_codes == 2].tolist() == make_ablations(model, [], 0)[OURS](learned).tolist()
+
+
+def test_further_groupings_reach_the_model():
+    X, y, tasks = one_function(4, 6)
+    years = np.tile([2001, 2002, 2003], 8)
+    data = KinRegressor().training_data(X, y, np.column_stack([tasks, years]))
+    fold = repeated_folds(data, 2, 1, classification=False, rng=np.random.RandomState(0))[0][0]
+    train, test = Split(data, fold, False).groupings()
+    rows, held = (np.concatenate([data.rows[t][parts[t]] for t in range(4)]) for parts in (fold.kept, fold.held))
+    assert train[0].tolist() == tasks[rows].tolist() and train[1].tolist() == years[rows].tolist()
+    assert test[0].tolist() == tasks[held].tolist() and test[1].tolist() == years[held].tolist()

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import spearmanr
 from sklearn.datasets import load_diabetes
 
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor, TaskRelations, kernel_likeness, task_relations
+from kernelkin import KinRegressor, MKMTRLClassifier, MKMTRLRegressor, TaskRelations, task_relations
 from kernelkin.relations.common import CommonFit, ScoreProducts, even_features
 from kernelkin.relations.rows import PooledRows
 from relations.problems import average_model, draw_function, group_problem, null_problem
@@ -48,10 +48,9 @@ def test_random_wards_on_the_diabetes_data_have_no_structure():
     assert not relations.structured
     assert str(relations).startswith("No structure found (p = ")
     assert relations.null == "permutation"
-    for by in ("functions", "kernels"):
-        likeness = model.related_tasks("ward 3", 20 * X, y, wards, by=by)
-        # The wards are alike, the smallest as much as the largest.
-        assert len(likeness) == 5 and len(set(likeness.values())) == 1 and min(likeness.values()) > 0.95
+    likeness = model.related_tasks("ward 3", 20 * X, y, wards)
+    # The wards are alike, the smallest as much as the largest.
+    assert len(likeness) == 5 and len(set(likeness.values())) == 1 and min(likeness.values()) > 0.95
 
 
 def test_one_function_with_different_numbers_of_rows_is_one_function():
@@ -61,17 +60,14 @@ def test_one_function_with_different_numbers_of_rows_is_one_function():
     X = rng.normal(size=(len(tasks), 3))
     y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] ** 2 + 0.3 * rng.normal(size=len(tasks))
     model = MKMTRLRegressor(C=10.0).fit(X, y, tasks=tasks)
-    for by in ("functions", "kernels"):
-        relations = task_relations(model, X, y, tasks, by=by, random_state=0)
-        assert not relations.structured
-        assert (relations.groups == 0).all()
-        # One value for all pairs, so that it cannot follow the number of rows; and it is near one.
-        assert np.ptp(relations.likeness[~np.eye(7, dtype=bool)]) == 0
-        assert relations.likeness[0, 1] > 0.9 and relations.intervals[0, 1, 1] >= relations.likeness[0, 1]
-        one_value = dict.fromkeys(range(1, 7), relations.likeness[0, 1])
-        assert relations.related_tasks(0) == model.related_tasks(0, X, y, tasks, by=by) == one_value
-    # The mixes of the fit itself do not follow the rows either, where they may differ between tasks.
-    assert kernel_likeness(MKMTRLRegressor(C=10.0, min_rank=2).fit(X, y, tasks=tasks)).min() > 0.95
+    relations = task_relations(model, X, y, tasks, random_state=0)
+    assert not relations.structured
+    assert (relations.groups == 0).all()
+    # One value for all pairs, so that it cannot follow the number of rows; and it is near one.
+    assert np.ptp(relations.likeness[~np.eye(7, dtype=bool)]) == 0
+    assert relations.likeness[0, 1] > 0.9 and relations.intervals[0, 1, 1] >= relations.likeness[0, 1]
+    one_value = dict.fromkeys(range(1, 7), relations.likeness[0, 1])
+    assert relations.related_tasks(0) == model.related_tasks(0, X, y, tasks) == one_value
 
 
 def test_related_tasks_are_those_of_the_group_whatever_their_rows():
@@ -111,8 +107,7 @@ def test_estimated_correlation_does_not_follow_the_number_of_rows():
 
 def _pooled(model, X, y, tasks):
     from kernelkin.data import read_training
-    from kernelkin.relations.pooled import mix_features, pooled_kernels
-    from kernelkin.relations.rows import pool
+    from kernelkin.relations.rows import mix_features, pool, pooled_kernels
 
     data = read_training(X, y, tasks, None, classification=False)
     kernels, mixes = pooled_kernels(model, X)
@@ -197,6 +192,24 @@ def test_classes_are_compared_too():
     assert relations.groups.tolist() == groups.tolist()
 
 
+def test_groups_are_found_with_kin():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(120, 2)), np.repeat(list("abcd"), 30)
+    y = np.where(tasks < "c", X[:, 0], -X[:, 0]) + 0.3 * rng.normal(size=120)
+    model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
+    relations = task_relations(model, X, y, tasks, random_state=0)
+    assert relations.structured and relations.groups.tolist() == [0, 0, 1, 1]
+    assert next(iter(model.related_tasks("a", X, y, tasks))) == "b"
+
+
+def test_kernel_matrices_are_compared_for_models_without_weights():
+    X, y, tasks, groups = group_problem(2, 40, 0)
+    grams = np.exp(-0.5 * np.square(X[:, None] - X).sum(axis=2))[..., None]
+    model = KinRegressor("precomputed", cv=2, random_state=0).fit(grams, y, tasks=tasks)
+    relations = task_relations(model, grams, y, tasks, n_permutations=99, random_state=0)
+    assert relations.groups.tolist() == groups.tolist()
+
+
 def test_results_do_not_change_with_the_seed_given_nor_with_units():
     X, y, tasks, _ = group_problem(2, 30, 1)
     first, again = (find(X, y, tasks) for _ in range(2))
@@ -220,8 +233,6 @@ def test_saved_and_read_again():
 def test_impossible_arguments_and_tasks_of_another_model_are_refused():
     X, y, tasks = null_problem("one function", 0)
     model = average_model(X, y, tasks)
-    with pytest.raises(ValueError, match="by must be 'functions' or 'kernels', got 'weights'"):
-        task_relations(model, X, y, tasks, by="weights")
     with pytest.raises(ValueError, match="n_permutations must be 39 or more, got 5"):
         task_relations(model, X, y, tasks, n_permutations=5)
     with pytest.raises(ValueError, match="the tasks of these rows are not those of the model"):

@@ -118,7 +118,6 @@ def tested_relations(groups, tasks):
     first = np.where(steps == 0, 0, len(groups) + steps - 1)
     return TaskRelations(
         tasks=np.asarray(tasks),
-        by="functions",
         structured=True,
         p_value=0.005,
         likeness=likeness,

@@ -34,14 +34,14 @@ def _quick(model: Any) -> Any:
     return model.set_params(**{name: value for name, value in QUICK.items() if name in known})
 
 
-# Name -> a fresh estimator: every model of the registry, models of one's own, and searches; Kin with one kernel.
+# Name -> a fresh estimator: every model of the registry, models of one's own, and searches; Kin with two folds.
 ESTIMATORS: dict[str, Callable[[], Any]] = {
     estimator.__name__: lambda estimator=estimator: _quick(estimator())
     for model in all_models()
     for estimator in model.estimators
 } | {
-    "KinClassifier": lambda: _quick(KinClassifier("rbf", cv=2)),
-    "KinRegressor": lambda: _quick(KinRegressor("rbf", cv=2)),
+    "KinClassifier": lambda: _quick(KinClassifier(cv=2)),
+    "KinRegressor": lambda: _quick(KinRegressor(cv=2)),
     "MultiTaskKernelEstimator": lambda: _quick(MultiTaskKernelEstimator()),
     "MKMTRLClassifierCV": lambda: _quick(MKMTRLClassifierCV(**SEARCH)),
     "MKMTRLRegressorCV": lambda: _quick(MKMTRLRegressorCV(**SEARCH)),

@@ -5,15 +5,9 @@ import pytest
 
 from kernelkin.datasets import make_related_tasks
 from robustness.estimators import CLASSIFIERS, ESTIMATORS, KERNEL, ONE_OF_EACH, WIDE, Data, fit, values
-from short_search import PLACE, few_candidates
 
 THREADED = sorted(name for name, make in ESTIMATORS.items() if "n_jobs" in make().get_params())
 SEEDED = sorted(name for name, make in ESTIMATORS.items() if "random_state" in make().get_params())
-
-
-@pytest.fixture(autouse=True)
-def short_search(monkeypatch):
-    monkeypatch.setattr(PLACE, few_candidates)
 
 
 def problem(name, wide):

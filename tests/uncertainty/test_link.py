@@ -4,7 +4,7 @@ from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
 from kernelkin.uncertainty import fit_link, pooled_link
-from kernelkin.uncertainty.link_rows import LinkRows
+from kernelkin.uncertainty.link import LinkRows
 
 
 def draw(rng, n, slope=2.0, offset=0.5):

@@ -27,7 +27,6 @@ from kernelkin import (
     save_model,
 )
 from kernelkin.model_selection import MultiTaskCV
-from short_search import PLACE, few_candidates
 
 QUICK = {"kernels": gaussian_kernels([1.0]), "cv": 5, "random_state": 0}
 REGRESSORS = [
@@ -40,11 +39,6 @@ REGRESSORS = [
     LassoRegressor(alpha=0.01),
     KinRegressor(**QUICK),
 ]
-
-
-@pytest.fixture(autouse=True)
-def short_search(monkeypatch):
-    monkeypatch.setattr(PLACE, few_candidates)
 
 
 @pytest.fixture(scope="module")

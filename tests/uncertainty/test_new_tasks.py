@@ -5,12 +5,11 @@ import pandas as pd
 import pytest
 
 from kernelkin import KinRegressor, MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.couplings import predict_levels
+from kernelkin.couplings import level_weights
 from kernelkin.fitting import RunOptions
 from kernelkin.uncertainty.left_out import leave_out_tasks
 from kernelkin.uncertainty.machines import MachinesHeldOut
-from kernelkin.uncertainty.new_scores import fit_new_tasks
-from short_search import PLACE, few_candidates
+from kernelkin.uncertainty.residuals import fit_new_tasks
 
 LABELS = np.array(["a", "b", "c", "d", "e"])
 
@@ -51,8 +50,7 @@ def test_intervals_of_new_tasks_cover_them(parameters):
 
 
 @pytest.mark.parametrize("given", [{"unknown_tasks": "common"}, {"task_features": True}], ids=["common", "features"])
-def test_intervals_of_an_average_cover_new_tasks(given, monkeypatch):
-    monkeypatch.setattr(PLACE, few_candidates)
+def test_intervals_of_an_average_cover_new_tasks(given):
     table, X, y, tasks, known = draw(3, n_tasks=25)
     given = {"task_features": table} if "task_features" in given else given
     model = KinRegressor(gaussian_kernels([1.0]), cv=3, random_state=0, **given)
@@ -110,7 +108,7 @@ def test_left_out_values_are_those_of_machines_without_the_task(loss):
     dual = plan.learner.solve(np.ascontiguousarray(gram[np.ix_(kept, kept)]), part, tol=1e-9)
     levels = np.ldexp(dual.intercept, plan.units.target) + plan.units.offsets[0][others]
     shared = np.ldexp(gram[np.ix_(task == 2, kept)] @ dual.a, plan.units.target)
-    level = predict_levels(kernel[np.ix_(others, others)], kernel[2, others][np.newaxis], levels)
+    level = level_weights(kernel[np.ix_(others, others)], kernel[2, others][np.newaxis], levels) @ levels
     np.testing.assert_allclose(found["features"].values[2], shared + level, atol=1e-5)
     common = weights.copy()
     common[:, 5:] = 0.0

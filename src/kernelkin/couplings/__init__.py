@@ -4,26 +4,21 @@ Coupling j has a T x T positive semi-definite matrix M_j with unit diagonal on t
 kernel is `sum_k b_kj M_j[t, t'] k_k(x, x')`: each coupling is one more column of the kernel weights B.
 """
 
-from .base import Coupling, connected_tasks, width
-from .read import AUTO, COMMON, INPUTS, has_new_tasks, new_kernels, read_couplings, uses_targets
+from .coupling import Coupling, connected_tasks, width
+from .read import COMMON, new_kernels, read_couplings
 from .task_features import plain_task_features, read_task_features
-from .task_kernels import TaskKernel, TaskTable, level_weights, predict_levels
+from .task_kernels import TaskKernel, TaskTable, level_weights
 
 __all__ = [
-    "AUTO",
     "COMMON",
-    "INPUTS",
     "Coupling",
     "TaskKernel",
     "TaskTable",
     "connected_tasks",
-    "has_new_tasks",
     "level_weights",
     "new_kernels",
     "plain_task_features",
-    "predict_levels",
     "read_couplings",
     "read_task_features",
-    "uses_targets",
     "width",
 ]

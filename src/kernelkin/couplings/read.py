@@ -8,17 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..data import TaskData, as_array, listing
-from ..kernels.embedding import input_similarity
-from .base import Coupling
-from .factors import block_factor, group_factor, matrix_factor
-from .groups import find_groups
+from .coupling import Coupling, block_factor, group_factor, matrix_factor
 from .targets import target_similarity
 from .task_features import read_task_features
 from .task_kernels import TaskKernel, TaskTable
 
-COMMON, INPUTS, TARGETS, AUTO = "common", "inputs", "targets", "auto"
-# Widths at which "auto" takes the likeness of inputs, relative to the typical distance of tasks.
-INPUT_WIDTHS = (0.5, 1.0)
+COMMON, TARGETS = "common", "targets"
 
 
 def read_couplings(
@@ -26,12 +21,10 @@ def read_couplings(
 ) -> tuple[Coupling, ...]:
     """What a user passes -> couplings of the tasks of these data, charged as `sharing` says.
 
-    None: none. "common": one function for all tasks. "inputs": tasks share as far as their inputs are alike. "targets":
-    as far as their targets are alike on rows that both have. "auto": one function for all tasks, likeness of inputs at
-    several widths, and groups of tasks by their inputs and by their functions, as far as the rows confirm these; each
-    is charged the more, the less functions of its tasks agree. A dict: names to "common", "inputs" or "targets", to
-    group labels (one for each task, in the order of `data.labels`, or a dict from task to label; tasks with the same
-    label share a function) or to T x T matrices. Features of tasks add a coupling for each kernel between tasks.
+    None: none. "common": one function for all tasks. "targets": tasks share as far as their targets are alike on rows
+    that both have. A dict: names to "common" or "targets", to group labels (one for each task, in the order of
+    `data.labels`, or a dict from task to label; tasks with the same label share a function) or to T x T matrices.
+    Features of tasks add a coupling for each kernel between tasks.
     """
     features = [coupling.charged(sharing) for coupling in _of_features(task_features, data)]
     found = (*_read(couplings, data, sharing), *features)
@@ -67,28 +60,14 @@ def _check_names(tables: Mapping[str, TaskTable], needed: set[str]) -> None:
         raise ValueError(f"task_features must have what the fit had ({had}), and it has {listing(sorted(tables))}")
 
 
-def has_new_tasks(task_features: Any, tasks: np.ndarray) -> bool:
-    """Whether tasks that are not among `tasks` have features."""
-    given = read_task_features(task_features, tasks).values()
-    return any(set(each.labels.tolist()) - set(tasks.tolist()) for each in given)
-
-
-def uses_targets(couplings: Any) -> bool:
-    """Whether couplings depend on targets, so that every fold needs its own."""
-    named = list(couplings.values()) if isinstance(couplings, Mapping) else [couplings]
-    return any(isinstance(value, str) and value in (AUTO, TARGETS) for value in named)
-
-
 def _read(couplings: Any, data: TaskData, sharing: float) -> list[Coupling]:
     if couplings is None:
         return []
-    if isinstance(couplings, str) and couplings == AUTO:
-        return _find(data, sharing)
     if isinstance(couplings, str) and couplings in _NAMED:
         couplings = {couplings: couplings}
     if not isinstance(couplings, Mapping):
         got = repr(couplings) if isinstance(couplings, str) else type(couplings).__name__
-        raise ValueError(f"couplings must be None, 'common', 'inputs', 'targets', 'auto' or a dict, got {got}")
+        raise ValueError(f"couplings must be None, 'common', 'targets' or a dict, got {got}")
     return [Coupling(str(name), _factor(name, value, data)).charged(sharing) for name, value in couplings.items()]
 
 
@@ -100,33 +79,8 @@ def _of_features(task_features: Any, data: TaskData) -> list[Coupling]:
     ]
 
 
-def _find(data: TaskData, sharing: float) -> list[Coupling]:
-    """The couplings of "auto", charged by how far the rows support them; those that are the same count once."""
-    groups = find_groups(data)
-    found = [Coupling(COMMON, _common_factor(data))]
-    if groups.inputs_differ:
-        similarity = input_similarity(data)
-        found += [
-            Coupling(f"{INPUTS}({width:g})", block_factor(similarity ** (1.0 / width**2))) for width in INPUT_WIDTHS
-        ]
-    for kind, partitions in ((INPUTS, groups.inputs), ("functions", groups.functions)):
-        for labels in partitions:
-            name = f"{len(set(labels.tolist()))} groups by {kind}"
-            found.append(Coupling(name, group_factor(name, labels, data.labels)))
-    distinct: list[Coupling] = []
-    for coupling in found:
-        if not any(np.allclose(coupling.matrix, other.matrix) for other in distinct):
-            distinct.append(coupling)
-    return [coupling.charged(sharing * groups.support(coupling.matrix)) for coupling in distinct]
-
-
 def _common_factor(data: TaskData) -> np.ndarray:
     return np.ones((data.n_tasks, 1))
-
-
-def _input_factor(data: TaskData) -> np.ndarray:
-    similarity = input_similarity(data)
-    return _common_factor(data) if (similarity == 1).all() else matrix_factor(INPUTS, similarity, data.labels)
 
 
 def _target_factor(data: TaskData) -> np.ndarray:
@@ -135,7 +89,6 @@ def _target_factor(data: TaskData) -> np.ndarray:
 
 _NAMED: dict[str, Callable[[TaskData], np.ndarray]] = {
     COMMON: _common_factor,
-    INPUTS: _input_factor,
     TARGETS: _target_factor,
 }
 

@@ -176,11 +176,6 @@ def median_distance(features: np.ndarray) -> float:
     return float(np.sqrt(np.median(apart))) if len(apart) else 1.0
 
 
-def predict_levels(known: np.ndarray, new: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Predict the levels (q, m) of new tasks from those (T, m) of the training tasks, as `level_weights` says."""
-    return level_weights(known, new, levels) @ levels
-
-
 def level_weights(known: np.ndarray, new: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Return the weights (q, T) with which the levels (T, m) of the training tasks predict those of new tasks.
 

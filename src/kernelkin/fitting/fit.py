@@ -43,8 +43,8 @@ from ..problems import (
 )
 from ..solvers import Solution, Solver, solve
 from ..uncertainty import HeldOutSource, Uncertainty
+from ..uncertainty.left_out import WithNearest
 from ..uncertainty.machines import MachinesHeldOut
-from ..uncertainty.nearest import WithNearest
 from .base import Fitted, RunOptions
 from .blocks import RemotePlan, plan_remote, solve_in_blocks
 from .outcome import (

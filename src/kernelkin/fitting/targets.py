@@ -75,7 +75,7 @@ class Classification:
             known.update(classes.tolist())
             positive = codes[:, np.newaxis] == (np.arange(len(classes)) if len(classes) > 2 else [1])
             weight = data.sample_weight[rows]
-            cost = C * weight * _class_weights(self.class_weight, classes, codes, weight)[codes]
+            cost = C * weight * weights_of_classes(self.class_weight, classes, codes, weight)[codes]
             machines.append(_machine(np.where(positive, 1.0, -1.0), cost, fit_intercept=True))
         if isinstance(self.class_weight, Mapping):
             _check_labels(self.class_weight, known)
@@ -178,7 +178,7 @@ def _machine(y: np.ndarray, cost: np.ndarray, fit_intercept: bool) -> Machine:
     )
 
 
-def _class_weights(
+def weights_of_classes(
     class_weight: Mapping | str | None, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
     """Return the weight of each class of one task."""

@@ -12,7 +12,7 @@ from ..data import TaskData
 from ..grams import Grams
 from ..learners import Machine, Ridge
 from ..memory import check_memory
-from ..mixes.choice import expected_gains, mean_strengths
+from ..mixes.components import expected_gains, mean_strengths
 from ..penalties import FixedWeights
 from ..uncertainty.machines import leave_one_out
 from .base import Fitted, RunOptions

@@ -1,16 +1,12 @@
 """What a fit leaves behind: the functions of all tasks, without any training Gram matrix."""
 
-from .combined import CombinedFunctions
 from .expansion import Expansion, make_expansion
-from .linear import LinearFunctions
 from .nearest import InputIndex
-from .of_model import function_values
 from .remote import BlockFunctions, RemoteFunctions
-from .tasks import NewTask, Share, TaskFunctions, task_functions
+from .tasks import LinearFunctions, NewTask, Share, TaskFunctions, function_values, task_functions
 
 __all__ = [
     "BlockFunctions",
-    "CombinedFunctions",
     "Expansion",
     "InputIndex",
     "LinearFunctions",

@@ -70,10 +70,6 @@ class InputIndex:
             distances[besides] = np.inf
         return int(np.argmin(distances))
 
-    def in_units(self, center: np.ndarray, scale: np.ndarray) -> InputIndex:
-        """Return the index for columns x, where it was made for (x - center) / scale."""
-        return replace(self, center=center + scale * self.center, scale=scale * self.scale)
-
     def _kernel(self, X: np.ndarray) -> np.ndarray:
         """X (q, d) in standard units -> (q, s)."""
         assert self.rows is not None

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from ..couplings import Coupling, TaskKernel, TaskTable, level_weights, new_kernels
-from ..data import TaskData
-from ..grams import KernelBank
+from ..data import Queries, TaskData
+from ..grams import KernelBank, arrays_on
 from ..grams.operator import Arrays
 from .expansion import Bundle, Expansion, make_expansion
+
+
+@dataclass(frozen=True)
+class LinearFunctions:
+    """f_t(x) = coef_t'x + intercept_t, with coef (T, d) and intercept (T,)."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    def rows(self) -> None:
+        """None: no training row is kept."""
+
+    def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+        """X (q, d), the task of each row (q,) -> (q, 1); without codes, every task on every row -> (q, T, 1)."""
+        if codes is None:
+            return (X @ self.coef.T + self.intercept)[..., np.newaxis]
+        return (np.einsum("ij,ij->i", X, self.coef[codes]) + self.intercept[codes])[:, np.newaxis]
 
 
 @dataclass(frozen=True)
@@ -179,12 +197,6 @@ class TaskFunctions:
         shares = self.unknown if code < 0 else self.new_shares[code - T]
         levels = np.full(T, 1.0 / T) if code < 0 else self.new_levels[code - T]
         return NewTask(tuple(share.weights for share in shares[1:]), levels)
-
-    def predict_levels(self, tasks: np.ndarray, levels: np.ndarray) -> np.ndarray:
-        """Levels (T, m) of the tasks of training -> those (E, m) of the new tasks, predicted by their features."""
-        similarities = self.task_similarities(tasks)
-        assert similarities is not None
-        return level_weights(similarities, self.new_similarities, levels) @ levels
 
     def task_similarities(self, tasks: np.ndarray) -> np.ndarray | None:
         """(T, T) the mean of the kernels between tasks; None where there are none."""
@@ -355,3 +367,11 @@ def _factor_expansion(data: TaskData, bank: KernelBank, rows: np.ndarray, a: np.
 
 def _repeat(b: np.ndarray, width: int) -> np.ndarray:
     return np.repeat(b[:, np.newaxis], width, axis=1)
+
+
+def function_values(model: Any, queries: Queries) -> np.ndarray:
+    """(q, M) for rows with a task, (q, T, M) for wide data; see `TaskFunctions.values`."""
+    functions, device = model.functions_, queries.device or getattr(model, "device", None)
+    if device is None or not isinstance(functions, TaskFunctions):
+        return functions.values(queries.X, queries.codes)
+    return functions.values(queries.X, queries.codes, arrays=arrays_on(device))

@@ -24,7 +24,6 @@ from sklearn.base import BaseEstimator
 # Packages of kernelkin whose classes may be part of a model.
 PACKAGES = frozenset(
     [
-        "auto",
         "couplings",
         "data",
         "fitting",
@@ -37,7 +36,6 @@ PACKAGES = frozenset(
         "mixes",
         "model_selection",
         "models",
-        "paper",
         "penalties",
         "problems",
         "relations",

@@ -4,7 +4,6 @@ from .base import FittedKernel, Kernel
 from .checks import (
     check_gram,
     check_precomputed,
-    check_precomputed_query,
     check_values,
     precomputed_names,
     project_stack,
@@ -27,11 +26,9 @@ from .profiles import profile_kernel
 from .scaling import SCALINGS, Scaling, fit_diagonal_scaling, fit_scaling
 from .sources import (
     AutoKernels,
-    JoinedKernels,
     KernelSource,
     ListedKernels,
     RelevanceKernels,
-    RememberedKernels,
     read_kernels,
 )
 
@@ -40,18 +37,15 @@ __all__ = [
     "SCALINGS",
     "AutoKernels",
     "FittedKernel",
-    "JoinedKernels",
     "Kernel",
     "KernelSource",
     "Linear",
     "ListedKernels",
     "Polynomial",
     "RelevanceKernels",
-    "RememberedKernels",
     "Scaling",
     "check_gram",
     "check_precomputed",
-    "check_precomputed_query",
     "check_values",
     "default_kernels",
     "diagonals",

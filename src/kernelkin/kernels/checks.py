@@ -84,9 +84,3 @@ def project_stack(names: Sequence[str], grams: np.ndarray) -> bool:
         if G.any() and (projected := project(name, G)) is not G:
             G[...], clipped = projected, True
     return clipped
-
-
-def check_precomputed_query(cross: Sequence[np.ndarray] | np.ndarray, n_train: int) -> None:
-    """Check precomputed values (K, q, n_train) between rows to predict and training rows."""
-    for name, values in zip(precomputed_names(len(cross)), cross, strict=True):
-        check_values(name, values, (len(values), n_train))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
-from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -118,65 +116,9 @@ class RelevanceKernels:
         return [*found, *fit_kernels(linear_kernels(), data.X, data.feature_names, data.sample_weight)]
 
 
-class RememberedKernels:
-    """The kernels of a source that is slow to fit, remembered for data that were fitted before, under a name."""
-
-    def __init__(self, source: KernelSource, name: str = "") -> None:
-        self.source, self.name = source, name
-        self.uses_targets = source.uses_targets
-        self._found: dict[str, list[FittedKernel]] = {}
-        self._lock = Lock()
-
-    def __reduce__(self) -> tuple[type, tuple[KernelSource, str]]:
-        return type(self), (self.source, self.name)
-
-    def fit(self, data: TaskData) -> list[FittedKernel]:
-        key = f"{self.name} {_key(data)}"
-        with self._lock:
-            if key not in self._found:
-                self._found[key] = self.source.fit(data)
-            return self._found[key]
-
-    @property
-    def found(self) -> dict[str, list[FittedKernel]]:
-        """What is remembered, by the name and a key of the data that is the same in all processes."""
-        return dict(self._found)
-
-    def remember(self, found: Mapping[str, list[FittedKernel]]) -> None:
-        """Take over what another process has found."""
-        self._found.update(found)
-
-
-def _key(data: TaskData) -> str:
-    digest = sha256()
-    for part in (data.X, *data.rows, *data.y):
-        array = np.asarray(part)
-        digest.update(f"{array.dtype.str} {array.shape}".encode())
-        digest.update(repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes())
-    return digest.hexdigest()
-
-
-@dataclass(frozen=True)
-class JoinedKernels:
-    """The kernels of several sources."""
-
-    sources: tuple[KernelSource, ...]
-
-    @property
-    def uses_targets(self) -> bool:
-        return any(source.uses_targets for source in self.sources)
-
-    def fit(self, data: TaskData) -> list[FittedKernel]:
-        found: dict[str, FittedKernel] = {}
-        for source in self.sources:
-            for kernel in source.fit(data):
-                found.setdefault(kernel.name, kernel)
-        return list(found.values())
-
-
 def read_kernels(kernels: Any) -> KernelSource:
     """What a user passes as `kernels` -> a source: "auto", "relevance", a mapping of groups, or a list of kernels."""
-    if isinstance(kernels, AutoKernels | RelevanceKernels | RememberedKernels | JoinedKernels | ListedKernels):
+    if isinstance(kernels, AutoKernels | RelevanceKernels | ListedKernels):
         return kernels
     if isinstance(kernels, str) and kernels == "auto":
         return AutoKernels()

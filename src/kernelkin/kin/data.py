@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from ..couplings import TaskTable, read_task_features
 from ..data import TaskData, listing
-from ..fitting.targets import _class_weights, task_classes
+from ..fitting.targets import task_classes, weights_of_classes
 from ..kernels import evaluate, is_precomputed, read_kernels
 from ..mixed.structures import MixedData
 from ..mixed.units import Units, choose_units
@@ -213,7 +213,7 @@ def class_weights(class_weight: Any, codes: ClassCodes, labelled: LabelledRows, 
     for t, classes in enumerate(codes.of_task):
         rows = np.flatnonzero(labelled.codes == t)
         own = np.searchsorted(classes, labelled.y[rows])
-        out[rows] *= _class_weights(class_weight, classes, own, weight[rows])[own]
+        out[rows] *= weights_of_classes(class_weight, classes, own, weight[rows])[own]
     return out
 
 
@@ -234,7 +234,7 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     kinds = np.zeros(N, dtype=np.intp)
     if classification:
         kinds = np.unique(labelled.y, axis=0, return_inverse=True)[1].ravel()
-    shared = data.form == "wide" and not labelled.wide
+    shared = data.form == "wide" and data.n_tasks > 1 and not labelled.wide
     if shared:
         # A row of X is held out for all of its tasks.
         of_row = rng.permutation(np.arange(len(data.X)) % count)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..decompositions import svd
+
 # Columns with outliers are those with values beyond the 2% to 98% range widened by a quarter on both sides.
 TAIL, WIDENED = 0.02, 0.25
 
@@ -40,10 +42,12 @@ class Columns:
         X = np.clip(X, low, high)
         center = X.mean(0)
         spread = np.sqrt(np.bincount(of_column, X.var(0))[of_column])
-        scale = np.where(spread > 1e-12 * np.maximum(np.abs(center), 1e-300), spread, 1.0)
+        # Columns that differ by rounding alone are constant, and stay so in standard units.
+        rounding = 1e-12 * np.maximum(np.abs(center), 1e-300)
+        scale = np.where(spread > rounding, spread, np.maximum(rounding, 1.0))
         found = cls(low, high, center, scale)
         if d > len(X) and d > 1 and not of_column.any():
-            found = replace(found, axes=np.linalg.svd(found(X), full_matrices=False)[2].T)
+            found = replace(found, axes=svd(found(X))[2].T)
         return found
 
     def __call__(self, X: np.ndarray) -> np.ndarray:

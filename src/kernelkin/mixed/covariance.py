@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from .rows import Pairs, Rows, batches_of, make_pairs, rows_of_table, take
+from .rows import Pairs, Rows, batches_of, rows_of_table, take
 from .terms import JITTER, Term
 
 Parameters = dict[str, dict[str, np.ndarray]]
@@ -45,7 +45,7 @@ class Layout:
         """All rows in one block. `given` are values (N, N) of the user's kernels."""
         table = np.arange(len(X))[None]
         rows = Rows(X[None], tuple(part[None] for part in groups))
-        pairs = make_pairs(rows, rows, 1.0, tuple(kernel[None] for kernel in given))
+        pairs = Pairs(rows, rows, 1.0, tuple(kernel[None] for kernel in given))
         return cls((table,), (pairs,), len(X), False)
 
     @classmethod
@@ -53,7 +53,7 @@ class Layout:
         """A block for each group of the first grouping."""
         tables = batches_of(groups[0])
         rows = [rows_of_table(X, groups, table) for table in tables]
-        return cls(tuple(tables), tuple(make_pairs(part, part, 0.0) for part in rows), len(X), True)
+        return cls(tuple(tables), tuple(Pairs(part, part, 0.0) for part in rows), len(X), True)
 
 
 def invert(V: np.ndarray) -> tuple[np.ndarray, float]:

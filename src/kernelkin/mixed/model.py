@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from .covariance import Layout, Parameters, Prior, Solved, features
 from .likelihoods import Evaluated, Gaussian, Likelihood
-from .rows import Rows, make_pairs, rows_of_table
+from .rows import Pairs, Rows, rows_of_table
 from .terms import Term
 
 NOISE = "noise"
@@ -195,7 +195,7 @@ class MixedModel:
         part, solved = self.parts[number], self.solved[number]
         inner = part.layout.pairs[0]
         rows = Rows(X[None], tuple(g[None] for g in groups))
-        pairs = make_pairs(rows, inner.B, inner.sharing, tuple(kernel[None] for kernel in given))
+        pairs = Pairs(rows, inner.B, inner.sharing, tuple(kernel[None] for kernel in given))
         K = np.zeros((len(X), part.layout.n_rows))
         for term in terms:
             K += term.block(self.p_[term.name], pairs)[0][0]
@@ -219,7 +219,7 @@ class MixedModel:
             blocks, queries = asked
             Q = rows_of_table(X, groups, queries)
             inside = Rows(inner.A.X[blocks], tuple(g[blocks] for g in inner.A.groups), _at(inner.A.mask, blocks))
-            pairs = make_pairs(Q, inside, 0.0)
+            pairs = Pairs(Q, inside, 0.0)
             C = sum(term.block(self.p_[term.name], pairs)[0] for term in terms)
             if pairs.both is not None:
                 C = C * pairs.both

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -40,31 +42,34 @@ class Pairs:
     Attributes
     ----------
     A, B : rows (b, n, d) and (b, m, d).
-    same : for each grouping (b, n, m): 1 where both rows are in one group; 0 for padding.
-    both : (b, n, m) 0 for padding; None where there is none.
     sharing : the factor of common terms inside blocks: 1 in exact models, 0 where features stand for them.
     given : for each kernel that the user gave, its values (b, n, m).
     """
 
     A: Rows
     B: Rows
-    same: tuple[np.ndarray, ...]
-    both: np.ndarray | None
     sharing: float
     given: tuple[np.ndarray, ...] = ()
 
+    @cached_property
+    def same(self) -> tuple[np.ndarray, ...]:
+        """For each grouping (b, n, m): 1 where both rows are in one group; 0 for padding."""
+        return tuple(
+            ((a[:, :, None] == b[:, None, :]) & (a >= 0)[:, :, None]).astype(np.float64)
+            for a, b in zip(self.A.groups, self.B.groups, strict=True)
+        )
 
-def make_pairs(A: Rows, B: Rows, sharing: float, given: tuple[np.ndarray, ...] = ()) -> Pairs:
-    """Pair the rows of A with those of B, block by block."""
-    both = None
-    if A.mask is not None or B.mask is not None:
-        left, right = (np.ones(R.X.shape[:2], bool) if R.mask is None else R.mask for R in (A, B))
-        both = (left[:, :, None] & right[:, None, :]).astype(np.float64)
-    same = tuple(
-        ((a[:, :, None] == b[:, None, :]) & (a >= 0)[:, :, None]).astype(np.float64)
-        for a, b in zip(A.groups, B.groups, strict=True)
-    )
-    return Pairs(A, B, same, both, sharing, given)
+    @cached_property
+    def both(self) -> np.ndarray | None:
+        """(b, n, m) 0 for padding; None where there is none."""
+        if self.A.mask is None and self.B.mask is None:
+            return None
+        left, right = (np.ones(R.X.shape[:2], bool) if R.mask is None else R.mask for R in (self.A, self.B))
+        return (left[:, :, None] & right[:, None, :]).astype(np.float64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is computed from the rows is computed anew: a pickle has no matrices of all rows.
+        return {name: part for name, part in vars(self).items() if name not in ("same", "both")}
 
 
 def batches_of(codes: np.ndarray) -> list[np.ndarray]:

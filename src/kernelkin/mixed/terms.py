@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ..decompositions import cholesky, eigh
 from .rows import Pairs, Rows
 
 JITTER = 1e-6
@@ -271,7 +272,7 @@ class Smooth:
         assert self.landmarks is not None
         Z = self.landmarks / self._lengths(p)
         kernel, slope = SHAPES[self.shape](squared_distances(Z, Z))
-        return np.linalg.cholesky(kernel + JITTER * np.eye(len(Z))), slope
+        return cholesky(kernel + JITTER * np.eye(len(Z))), slope
 
     def features(self, p, rows):
         if not self.common or self.landmarks is None:
@@ -467,7 +468,7 @@ class TaskKernel:
     def features(self, p, rows):
         """Levels alone: functions of the columns for each direction of the kernel would be too many features."""
         if not self._basis:
-            values, vectors = np.linalg.eigh(self.values[: self.values.shape[1]])
+            values, vectors = eigh(self.values[: self.values.shape[1]])
             used = values > 1e-8 * values[-1]
             self._basis.append(vectors[:, used] / np.sqrt(values[used]))
         codes = rows.groups[self.grouping]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..grams.operator import SharedOperator
-from .choice import expected_gains, mean_strengths
+from .components import expected_gains, mean_strengths
 from .held_out import Group, gains_of_own_weights
 from .left_out import Targets
 from .masked import MaskedTargets

@@ -1,4 +1,4 @@
-"""The one default grid: what `MKMTRL...CV()`, the command line's `--cv` and `KinRegressor` try.
+"""The one default grid: what `MKMTRL...CV()` and the command line's `--cv` try.
 
 Parameters that a user has set are not searched.
 """

@@ -17,7 +17,7 @@ from ..fitting.targets import split_by_task
 from ..grams import RawGrams, held_out
 from ..kernels import FittedKernel
 from ..problems import Problem
-from ..solvers import UNFINISHED, Callback, Path, Solution, Status
+from ..solvers import UNFINISHED, Path, Solution
 from .grid import Line
 
 
@@ -30,26 +30,11 @@ class Outcome:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Deadline:
-    """A point in time, as `time.time` counts it: processes and machines share that clock. None stands for never."""
-
-    at: float | None = None
-
-    def is_over(self) -> bool:
-        return self.at is not None and time.time() >= self.at
-
-    @property
-    def stops(self) -> Callback | None:
-        """A callback that stops a solver once the deadline is over."""
-        return None if self.at is None else lambda _: self.is_over()
-
-
 class FoldFits(Protocol):
     """The fits of a fold."""
 
-    def outcomes(self, line: Line, deadline: Deadline) -> Iterator[Outcome]:
-        """Solve the problems of a line, one after the other; those that there is no time for are left out."""
+    def outcomes(self, line: Line) -> Iterator[Outcome]:
+        """Solve the problems of a line, one after the other."""
         ...
 
 
@@ -79,7 +64,7 @@ class SharedFoldFits:
         self.grams, bank = plan.scale(raw.restrict(data, fold.kept), overwrite=True)
         self.held = held_out(raw, bank, data, fold.kept, fold.held)
 
-    def outcomes(self, line: Line, deadline: Deadline) -> Iterator[Outcome]:
+    def outcomes(self, line: Line) -> Iterator[Outcome]:
         first = self._plan(line.specification)
         problem = first.problem(self.grams)
         path = None
@@ -91,13 +76,11 @@ class SharedFoldFits:
             began = time.perf_counter()
             if path is None:
                 plan = self._plan(step.specification)
-                solution = plan.solve(plan.problem(self.grams), callback=deadline.stops)
+                solution = plan.solve(plan.problem(self.grams))
             else:
                 # Problems of a line have the same functions whatever C is, at the same mu / C^3.
                 distance = step.specification.path_position - line.specification.path_position
-                solution = path.solve(first.mu * np.exp(distance), first.start, deadline.stops)
-            if solution.status is Status.STOPPED:
-                return
+                solution = path.solve(first.mu * np.exp(distance), first.start)
             values = self._values(first, solution)
             yield Outcome(values, solution.status not in UNFINISHED, time.perf_counter() - began)
 
@@ -116,12 +99,10 @@ class SeparateFoldFits:
         self.data, self.fold = data, fold
         self.train = data.take(fold.kept)
 
-    def outcomes(self, line: Line, deadline: Deadline) -> Iterator[Outcome]:
+    def outcomes(self, line: Line) -> Iterator[Outcome]:
         for step in line.steps:
             began = time.perf_counter()
-            fitted = step.specification.plan(self.train).run(RunOptions(n_jobs=1, callback=deadline.stops))
+            fitted = step.specification.plan(self.train).run(RunOptions(n_jobs=1))
             converged = not any(issubclass(category, ConvergenceWarning) for _, category in fitted.warnings)
-            if not converged and deadline.is_over():
-                return
             values = held_out_values(fitted, self.data, self.fold)
             yield Outcome(values, converged, time.perf_counter() - began)

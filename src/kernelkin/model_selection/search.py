@@ -15,16 +15,53 @@ from ..data import Fold, TaskData
 from ..engines import Engine, Workers, count_workers
 from ..fitting import Fit, Fitted, RunOptions
 from ..grams import RawGrams
+from ..io.cache import ResultCache, fingerprint
 from ..kernels import FittedKernel
 from ..memory import Need, check_memory, fit_need, search_need
 from ..progress import Progress
-from .cache import Cache
-from .fold_fits import Deadline, FoldFits, Outcome, SeparateFoldFits, SharedFoldFits
+from .fold_fits import FoldFits, Outcome, SeparateFoldFits, SharedFoldFits
 from .grid import Line, Params, identity
 from .pooled import PooledScorer
 from .scoring import Scorer
 
-NEVER = Deadline()
+
+class Cache:
+    """The outcomes of each finished line on each fold. Without a folder, nothing is kept."""
+
+    def __init__(self, folder: Any, data: TaskData) -> None:
+        self._results = None if folder is None else ResultCache(folder)
+        self._data = "" if folder is None else fingerprint(data)
+
+    def load(self, line: Line, fold: Fold) -> list[Outcome] | None:
+        """Return what was stored of this line on this fold."""
+        stored = None if self._results is None else self._results.load(self._key(line, fold))
+        if stored is None:
+            return None
+        widths, sizes = stored["widths"], [len(held) for held in fold.held]
+        ends = np.cumsum(widths * sizes)[:-1]
+        facts = zip(stored["converged"].tolist(), stored["seconds"].tolist(), strict=True)
+        return [
+            Outcome([part.reshape(-1, m) for part, m in zip(np.split(flat, ends), widths, strict=True)], *fact)
+            for flat, fact in zip(stored["values"], facts, strict=True)
+        ]
+
+    def store(self, line: Line, fold: Fold, outcomes: Sequence[Outcome]) -> None:
+        """Keep the outcomes of a line on a fold."""
+        if self._results is None:
+            return
+        self._results.store(
+            self._key(line, fold),
+            widths=np.array([part.shape[1] for part in outcomes[0].values]),
+            values=np.array([np.concatenate([part.ravel() for part in outcome.values]) for outcome in outcomes]),
+            converged=np.array([outcome.converged for outcome in outcomes]),
+            seconds=np.array([outcome.seconds for outcome in outcomes]),
+        )
+
+    def _key(self, line: Line, fold: Fold) -> str:
+        specifications = [step.specification for step in line.steps]
+        return fingerprint(self._data, fold.kept, fold.held, specifications)
+
+
 # Called with how many problems are solved, of how many.
 Report = Callable[[int, int], object]
 # The parameters that decide what a Gram stack holds.
@@ -164,12 +201,10 @@ def run_search(
     callback: Report | None,
     cache: Any,
     engine: Engine | None = None,
-    deadline: Deadline = NEVER,
 ) -> tuple[dict[int, list[Outcome]], int]:
     """Return each candidate's outcome on each fold, and how many lines on folds were in the cache.
 
-    Where the engine has workers of its own, each of them evaluates the kernels that it needs. Candidates that were not
-    solved on all folds before the deadline are left out (workers of an engine know no deadline).
+    Where the engine has workers of its own, each of them evaluates the kernels that it needs.
     """
     store, tally = Cache(cache, data), Tally(lines, len(folds), verbose, callback)
     if engine is not None and engine.splits:
@@ -183,10 +218,8 @@ def run_search(
 
     def work(job: Job) -> list[Outcome]:
         stored = store.load(job.line, folds[job.fold])
-        if stored is None and deadline.is_over():
-            return []
-        outcomes = tally.count(prepared.get(job).outcomes(job.line, deadline) if stored is None else stored)
-        if stored is None and len(outcomes) == len(job.line.steps):
+        outcomes = tally.count(prepared.get(job).outcomes(job.line) if stored is None else stored)
+        if stored is None:
             store.store(job.line, folds[job.fold], outcomes)
         prepared.done(job)
         tally.finish(cached=stored is not None)
@@ -200,11 +233,10 @@ def run_search(
             jobs = [Job(line, fold) for fold in range(len(folds)) for line in group]
             prepared = FoldCache(build, jobs)
             for job, outcomes in zip(jobs, workers.map(work, jobs), strict=True):
-                # After the deadline there are fewer outcomes than steps.
-                for step, outcome in zip(job.line.steps, outcomes, strict=False):
+                for step, outcome in zip(job.line.steps, outcomes, strict=True):
                     for candidate in step.candidates:
                         found.setdefault(candidate, []).append(outcome)
-    return {each: outcomes for each, outcomes in found.items() if len(outcomes) == len(folds)}, tally.cached
+    return found, tally.cached
 
 
 @dataclass(frozen=True)

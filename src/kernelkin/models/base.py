@@ -305,7 +305,6 @@ class MultiTaskEstimator(BaseEstimator):
         y: Any,
         tasks: Any = None,
         *,
-        by: str = "functions",
         n: int = 10,
         random_state: Any = 0,
     ) -> dict[Any, float]:
@@ -320,8 +319,6 @@ class MultiTaskEstimator(BaseEstimator):
             A task of `tasks_`.
         X, y, tasks : as for `fit`
             Rows with targets; those that the model was fitted to will do.
-        by : {"functions", "kernels"}, default "functions"
-            Correlation of the tasks' functions over the rows of all tasks, or alignment of their combined kernels.
         n : int, default 10
             Number of tasks to return, at most.
         random_state : int, RandomState or None, default 0
@@ -335,7 +332,7 @@ class MultiTaskEstimator(BaseEstimator):
         # Relations are compared by models too, so that they cannot be imported first.
         from ..relations import task_relations
 
-        return task_relations(self, X, y, tasks, by=by, random_state=random_state).related_tasks(task, n)
+        return task_relations(self, X, y, tasks, random_state=random_state).related_tasks(task, n)
 
     def _relation(self) -> Relation:
         if "relation_" not in vars(self):

@@ -63,14 +63,11 @@ PARAMETERS: dict[str, Parameter] = {
         UNIT_INTERVAL,
     ),
     "couplings": Parameter(
-        'None, "common", "inputs", "targets", "auto" or dict',
+        'None, "common", "targets" or dict',
         'Parts of the functions that tasks share, each with kernel weights of its own: "common", one part for all '
-        'tasks; "inputs", a part that tasks share as far as their inputs are alike; "targets", one that they share as '
-        "far as their targets are alike on rows that both have (wide data of numbers or of two classes); "
-        '"auto", a part for all tasks, likeness of inputs at two widths, and groups of tasks by their inputs and by '
-        "their functions at up to three levels, as far as halves of the training rows confirm them; a dict from names "
-        'to "common", "inputs", "targets", group labels (one for each task, in order, or a dict from task to label), '
-        "or T x T positive semi-definite matrices with unit diagonal.",
+        'tasks; "targets", one that they share as far as their targets are alike on rows that both have (wide data of '
+        'numbers or of two classes); a dict from names to "common", "targets", group labels (one for each task, in '
+        "order, or a dict from task to label), or T x T positive semi-definite matrices with unit diagonal.",
     ),
     "task_features": Parameter(
         "DataFrame, dict, array or pair, optional",

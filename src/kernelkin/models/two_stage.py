@@ -27,7 +27,7 @@ from .parameters import CLASSES, COUNT, COUPLED, KERNEL_MACHINE, POSITIVE, REGRE
 
 _PARAMETERS: dict[str, Parameter] = {
     "couplings": Parameter(
-        'None, "common", "inputs" or dict',
+        'None, "common", "targets" or dict',
         "Parts of the functions that tasks share, as for `MKMTRLClassifier`. Stage 1 is the same without them; stage 2 "
         "fits linked tasks as one exact machine, in which a coupling has the mean of its tasks' kernel weights, and is "
         "as strong as the tasks' own parts.",
@@ -208,7 +208,7 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
     >>> model = TwoStageMKMTRLClassifier(n_rounds=2000, random_state=0).fit(X, y, tasks=tasks)
     >>> model.kernel_weights_.shape
     (3, 6)
-    >>> sorted(model.related_tasks("a", X, y, tasks, by="kernels"))
+    >>> sorted(model.related_tasks("a", X, y, tasks))
     ['b', 'c']
     """
 

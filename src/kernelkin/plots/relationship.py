@@ -69,7 +69,6 @@ class TaskRelationshipDisplay:
         y: Any,
         *,
         tasks: Any = None,
-        by: str = "functions",
         ax: Any = None,
         kind: Literal["heatmap", "dendrogram"] = "heatmap",
         random_state: Any = None,
@@ -79,7 +78,7 @@ class TaskRelationshipDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-        X, y, tasks, by : as for `task_relations`
+        X, y, tasks : as for `task_relations`
         ax : matplotlib axes, optional
             None: those of a new figure.
         kind : {"heatmap", "dendrogram"}
@@ -87,7 +86,7 @@ class TaskRelationshipDisplay:
         random_state : int, RandomState or None
             Seed of the test.
         """
-        return cls(task_relations(estimator, X, y, tasks, by=by, random_state=random_state)).plot(ax, kind=kind)
+        return cls(task_relations(estimator, X, y, tasks, random_state=random_state)).plot(ax, kind=kind)
 
     @property
     def order(self) -> np.ndarray:
@@ -132,7 +131,7 @@ class TaskRelationshipDisplay:
         label_ticks(self.ax_.yaxis, self.tasks[self.order_])
         label_ticks(self.ax_.xaxis, self.tasks[self.order_])
         self.ax_.set(xlabel="task, in the order of the tree", ylabel="task")
-        self.colorbar_ = color_scale(self.image_, f"likeness of {self.relations.by}", 0.04)
+        self.colorbar_ = color_scale(self.image_, "likeness of functions", 0.04)
         self._outline_groups()
         self.tree_ax_ = self.ax_.inset_axes((0.0, 1.01, 1.0, 0.14))
         self._draw_tree(self.tree_ax_, upright=True)

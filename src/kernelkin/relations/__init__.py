@@ -2,7 +2,6 @@
 
 from .analysis import task_relations
 from .gains import Gain, Summary
-from .likeness import kernel_likeness
 from .result import TaskRelations
 from .sharing import LearningCurve, SharingReport, sharing_report
 
@@ -12,7 +11,6 @@ __all__ = [
     "SharingReport",
     "Summary",
     "TaskRelations",
-    "kernel_likeness",
     "sharing_report",
     "task_relations",
 ]

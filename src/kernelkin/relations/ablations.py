@@ -23,9 +23,9 @@ from ..models import (
 OURS = "this model"
 # Names, and what they are.
 ABLATIONS = {
-    "independent": "kernels learned in each task on its own",
-    "average": "one machine a task on the average kernel",
-    "single": "one machine a task on one kernel",
+    "independent": "a separate model for each group, with learned kernels",
+    "average": "a separate model for each group, on the average kernel",
+    "single": "a separate model for each group, on one kernel",
     "pooled": "one model of all rows, with the task as columns of 0 and 1",
     "boosting": "gradient boosting on all rows, with the task as a category",
 }
@@ -87,7 +87,7 @@ def _alone(name: str, model: Any, kernels: Any) -> Any:
     estimator.set_params(**parameters)
     if searches(model):
         estimator = MultiTaskCV(estimator, {"C": list(COSTS)}, cv=3, random_state=0)
-    return _TasksModel(estimator, scaled="time_limit" in model.get_params())
+    return _AloneModel(estimator, scaled="time_limit" in model.get_params())
 
 
 class _TasksModel:
@@ -103,9 +103,23 @@ class _TasksModel:
             model.fit(X, split.wide_targets())
             values = model.decision_function(X_test) if split.ranks else model.predict(X_test)
             return values[split.test_place, split.test_codes]
-        model.fit(X, split.y, tasks=split.labels[split.codes])
-        tasks = split.labels[split.test_codes]
-        return model.decision_function(X_test, tasks=tasks) if split.ranks else model.predict(X_test, tasks=tasks)
+        tasks, test_tasks = split.groupings()
+        model.fit(X, split.y, tasks=tasks)
+        if split.ranks:
+            return model.decision_function(X_test, tasks=test_tasks)
+        return model.predict(X_test, tasks=test_tasks)
+
+
+class _AloneModel(_TasksModel):
+    """A model that learns every task on its own; a task of one row or one class has its mean or that class."""
+
+    def __call__(self, split: Any) -> np.ndarray:
+        tasks, values = split.learnable_tasks(), split.constants()
+        if len(tasks) == len(split.labels):
+            return super().__call__(split)
+        if len(tasks):
+            values[np.isin(split.test_codes, tasks)] = super().__call__(split.select(tasks))
+        return values
 
 
 class _Stacked:

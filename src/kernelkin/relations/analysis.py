@@ -13,14 +13,9 @@ from ..data import TaskData
 from ..engines import Engine, read_engine
 from .estimate import group_likeness
 from .groups import evidence_linkage, task_evidence, tested_groups
-from .kernel_structure import kernel_relations
-from .null import CommonFunctionTest, choose_null
-from .pooled import mix_features, pooled_kernels
+from .null import CommonFunctionTest, choose_null, shared_p_value
 from .result import TaskRelations
-from .rows import pool
-from .structure import shared_p_value
-
-BY = ("functions", "kernels")
+from .rows import mix_features, pool, pooled_kernels
 
 
 def task_relations(
@@ -29,7 +24,6 @@ def task_relations(
     y: Any,
     tasks: Any = None,
     *,
-    by: str = "functions",
     n_permutations: int = 199,
     alpha: float = 0.05,
     random_state: Any = None,
@@ -37,12 +31,13 @@ def task_relations(
 ) -> TaskRelations:
     """Test whether the tasks of a fitted model differ in their functions, and find the groups that do.
 
-    The test is about the rows: of the model it takes the kernels and the mean of the tasks' mixes of them. One function
-    for all tasks, with a level for each, is fitted to these rows; what it leaves of every task is compared between
-    tasks, products of a row with itself left out, so that noise and numbers of rows do not look like differences. The
-    spread is compared with that of draws without structure: rows dealt to tasks at random, where tasks have like
-    inputs, levels and noise; otherwise targets simulated from the common function, the levels, and residuals of random
-    signs.
+    The test is about the rows: of the model it takes the kernels and the mean of the tasks' mixes of them; of a model
+    without kernel weights (Kin, linear models) nothing, and the default kernels on standardised columns are used. One
+    function for all tasks, with a level for each, is fitted to these rows; what it leaves of every task is compared
+    between tasks, products of a row with itself left out, so that noise and numbers of rows do not look like
+    differences. The spread is compared with that of draws without structure: rows dealt to tasks at random, where tasks
+    have like inputs, levels and noise; otherwise targets simulated from the common function, the levels, and residuals
+    of random signs.
 
     Groups are the clusters of a tree of the tasks, which are split as long as they do not pass as one function; a
     cluster of q tasks is tested at level ``alpha * q / T``.
@@ -52,10 +47,6 @@ def task_relations(
     model : fitted model of this library
     X, y, tasks : as for `fit`
         Rows with targets; those that the model was fitted to will do.
-    by : {"functions", "kernels"}, default "functions"
-        What to compare: the tasks' functions, or which kernels they use, whatever their functions. With "kernels",
-        targets without structure are drawn from Gaussian processes of one mix of kernels, with the variance and the
-        noise of each task.
     n_permutations : int, default 199
         Draws without structure.
     alpha : float, default 0.05
@@ -63,8 +54,8 @@ def task_relations(
     random_state : int, RandomState or None
         Seed of the draws.
     engine : "threads", "joblib", a Dask client or an engine
-        Where draws are evaluated with ``by="functions"``: in this process, or on the workers of joblib's current
-        backend or of a cluster. The result does not depend on it.
+        Where draws are evaluated: in this process, or on the workers of joblib's current backend or of a cluster. The
+        result does not depend on it.
 
     Returns
     -------
@@ -83,17 +74,12 @@ def task_relations(
     (True, [0, 0, 1, 1])
     """
     check_is_fitted(model)
-    if by not in BY:
-        raise ValueError(f"by must be 'functions' or 'kernels', got {by!r}")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must be between 0 and 1, got {alpha!r}")
     if n_permutations < 39:
         raise ValueError(f"n_permutations must be 39 or more, got {n_permutations!r}")
     data = _read(model, X, y, tasks)
-    rng = check_random_state(random_state)
-    if by == "kernels":
-        return kernel_relations(model, data, n_permutations, alpha, rng)
-    return _function_relations(model, data, n_permutations, alpha, rng, read_engine(engine))
+    return _find_relations(model, data, n_permutations, alpha, check_random_state(random_state), read_engine(engine))
 
 
 def _read(model: Any, X: Any, y: Any, tasks: Any) -> TaskData:
@@ -106,7 +92,7 @@ def _read(model: Any, X: Any, y: Any, tasks: Any) -> TaskData:
     return data
 
 
-def _function_relations(
+def _find_relations(
     model: Any, data: TaskData, n_permutations: int, alpha: float, rng: np.random.RandomState, engine: Engine
 ) -> TaskRelations:
     kernels, mixes = pooled_kernels(model, data.X)
@@ -127,7 +113,6 @@ def _function_relations(
     structured = p_value <= alpha
     return TaskRelations(
         tasks=data.labels,
-        by="functions",
         structured=structured,
         p_value=p_value,
         likeness=likeness.values,

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..data import listing
-from .likeness import task_position
 
 _ARRAYS = ("tasks", "likeness", "intervals", "groups", "linkage", "sizes")
 
@@ -21,12 +20,10 @@ class TaskRelations:
     ----------
     tasks : array of shape (T,)
         Task labels, in the order of everything below.
-    by : {"functions", "kernels"}
-        What is compared.
     structured : bool
-        Whether `p_value` is at most `alpha`: the tasks do not all follow one function (or use one mix of kernels).
+        Whether `p_value` is at most `alpha`: the tasks do not all follow one function.
     p_value : float
-        Of one function for all tasks, levels apart (or of one mix).
+        Of one function for all tasks, levels apart.
     likeness : array of shape (T, T)
         One value for each pair of groups, ones on the diagonal; without structure one value for all pairs.
     intervals : array of shape (T, T, 2)
@@ -37,7 +34,7 @@ class TaskRelations:
         Whether there is structure and `shared_p_value` is at most `alpha`: some tasks share more than what all tasks
         have in common.
     shared_p_value : float
-        Of deviations from the common function (or mix) that have nothing to do with each other.
+        Of deviations from the common function that have nothing to do with each other.
     linkage : array of shape (T - 1, 4)
         The tree of tasks in scipy's form; heights are the log evidence against joining.
     null, reason : str
@@ -63,7 +60,6 @@ class TaskRelations:
     """
 
     tasks: np.ndarray
-    by: str
     structured: bool
     p_value: float
     likeness: np.ndarray
@@ -102,7 +98,10 @@ class TaskRelations:
         likeness : dict from task to float
             Without structure all values are the same.
         """
-        t = task_position(self.tasks, task)
+        found = np.flatnonzero(self.tasks == task)
+        if not len(found):
+            raise ValueError(f"task {task!r} was not in training")
+        t = int(found[0])
         order = np.argsort(-self.likeness[t], kind="stable")
         order = order[order != t][:n]
         return dict(zip(self.tasks[order].tolist(), self.likeness[t, order].tolist(), strict=True))
@@ -113,7 +112,7 @@ class TaskRelations:
     def headline(self) -> str:
         """One sentence: whether there is structure, and how many groups."""
         p = f"p = {self.p_value:.3g}"
-        one = "follow one function, levels apart" if self.by == "functions" else "use one mix of kernels"
+        one = "follow one function, levels apart"
         if not self.structured:
             return f"No structure found ({p}): nothing speaks against {len(self.tasks)} tasks that {one}."
         if self.n_groups == 1:
@@ -132,12 +131,11 @@ class TaskRelations:
         if self.n_groups > 1:
             between = self.likeness[self.groups[:, np.newaxis] != self.groups]
             found.append(f"Likeness between groups: {between.min():.2f} to {between.max():.2f}.")
-        common = "function" if self.by == "functions" else "mix"
         p = f"p = {self.shared_p_value:.3g}"
         if self.shares_more:
-            found.append(f"Some tasks share more than the {common} that all tasks have in common ({p}).")
+            found.append(f"Some tasks share more than the function that all tasks have in common ({p}).")
         else:
-            found.append(f"No tasks were found to share more than the {common} that all tasks have in common ({p}).")
+            found.append(f"No tasks were found to share more than the function that all tasks have in common ({p}).")
         return found
 
     def _common_likeness(self) -> str:

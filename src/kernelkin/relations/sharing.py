@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from ..data import TaskData
 from ..model_selection import Fold
+from ..progress import Progress
 from .ablations import OURS, make_ablations
 from .gains import Gain, HeldOutScores, Summary
 from .splits import held_out_values, repeated_folds, tested_rows
@@ -156,6 +158,7 @@ def sharing_report(
     level: float = 0.95,
     random_state: Any = None,
     time_limit: float | None = None,
+    verbose: int = 0,
     callback: Callable[[int, int, str], None] | None = None,
 ) -> SharingReport:
     """Compare a model with simpler ones by repeated cross-validation, and say which to use.
@@ -163,8 +166,9 @@ def sharing_report(
     Ablations: "independent" (kernels learned in each task on its own), "average" (one machine a task on the average
     kernel), "single" (one machine a task on one kernel), "pooled" (one model of all rows, the task as columns of 0 and
     1), "boosting" (scikit-learn's gradient boosting with the task as a category). Those of one machine a task have the
-    model's kernels, loss and C; where the model searches, they choose C by cross-validation too. The pooled model
-    always chooses its penalty: tune a model before its sharing is judged.
+    model's kernels, loss and C; where the model searches, they choose C by cross-validation too, and a task of a single
+    training row or class has its mean, or that class. The pooled model always chooses its penalty: tune a model before
+    its sharing is judged.
 
     Parameters
     ----------
@@ -192,6 +196,8 @@ def sharing_report(
     time_limit : float, optional
         Seconds. A repetition after the first is begun only if it is expected to end within this time; the report says
         how many there were.
+    verbose : int, default 0
+        1 shows progress on standard error.
     callback : callable, optional
         Called before each fit with the number of fits that are done, their total and a text.
 
@@ -220,21 +226,32 @@ def sharing_report(
     fits = make_ablations(model, None if ablations is None else list(ablations), seed)
     folds = repeated_folds(data, cv, n_repeats, classification=classification, rng=rng)
 
+    display = Progress(1 if curve_sizes is None else 1 + len(curve_sizes)) if verbose else None
+
+    def report(done: int, of: int, text: str) -> None:
+        if display is not None:
+            display.part(done, of, f"{text}, fit")
+        if callback is not None:
+            callback(done, of, text)
+
     def compare(models: dict[str, Any], given: list[list[Fold]], limit: float | None = None) -> HeldOutScores:
+        if display is not None:
+            display.begin("does sharing help")
         ranks = score == "roc_auc"
-        values = held_out_values(data, models, folds=given, ranks=ranks, callback=callback, time_limit=limit)
+        values = held_out_values(data, models, folds=given, ranks=ranks, callback=report, time_limit=limit)
         masks = zip(*(tested_rows(data, repetition) for repetition in given), strict=True)
         tested = [np.logical_and.reduce(of_task) for of_task in masks]
         return HeldOutScores(data, tested, values, score, min_rows, rng)
 
-    found = compare(fits, folds, time_limit)
-    if not found.used.any():
-        raise ValueError(f"no task has {min_rows} test rows or more (both classes, for AUC): lower min_rows")
-    curve = None
-    if curve_sizes is not None:
-        pair = {OURS: fits[OURS], **make_ablations(model, ["independent"], seed)}
-        classes = data.y if classification else None
-        curve = _curve(compare, pair, classes, folds[: found.n_repeats], sorted(curve_sizes), level, rng)
+    with display or nullcontext():
+        found = compare(fits, folds, time_limit)
+        if not found.used.any():
+            raise ValueError(f"no task has {min_rows} test rows or more (both classes, for AUC): lower min_rows")
+        curve = None
+        if curve_sizes is not None:
+            pair = {OURS: fits[OURS], **make_ablations(model, ["independent"], seed)}
+            classes = data.y if classification else None
+            curve = _curve(compare, pair, classes, folds[: found.n_repeats], sorted(curve_sizes), level, rng)
     name = type(getattr(model, "estimator", model)).__name__
     return _report(name, data, found, score=score, level=level, curve=curve, cv=cv, requested_repeats=n_repeats)
 

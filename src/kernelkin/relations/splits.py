@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -74,6 +75,32 @@ class Split:
     def _place(self, parts: tuple[np.ndarray, ...], among: np.ndarray) -> np.ndarray:
         rows = np.concatenate([rows[part] for rows, part in zip(self.data.rows, parts, strict=True)])
         return np.searchsorted(among, rows) if self.wide else np.arange(len(rows))
+
+    def groupings(self) -> tuple[Any, Any]:
+        """The tasks of training and of test entries as `fit` takes them, with further groupings where there are any."""
+        first = self.labels[self.codes], self.labels[self.test_codes]
+        if not self.data.groupings:
+            return first
+        further = [[grouping.labels[grouping.codes[rows]] for grouping in self.data.groupings] for rows in self._rows]
+        train, test = (dict(enumerate([labels, *others])) for labels, others in zip(first, further, strict=True))
+        return train, test
+
+    def learnable_tasks(self) -> np.ndarray:
+        """Positions of the tasks that can be learned on their own: with two training rows, and two classes, or more."""
+        parts = [y[kept] for y, kept in zip(self.data.y, self.fold.kept, strict=True)]
+        return np.flatnonzero([len(y) > 1 and (y.dtype.kind == "f" or (y != y[0]).any()) for y in parts])
+
+    def select(self, tasks: np.ndarray) -> Split:
+        """The same with some of the tasks, by position."""
+        fold = Fold(tuple(self.fold.kept[t] for t in tasks), tuple(self.fold.held[t] for t in tasks))
+        return Split(self.data.select(tasks), fold, self.ranks)
+
+    def constants(self) -> np.ndarray:
+        """For each test entry the mean of its task's training targets, or the first class; zero where ranks count."""
+        parts = [y[kept] for y, kept in zip(self.data.y, self.fold.kept, strict=True)]
+        if self.ranks:
+            return np.zeros(len(self.test_codes))
+        return np.array([y.mean() if y.dtype.kind == "f" else y[0] for y in parts])[self.test_codes]
 
     def columns(self, scaled: bool) -> tuple[np.ndarray, np.ndarray]:
         """X of the training and of the test rows; columns standardised by training rows where `scaled`."""

@@ -1,7 +1,7 @@
 """Probabilities of classes, and standard deviations and intervals of predictions."""
 
 from .estimate import Intervals, Uncertainty
-from .held_out import HeldOut, HeldOutSource, KnownValues, LeftOutTasks, calibration_folds, gather_folds
+from .held_out import HeldOut, HeldOutSource, LeftOutTasks, calibration_folds, gather_folds
 from .link import TaskLink, fit_link, pooled_link
 from .predictions import class_probabilities, prediction_deviations, prediction_intervals
 from .residuals import ResidualScores, fit_residuals
@@ -10,7 +10,6 @@ __all__ = [
     "HeldOut",
     "HeldOutSource",
     "Intervals",
-    "KnownValues",
     "LeftOutTasks",
     "ResidualScores",
     "TaskLink",

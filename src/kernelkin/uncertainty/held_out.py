@@ -81,16 +81,6 @@ class HeldOutSource(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class KnownValues:
-    """Held-out values that a search has left behind."""
-
-    known: HeldOut
-
-    def held_out(self) -> HeldOut:
-        return self.known
-
-
 def calibration_folds(data: TaskData, *, classification: bool) -> list[Fold]:
     """Return folds inside every task, always the same ones."""
     few = not classification and sum(map(len, data.rows)) < FEW_ROWS * data.n_tasks

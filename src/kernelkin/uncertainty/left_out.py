@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..couplings import Coupling, connected_tasks, level_weights
+from ..data import TaskData
+from ..functions import InputIndex
 from ..grams import Grams
 from ..grams.blocks import BlockLowRank
 from ..learners import Machine
 from ..learners.ridge import indicators
 from ..problems import MachinePanel, panel_values, solve_machines
-from .held_out import SEED, LeftOutTasks
+from .held_out import SEED, HeldOut, HeldOutSource, LeftOutTasks
 from .variance import Posterior, ProcessVariance
 
 if TYPE_CHECKING:
@@ -229,3 +231,44 @@ def _posterior(gram: np.ndarray, machine: Machine, tasks: np.ndarray, rows: np.n
     groups = np.unique(tasks[rows], return_inverse=True)[1]
     n_groups = groups.max() + 1 if machine.n_groups else 0
     return Posterior(gram[np.ix_(rows, rows)], machine.C[rows, 0], indicators(groups, n_groups))
+
+
+@dataclass(frozen=True)
+class WithNearest:
+    """Held-out values of a fit, and those of each task by the function of the task that is most like it.
+
+    The functions are those of the whole fit. Where couplings link the two tasks, the other's function has learned a
+    little from the rows that it predicts here.
+
+    Attributes
+    ----------
+    source : of the held-out values.
+    functions : of the fit.
+    data : training data, in the units of the functions.
+    classification : whether the targets are classes.
+    index : finds the most similar task by inputs, where tasks have no features.
+    """
+
+    source: HeldOutSource
+    functions: Any
+    data: TaskData
+    classification: bool = False
+    index: InputIndex | None = None
+
+    def held_out(self) -> HeldOut:
+        held, data = self.source.held_out(), self.data
+        if data.n_tasks < 2 or (self.classification and len({np.unique(y).tobytes() for y in data.y}) > 1):
+            return held
+        similarity = self.functions.task_similarities(data.labels)
+        codes = [np.full(len(rows), self._nearest(t, similarity)) for t, rows in enumerate(data.rows)]
+        values = self.functions.values(data.X[np.concatenate(data.rows)], np.concatenate(codes))
+        parts = np.split(values, np.cumsum([len(rows) for rows in data.rows])[:-1])
+        left = LeftOutTasks(parts, [np.ones(len(part)) for part in parts])
+        return replace(held, new_tasks={**held.new_tasks, "nearest": left})
+
+    def _nearest(self, task: int, similarity: np.ndarray | None) -> int:
+        """Return the other task that is most like a task: by features (T, T) where there are any, or by inputs."""
+        if similarity is not None:
+            return int(np.argmax(np.where(np.arange(self.data.n_tasks) == task, -np.inf, similarity[task])))
+        assert self.index is not None
+        return self.index.nearest(self.data.X[self.data.rows[task]], besides=task)

@@ -9,9 +9,8 @@ import numpy as np
 
 from ..data import Queries
 from ..functions import function_values
-from .estimate import Uncertainty
+from .estimate import PredictedRows, Uncertainty
 from .link import TaskLink
-from .rows import PredictedRows
 
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:

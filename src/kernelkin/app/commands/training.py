@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ...couplings import AUTO, COMMON, INPUTS
+from ...couplings import COMMON
 from ...data import listing
 from ...io.storage import Folder
 from ...registry import Model, find_model
@@ -33,8 +33,8 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--kernels", nargs="+", metavar="SPEC", help="see below (default: Gaussians and linear)")
     parser.add_argument(
         "--couplings",
-        choices=[COMMON, INPUTS, AUTO],
-        help="let tasks share parts of their functions: all tasks, those with similar inputs, or as found in the rows",
+        choices=[COMMON],
+        help="let all tasks share a part of their functions",
     )
     task_features.add_argument(parser, "similar tasks share parts of their functions")
     parser.add_argument(

@@ -157,6 +157,8 @@ def test_kernels_of_the_user_and_their_values_give_the_same_model():
     found = given.predict(values(QUERIES), tasks=ASKED)
     np.testing.assert_allclose(found, model.predict(QUERIES, tasks=ASKED), rtol=1e-5)
     assert np.mean((found - LEVELS[:5] - QUERIES[:, 0]) ** 2) < 0.3
+    scaled = KinRegressor("precomputed", cv=CV).fit(100 * values(X), Y, tasks=TASKS)
+    np.testing.assert_allclose(scaled.predict(100 * values(QUERIES), tasks=ASKED), found, rtol=1e-5)
 
 
 def features_problem(T=24, n=2):
@@ -271,3 +273,41 @@ def test_deviations_are_those_of_held_out_residuals_on_average(fitted):
     # More than N rows can tell of: further out than the largest residual, and finite.
     far = np.diff(fitted.predict_interval(QUERIES, tasks=ASKED, coverage=0.999))[:, 0]
     assert (far > 2 * residuals.max() * deviation).all()
+
+
+@pytest.mark.parametrize(
+    "cv, match",
+    [
+        ([(np.arange(12), np.arange(10, N))], "test rows of fold 0 are empty, or some are training rows too"),
+        ([CV[0], (np.arange(12), [])], "fold 1"),
+        ([CV[0], (np.arange(12), [N + 5])], "fold 1 is not a pair"),
+    ],
+)
+def test_folds_that_cannot_be_are_refused_by_number(cv, match):
+    with pytest.raises(ValueError, match=match):
+        KinRegressor(cv=cv).fit(X, Y, tasks=TASKS)
+
+
+def folds_of(estimator, *data, **options):
+    """The rows of X and the task of each labelled row, with its fold."""
+    plan = estimator.specification().plan(estimator.training_data(*data, **options))
+    return plan.labelled.rows, plan.labelled.codes, plan.folds
+
+
+def test_folds_deal_out_the_rows_of_each_task():
+    _, codes, found = folds_of(KinRegressor(cv=3, random_state=0), X, Y, tasks=TASKS)
+    for t in range(6):
+        counts = np.bincount(found[codes == t], minlength=3)
+        assert counts.sum() == 4
+        assert np.ptp(counts) == 1
+    assert len(np.unique(found)) == 3
+
+
+def test_a_row_of_wide_data_is_held_out_for_all_tasks_at_once():
+    rows, targets, _ = wide_problem()
+    targets[[0, 3, 7, 12], [0, 1, 2, 1]] = np.nan
+    at, codes, found = folds_of(KinRegressor(cv=3, random_state=0), rows, targets)
+    assert len(codes) == 56
+    for row in range(20):
+        assert len(np.unique(found[at == row])) == 1
+    assert len(np.unique(found)) == 3

@@ -74,6 +74,8 @@ class KinFit:
             location, spread = (units.location, units.spread) if labelled.wide else units.of(labelled.codes)
             z = ((labelled.y - location) / spread).reshape(len(labelled.y), -1)
         folds = row_folds(labelled, data, self.cv, self.classification, self.random_state)
+        if len(folds) > MANY_ROWS and isinstance(self.cv, int | np.integer):
+            folds = np.where(folds < FEW_FOLDS, folds, -1)
         mixed = mixed_data(data, labelled, z, weight, values, task_kernels, use_columns=given is None)
         return KinPlan(self, data, labelled, mixed, folds, units, classes, given, new_tasks)
 
@@ -154,8 +156,10 @@ class KinPlan:
         weights /= weights.sum()
         warnings: tuple[tuple[str, type[Warning]], ...] = ()
         if not search.is_complete:
-            text = f"time_limit={limit:g} reached: {len(tried)} of {len(self.structures())} structures were tried"
-            warnings = ((f"{text}; the fit uses these", UserWarning),)
+            text = (
+                f"time_limit={limit:g} reached before all structures were compared; the fit uses what was found by then"
+            )
+            warnings = ((text, UserWarning),)
         attributes = self._functions(members, weights, likelihood) | {
             "tasks_": self.data.labels,
             "data_form_": self.data.form,

@@ -104,7 +104,9 @@ class KinFunctions:
     new_tasks: np.ndarray | None = None
 
     def rows(self) -> np.ndarray | None:
-        """The rows (s, d) of training, in the units of X; None where there are kernels alone."""
+        """The rows (s, d) of training, in the units of X; None where kernels are precomputed."""
+        if self.kernels is not None:
+            return np.unique(self.kernels.X, axis=0) if len(self.kernels.X) else None
         member = self.members[0]
         layout = member.model.parts[0].layout
         rows = np.concatenate([pairs.A.X[table >= 0] for pairs, table in zip(layout.pairs, layout.tables, strict=True)])

@@ -190,10 +190,10 @@ class Poisson(Laplace):
     """Counts with a logarithmic link."""
 
     def log_density(self, y, f):
-        return y * f - np.exp(f) - gammaln(y + 1.0)
+        return y * f - self.inverse_link(f) - gammaln(y + 1.0)
 
     def derivatives(self, y, f):
-        rate = np.exp(np.minimum(f, 50.0))
+        rate = self.inverse_link(f)
         return y - rate, rate, -rate
 
     def start(self, y):

@@ -117,6 +117,14 @@ def overall_scores(
 ) -> dict[str, float]:
     """Scores over the held-out rows of all tasks together; outputs (q_t, m) of each task."""
     y = np.concatenate([own[held] for own, held in zip(data.y, fold.held, strict=True)])
+    if data.form == "wide" and not classification:
+        # Targets have units of their own.
+        parts = [
+            1.0 - float(np.mean((own[held] - values[:, 0]) ** 2)) / float(np.var(own[held]))
+            for own, held, values in zip(data.y, fold.held, outputs, strict=True)
+            if len(held) and np.ptp(own[held]) > 0
+        ]
+        return {"mean R²": mean(parts)}
     if not classification:
         error = y - np.concatenate(outputs)[:, 0]
         variance = float(np.var(y))

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import spearmanr
 from sklearn.datasets import load_diabetes
 
-from kernelkin import KinRegressor, MKMTRLClassifier, MKMTRLRegressor, TaskRelations, task_relations
+from kernelkin import AverageClassifier, KinRegressor, MKMTRLClassifier, MKMTRLRegressor, TaskRelations, task_relations
 from kernelkin.relations.common import CommonFit, ScoreProducts, even_features
 from kernelkin.relations.rows import PooledRows
 from relations.problems import average_model, draw_function, group_problem, null_problem
@@ -190,6 +190,18 @@ def test_classes_are_compared_too():
     model = MKMTRLClassifier().fit(X, labels, tasks=tasks)
     relations = task_relations(model, X, labels, tasks, random_state=0)
     assert relations.groups.tolist() == groups.tolist()
+
+
+def test_classes_of_one_function_with_other_base_rates_are_one_function():
+    claims = []
+    for seed in range(100, 108):
+        rng = np.random.default_rng(seed)
+        tasks, X = np.repeat(np.arange(6), 100), rng.normal(size=(600, 3))
+        odds = 2 * draw_function(rng, 3)(X) + np.linspace(-2, 2, 6)[tasks]
+        y = rng.uniform(size=600) < 1 / (1 + np.exp(-odds))
+        model = AverageClassifier().fit(X, y, tasks)
+        claims.append(task_relations(model, X, y, tasks, n_permutations=99, random_state=0).structured)
+    assert sum(claims) <= 1
 
 
 def test_groups_are_found_with_kin():

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
 
 from ..data import TaskData
 from ..decompositions import eigh
@@ -16,6 +18,8 @@ MOST_ROWS = 500
 # Features of a mix: those of the leading directions on a sample of rows, up to this share of its trace.
 MOST_FEATURES, TRACE_SHARE = 50, 0.99
 _BLOCK = 2000
+# The prior spread of functions of log odds, and the log odds beyond which rows are treated alike.
+ODDS_SPREAD, MOST_ODDS = 2.0, 3.0
 
 
 def spread_rows(n: int, most: int = MOST_ROWS) -> np.ndarray:
@@ -154,12 +158,16 @@ def pool(data: TaskData, features: np.ndarray, *, classification: bool) -> Poole
     """Data of tasks and features (n, m) of the rows of X -> their entries, targets on one scale.
 
     Targets of rows that belong to one task each are in the same units, and divided by their pooled spread. The columns
-    of wide targets may have units of their own: each is divided by its own spread.
+    of wide targets may have units of their own: each is divided by its own spread. Two classes of tasks with rows of
+    their own are on the scale of log odds, where tasks that differ in their base rates alone differ by a level.
     """
     rows = np.concatenate(data.rows)
     codes = np.repeat(np.arange(data.n_tasks), [len(part) for part in data.rows])
     targets = _indicators(data) if classification else np.concatenate(data.y).astype(np.float64)[:, np.newaxis]
     found = PooledRows(features[rows], targets, codes, rows)
+    if classification and targets.shape[1] == 1 and data.form != "wide":
+        found = replace(found, targets=_log_odds(found))
+        targets = found.targets
     centred = np.square(targets - found.means(targets)).sum(axis=1, keepdims=True)
     own = not classification and data.form == "wide"
     spread = np.sqrt(found.means(centred)) if own else np.full((len(rows), 1), np.sqrt(centred.mean()))
@@ -174,3 +182,28 @@ def _indicators(data: TaskData) -> np.ndarray:
         return np.concatenate(signs)[:, np.newaxis]
     labels = np.unique(np.concatenate(classes))
     return np.where(np.concatenate(data.y)[:, np.newaxis] == labels, 1.0, -1.0)
+
+
+def _log_odds(data: PooledRows) -> np.ndarray:
+    """Working responses (n, 1) of a logistic regression on the features with a level for each task.
+
+    They are `eta + (y - p) / (p (1 - p))`, with y of 0 and 1, and have the log odds of a row as their mean up to second
+    order in the error of the fit.
+    """
+    X, y, T = data.features, (data.targets[:, 0] > 0).astype(np.float64), len(data.sizes)
+    m = X.shape[1]
+
+    def eta(c: np.ndarray) -> np.ndarray:
+        return X @ c[:m] + c[m:][data.codes]
+
+    def loss(c: np.ndarray) -> tuple[float, np.ndarray]:
+        f = eta(c)
+        rest = expit(f) - y
+        gradient = np.concatenate([X.T @ rest, np.bincount(data.codes, rest, T)])
+        penalty = np.repeat([0.5 / ODDS_SPREAD**2, 0.05], [m, T])
+        value = np.logaddexp(0.0, f).sum() - y @ f + penalty @ c**2
+        return float(value), gradient + 2.0 * penalty * c
+
+    f = np.clip(eta(minimize(loss, np.zeros(m + T), jac=True, method="L-BFGS-B").x), -MOST_ODDS, MOST_ODDS)
+    p = expit(f)
+    return (f + (y - p) / (p * (1.0 - p)))[:, np.newaxis]

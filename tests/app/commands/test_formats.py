@@ -215,7 +215,7 @@ def test_completions_work_in_bash(run, tmp_path):
 
     assert complete("kernelkin", "sc") == ["score"]
     assert complete("kernelkin", "fit", "t.csv", "--dec") == ["--decimal"]
-    assert complete("kernelkin", "fit", "t.csv", "--couplings", '""') == ["common", "inputs", "auto"]
+    assert complete("kernelkin", "fit", "t.csv", "--unknown-tasks", '""') == ["common", "error"]
 
 
 def test_targets_with_a_unit(run, sales, tmp_path):

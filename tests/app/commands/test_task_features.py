@@ -54,11 +54,6 @@ def test_unknown_tasks_are_predicted_as_the_model_was_told(run, shops, tmp_path)
     assert "unknown tasks '06', '07'" in run(*refused, fails=True)
 
 
-def test_couplings_are_found_in_the_rows(run, shops, tmp_path):
-    fit(run, shops, tmp_path / "m.kin", "--couplings", "auto")
-    assert "couplings: auto" in run("inspect", tmp_path / "m.kin").replace("=", ": ").replace("'", "")
-
-
 @pytest.mark.parametrize(
     "file, more, message",
     [

@@ -50,7 +50,7 @@ REPORTS = (
     "parsimony",
     "matrix_normal",
     "randomised_svd",
-    "own_choice",
+    "intervals",
 )
 
 

@@ -76,6 +76,11 @@ _PARAMETERS: dict[str, Parameter] = {
         "Seconds that the fit may take. What was found by then is used, with a warning.",
         [Interval(Real, 0, None, closed="neither"), None],
     ),
+    "n_jobs": Parameter(
+        "int, optional",
+        "Number of threads; the result does not depend on it. None and -1: as many as there are processors.",
+        [Integral, None],
+    ),
     "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
     "verbose": Parameter("int", "1 shows progress on standard error.", ["verbose"]),
     "callback": Parameter(

@@ -98,10 +98,10 @@ class KinPlan:
         """Return an upper bound: a few matrices of all rows, or of rows and features with the blocks of groups."""
         N, d = self.rows.X.shape
         if self.rows.wide or self.rows.kernels or N <= EXACT_ROWS:
-            peak = 8 * N * (N * (12 + 2 * min(d, ADDITIVE_COLUMNS) + len(self.rows.kernels)) + 4 * d)
+            peak = 8 * N * (N * (12 + 2 * min(d, ADDITIVE_COLUMNS) + len(self.rows.kernels)) + 16 * d)
         else:
             squares = float((np.bincount(self.rows.groups[0]).astype(float) ** 2).sum())
-            peak = int(8 * (14 * squares + N * (10 * (LANDMARKS + d) + 4 * d)))
+            peak = int(8 * (14 * squares + N * (10 * (LANDMARKS + d) + 16 * d)))
         advice = "fit fewer rows, or models of the paper with a limit on their matrices"
         return Need(int(peak), "covariance matrices", int(peak), advice)
 

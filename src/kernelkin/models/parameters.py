@@ -181,8 +181,7 @@ PARAMETERS: dict[str, Parameter] = {
         'Where the work is done; the result does not depend on it. "threads": `n_jobs` threads of this process. '
         '"joblib": joblib\'s current backend. A `distributed.Client`: the workers of its cluster hold the rows and '
         "Gram matrices of blocks of tasks; X, y and tasks may then be Dask collections. The last two are for tasks "
-        "with rows of their own; couplings need the squared loss, and what tasks share is then approximated as "
-        '`shared_rank` says. See the guide, "Past one machine".',
+        'with rows of their own, without couplings and task_features. See the guide, "Past one machine".',
     ),
     "device": Parameter(
         "str, optional",

@@ -42,8 +42,6 @@ class Structure:
     additive: bool = False
     rho: float = 0.2
     clip: bool = True
-    shape: str = "matern"
-    own_lengths: bool = False
 
 
 STRUCTURES = (
@@ -151,11 +149,7 @@ class FittedStructure:
             if structure.common or (structure.own and grouped):
                 landmarks = None if exact or not structure.common else choose_landmarks(X, n_landmarks)
                 own = structure.own and grouped
-                if structure.own_lengths and structure.common and own:
-                    terms.append(Smooth(of, 0, True, False, landmarks, structure.shape))
-                    terms.append(Smooth(of, 0, False, True, None, structure.shape, name="smooth of groups"))
-                else:
-                    terms.append(Smooth(of, 0, structure.common, own, landmarks, structure.shape))
+                terms.append(Smooth(of, 0, structure.common, own, landmarks))
             if structure.additive:
                 knots = () if exact else tuple(choose_knots(X[:, j]) for j in range(X.shape[1]))
                 terms.append(Additive(of, knots))

@@ -51,6 +51,7 @@ REPORTS = (
     "matrix_normal",
     "randomised_svd",
     "intervals",
+    "kin_times",
 )
 
 

@@ -16,7 +16,7 @@ from ..memory import Need
 from ..mixed.average import Member, Search
 from ..mixed.components import column_shares, variance_components
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood
-from ..mixed.structures import EXACT_ROWS, LANDMARKS, STRUCTURES, MixedData, Structure
+from ..mixed.structures import EXACT_ROWS, LANDMARKS, MANY_ROWS, STRUCTURES, MixedData, Structure
 from ..mixed.units import Units
 from ..progress import Progress
 from .data import (
@@ -34,8 +34,8 @@ from .functions import KinFunctions, Link, Scores, held_out_normal
 # Members with less weight than this are left out of the average.
 LEAST_WEIGHT = 0.01
 ADDITIVE_COLUMNS = 30
-# With many rows, two structures and two folds: parameters are known well, and time is what matters.
-MANY_ROWS, FEW_FOLDS = 5_000, 2
+# With more than `MANY_ROWS` rows, two structures and two folds.
+FEW_FOLDS = 2
 GIVEN = (
     Structure("given kernels", slopes=False),
     Structure("given kernels, loose", slopes=False, rho=0.02, clip=False),

@@ -112,14 +112,12 @@ class KinFunctions:
         rows = np.concatenate([pairs.A.X[table >= 0] for pairs, table in zip(layout.pairs, layout.tables, strict=True)])
         return member.columns.restore(np.unique(rows, axis=0)) if rows.shape[1] else None
 
-    def latent(
-        self, X: np.ndarray, groups: Sequence[np.ndarray], terms: Sequence[str] | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def latent(self, X: np.ndarray, groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Rows, and their groups in each grouping -> means and variances (M, q, r) of the members' functions."""
         kernels = () if self.kernels is None else self.kernels.at(X)
         columns = np.empty((len(X), 0)) if self.kernels is not None else X
         with SingleThreadedBLAS():
-            found = [member.predict(columns, groups, kernels, terms) for member in self.members]
+            found = [member.predict(columns, groups, kernels) for member in self.members]
         return np.array([mean for mean, _ in found]), np.array([variance for _, variance in found])
 
     def groups_of(self, queries: Queries) -> list[np.ndarray]:

@@ -11,13 +11,13 @@ import numpy as np
 
 from ..engines import Workers
 from .likelihoods import Gaussian, Likelihood
-from .structures import STRUCTURES, FittedStructure, MixedData, Structure
+from .structures import MORE_ROWS, STRUCTURES, FittedStructure, MixedData, Structure
 
 # Folds refit from the start up to this many rows, and otherwise go on from the parameters of all rows.
 REFIT_ROWS = 600
 EVALUATIONS, FOLD_EVALUATIONS, WARM_EVALUATIONS = 50, 30, 8
-# With more rows than this, parameters are known well after fewer evaluations.
-MORE_ROWS, FEWER_EVALUATIONS, FEWER_WARM = 1_000, 30, 5
+# Those of fits with more than `MORE_ROWS` rows.
+FEWER_EVALUATIONS, FEWER_WARM = 30, 5
 # A structure is dropped after the first fold where it is behind the best by so many standard errors of the difference.
 HOPELESS = 4.0
 # Fits of fewer rows are too short for threads.

@@ -17,6 +17,8 @@ from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel,
 # Above this many rows common terms are features, and each group is a block.
 EXACT_ROWS = 300
 LANDMARKS, FEWER_LANDMARKS = 150, 100
+# Beyond these numbers of rows parameters are known well, and time is what matters.
+MORE_ROWS, MANY_ROWS = 1_000, 5_000
 KNOTS = 12
 
 
@@ -118,15 +120,13 @@ class FittedStructure:
         evaluations: int = 50,
         start: np.ndarray | None = None,
         deadline: float = np.inf,
-        n_landmarks: int | None = None,
     ):
         self.structure, self.wide, self.n_outputs = structure, data.wide, data.z.shape[1]
         self.likelihood = Gaussian() if likelihood is None else likelihood
         self.columns = Columns.fit(data.X, structure.clip, data.of_column)
         X = self.columns(data.X)
         of_column = self.columns.families(data.of_column)
-        if n_landmarks is None:
-            n_landmarks = FEWER_LANDMARKS if 1_000 < len(X) <= 5_000 else LANDMARKS
+        n_landmarks = FEWER_LANDMARKS if MORE_ROWS < len(X) <= MANY_ROWS else LANDMARKS
         # Matrices of all rows for each column are dearer than features of a few knots.
         limit = EXACT_ROWS // 3 if structure.additive else EXACT_ROWS
         exact = data.wide or bool(data.kernels) or len(X) <= limit

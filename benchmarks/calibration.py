@@ -62,7 +62,7 @@ def judge(data: Split, found: Probabilities) -> Record:
 def _fitted(data: Split):
     """MK-MTRL, its C and whether tasks share a function chosen by the log loss out of fold."""
     from kernelkin import MKMTRLClassifier
-    from kernelkin.model_selection import MultiTaskCV
+    from kernelkin.paper.model_selection import MultiTaskCV
 
     grid = {"C": [0.3, 1.0, 3.0], "couplings": [None, "common"] if data.tasks is not None else [None]}
     search = MultiTaskCV(MKMTRLClassifier(), grid, scoring="neg_log_loss", random_state=0)

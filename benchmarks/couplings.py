@@ -14,14 +14,14 @@ import resource
 import numpy as np
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, polynomial_kernels
-from kernelkin.couplings import read_couplings
 from kernelkin.data import read_training
 from kernelkin.datasets import load_landmine, load_school
-from kernelkin.fitting import Regression
-from kernelkin.fitting.targets import link_machines
-from kernelkin.grams import build_grams
 from kernelkin.kernels import fit_kernels
-from kernelkin.learners import Ridge
+from kernelkin.paper.couplings import read_couplings
+from kernelkin.paper.fitting import Regression
+from kernelkin.paper.fitting.targets import link_machines
+from kernelkin.paper.grams import build_grams
+from kernelkin.paper.learners import Ridge
 
 from .harness import Contender, Goal, Report, Row, race, threads
 

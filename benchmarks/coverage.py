@@ -51,7 +51,7 @@ def _ours(data: Split, model) -> Ends:
 def _search(**parameters) -> Callable[[Split], Ends]:
     def contender(data: Split) -> Ends:
         from kernelkin import MKMTRLRegressor
-        from kernelkin.model_selection import MultiTaskCV
+        from kernelkin.paper.model_selection import MultiTaskCV
 
         return _ours(data, MultiTaskCV(MKMTRLRegressor(**parameters), {"C": COSTS}, random_state=0))
 

@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid
 from kernelkin import MKMTRLClassifier, polynomial_kernels
 from kernelkin.data import make_folds
 from kernelkin.datasets import load_landmine
-from kernelkin.model_selection import MultiTaskCV
+from kernelkin.paper.model_selection import MultiTaskCV
 
 from .harness import OURS, Contender, Goal, Report, figure, pinned, race
 

@@ -30,7 +30,7 @@ from kernelkin import (
     linear_kernels,
 )
 from kernelkin.kernels import default_kernels
-from kernelkin.model_selection import MultiTaskCV
+from kernelkin.paper.model_selection import MultiTaskCV
 
 from .small_sets import Data, data_sets
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelkin.grams.operator import SharedOperator, TorchArrays
-from kernelkin.problems.columns import Block, BlockSolution
+from kernelkin.paper.grams.operator import SharedOperator, TorchArrays
+from kernelkin.paper.problems.columns import Block, BlockSolution
 
 
 def wait(device: str) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
-from kernelkin.penalties import RelationPenalty
-from kernelkin.solvers.lbfgs import Function, minimise_bounded
+from kernelkin.paper.penalties import RelationPenalty
+from kernelkin.paper.solvers.lbfgs import Function, minimise_bounded
 
 FORCING = 0.03
 # Kernels and tasks.

@@ -25,7 +25,7 @@ import numpy as np
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, view_kernels
 from kernelkin.datasets import load_mfeat
 from kernelkin.exceptions import CollapseWarning
-from kernelkin.model_selection import MultiTaskCV
+from kernelkin.paper.model_selection import MultiTaskCV
 
 from .parsimony import score
 from .predict import read_results

@@ -18,10 +18,10 @@ import numpy as np
 
 from kernelkin import TwoStageMKMTRLClassifier, gaussian_kernels
 from kernelkin.engines import Workers
-from kernelkin.fitting import Classification
-from kernelkin.grams import RowKernels
 from kernelkin.kernels import fit_kernels
-from kernelkin.solvers.online import Online, OnlineRun, OnlineState, PairCenter, PairSource
+from kernelkin.paper.fitting import Classification
+from kernelkin.paper.grams import RowKernels
+from kernelkin.paper.solvers.online import Online, OnlineRun, OnlineState, PairCenter, PairSource
 
 
 def resident():

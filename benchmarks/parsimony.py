@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from kernelkin import AverageRegressor, MKMTRLRegressor
-from kernelkin.model_selection import MultiTaskCV
+from kernelkin.paper.model_selection import MultiTaskCV
 
 from .predict import read_results
 from .predict_sets import Problem, experiment

@@ -110,7 +110,7 @@ def kin(case: Case, seed: int) -> Parts:
 
 def tuned(name: str, case: Case, seed: int) -> Parts:
     """A model of the paper on the default kernels, C by the criterion that other contenders go by."""
-    from kernelkin.model_selection import MultiTaskCV
+    from kernelkin.paper.model_selection import MultiTaskCV
 
     kind = getattr(kernelkin, OURS[name] + ("Classifier" if case.classification else "Regressor"))
     model = kind(class_weight="balanced") if case.classification else kind()

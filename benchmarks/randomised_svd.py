@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from kernelkin import MKMTRLRegressor, gaussian_kernels
 from kernelkin.decompositions import gram_svd, svd
-from kernelkin.penalties import relation
+from kernelkin.paper.penalties import relation
 
 KERNELS, TASKS = (6, 38, 117, 338, 1000), (1000, 10_000, 100_000)
 LARGEST = 4e7  # entries of a matrix

@@ -22,8 +22,8 @@ import numpy as np
 from sklearn.base import clone
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
-from kernelkin.grams import stack
-from kernelkin.problems import panel
+from kernelkin.paper.grams import stack
+from kernelkin.paper.problems import panel
 
 from .harness import OURS, Contender, Goal, Report, Row, figure, race, ratio, threads
 

@@ -17,7 +17,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from kernelkin.learners import SVM, Machine
+from kernelkin.paper.learners import SVM, Machine
 
 SIZES = {80: 201, 500: 31, 2000: 7}
 COSTS = (1.0, 10.0, 100.0)

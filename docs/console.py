@@ -14,7 +14,7 @@ import tempfile
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from kernelkin.app.cli import main
+from kernelkin.cli.main import main
 
 DOCS = Path(__file__).parent
 PAGES = (DOCS / "guide" / "command_line.md", DOCS / "guide" / "messy_data.md")

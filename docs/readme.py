@@ -55,8 +55,8 @@ def comparison() -> str:
 
 def repeat_demo() -> None:
     """Run the demo for all numbers of days; the picture is that of the first."""
-    from kernelkin.app.demo import run_demo
-    from kernelkin.app.terminal import Terminal
+    from kernelkin.cli.demo import run_demo
+    from kernelkin.cli.terminal import Terminal
 
     stored = []
     for days, draws in DEMO_RUNS:

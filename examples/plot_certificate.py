@@ -68,9 +68,10 @@ print(f"by hand: objective {objective:.6f}, bound {bound:.6f}, gap {objective - 
 # %%
 # Two solvers
 # -----------
-# The joint solver (:class:`~kernelkin.solvers.Joint`) and the paper's alternation
-# (:class:`~kernelkin.solvers.Alternating`) on the same problem. An iteration of the alternation solves all machines
-# several times, one of the joint solver once. ``callback=`` is given each :class:`~kernelkin.solvers.Iterate`.
+# The joint solver (:class:`~kernelkin.paper.solvers.Joint`) and the paper's alternation
+# (:class:`~kernelkin.paper.solvers.Alternating`) on the same problem. An iteration of the alternation solves all
+# machines several times, one of the joint solver once. ``callback=`` is given each
+# :class:`~kernelkin.paper.solvers.Iterate`.
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -18,7 +18,7 @@ import numpy as np
 from kernelkin import MKMTRLRegressor
 from kernelkin.datasets import make_related_tasks
 from kernelkin.exceptions import CollapseWarning
-from kernelkin.solvers import Alternating
+from kernelkin.paper.solvers import Alternating
 
 data = make_related_tasks(8, 2, 6, n_samples=25, test_size=200, noise=0.2, n_features_per_kernel=1, random_state=0)
 print(data.kernel_weights.round(2))

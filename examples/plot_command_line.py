@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.datasets import load_diabetes
 
 from kernelkin import load_model
-from kernelkin.app.cli import main
+from kernelkin.cli.main import main
 
 folder = Path(tempfile.mkdtemp())
 table = load_diabetes(as_frame=True, scaled=False).frame

@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelkin import MKMTRLRegressor
 from kernelkin.datasets import make_related_tasks
-from kernelkin.model_selection import MKMTRLRegressorCV
+from kernelkin.paper.model_selection import MKMTRLRegressorCV
 
 data = make_related_tasks(8, 2, 6, n_samples=30, test_size=200, noise=0.3, n_features_per_kernel=1, random_state=1)
 grid = {"mu": [0.001, 0.01, 0.1, 1, 10], "min_rank": [1, 2, 8], "couplings": [None, "common"]}

@@ -13,7 +13,7 @@ from sklearn.cluster import AgglomerativeClustering
 
 from kernelkin import task_relations
 from kernelkin.datasets import make_related_tasks
-from kernelkin.model_selection import MKMTRLClassifierCV
+from kernelkin.paper.model_selection import MKMTRLClassifierCV
 from kernelkin.plots import KernelWeightsDisplay, TaskRelationshipDisplay
 
 data = make_related_tasks(

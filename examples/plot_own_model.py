@@ -20,10 +20,10 @@ import numpy as np
 
 from kernelkin import MultiTaskKernelEstimator, gaussian_kernels, linear_kernels
 from kernelkin.datasets import make_shops
-from kernelkin.penalties import Penalty, Relation
+from kernelkin.paper.penalties import Penalty, Relation
+from kernelkin.paper.problems import Problem
+from kernelkin.paper.solvers import Progress, Solver, State
 from kernelkin.plots import ConvergenceDisplay
-from kernelkin.problems import Problem
-from kernelkin.solvers import Progress, Solver, State
 
 
 class PricedKernels(Penalty):

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from kernelkin import AverageRegressor, IMKLRegressor, MKMTRLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.model_selection import MultiTaskCV
+from kernelkin.paper.model_selection import MultiTaskCV
 from kernelkin.plots import PartSharesDisplay
 
 N_SHOPS, N_TEST = 12, 100

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import log_loss
 
-from kernelkin.io.storage import Folder
+from kernelkin.storage.storage import Folder
 
 from . import metrics
 from .molecules import (

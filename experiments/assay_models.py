@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from kernelkin import AverageClassifier, MKMTRLClassifier, MultiTaskKernelEstimator
-from kernelkin.fitting import Classification, Shape
-from kernelkin.penalties import FixedWeights
+from kernelkin.paper.fitting import Classification, Shape
+from kernelkin.paper.penalties import FixedWeights
 from kernelkin.uncertainty import TaskLink, fit_link
 
 from .assay_data import AUC, RANDOM, divide

@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from kernelkin.model_selection import MultiTaskCV
+from kernelkin.paper.model_selection import MultiTaskCV
 
 from .protocol import Metric, Model, Split
 

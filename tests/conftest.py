@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 
-from kernelkin.grams.operator import Arrays, TorchArrays
+from kernelkin.paper.grams.operator import Arrays, TorchArrays
 
 # Tests start Python some fifty times: without bytecode each process would compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

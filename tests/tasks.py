@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 
-from kernelkin.grams import GramStack, TaskGrams
-from kernelkin.learners import SVM, SVR, Machine, Ridge
-from kernelkin.problems import Problem
-from kernelkin.solvers import solve
+from kernelkin.paper.grams import GramStack, TaskGrams
+from kernelkin.paper.learners import SVM, SVR, Machine, Ridge
+from kernelkin.paper.problems import Problem
+from kernelkin.paper.solvers import solve
 
 LOSSES = {"hinge": SVM(), "squared": Ridge(), "epsilon_insensitive": SVR(0.1)}
 

@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .io import SavedModel, load_model, save_model
     from .kernels import (
         Kernel,
         gaussian_kernels,
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
         view_kernels,
     )
     from .kin import KinClassifier, KinRegressor
-    from .model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
-    from .models import (
+    from .paper.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
+    from .paper.models import (
         AverageClassifier,
         AverageRegressor,
         FESRegressor,
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from .registry import all_models
     from .relations import SharingReport, TaskRelations, sharing_report, task_relations
     from .report import Report
+    from .storage import SavedModel, load_model, save_model
     from .tables import TableEncoder, TableSchema
 
 __version__ = "0.1.0"
@@ -105,19 +105,31 @@ __all__ = [
 
 # Names and modules are imported when they are first used: the command line imports this file before it can handle an
 # interrupt, and NumPy, SciPy and scikit-learn take a second.
-_SOURCES = ("kin", "io", "kernels", "model_selection", "models", "registry", "relations", "tables", "report")
+_SOURCES = (
+    "kin",
+    "storage",
+    "kernels",
+    "paper.model_selection",
+    "paper.models",
+    "registry",
+    "relations",
+    "tables",
+    "report",
+)
 _MODULES = (
-    *_SOURCES,
-    "couplings",
     "data",
     "datasets",
     "engines",
     "exceptions",
-    "fitting",
-    "penalties",
+    "kernels",
+    "kin",
+    "mixed",
+    "paper",
     "plots",
-    "problems",
-    "solvers",
+    "relations",
+    "report",
+    "storage",
+    "tables",
 )
 
 if not TYPE_CHECKING:

@@ -21,7 +21,7 @@ def main() -> int:
     handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if handled:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from .app import cli
+    from .cli import main as cli
 
     try:
         if handled:

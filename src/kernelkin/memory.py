@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .exceptions import GramMemoryError
-from .grams import GramPlan, batch_bytes
-from .grams.operator import LARGEST_INVERSES, LEADING, MANY_ROWS, PANEL_COLUMNS, column_bytes
+from .paper.grams import GramPlan, batch_bytes
+from .paper.grams.operator import LARGEST_INVERSES, LEADING, MANY_ROWS, PANEL_COLUMNS, column_bytes
 
 # The environment variable that limits the memory of a fit, in GiB.
 LIMIT = "KERNELKIN_MEMORY_GIB"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import kin
-from . import models as estimators
+from .paper import models as estimators
 
 _MURUGESAN = "Murugesan and Carbonell, Multi-Task Multiple Kernel Relationship Learning, SDM 2017"
 _ROTHMAN = "Rothman, Levina and Zhu, Sparse Multivariate Regression With Covariance Estimation, JCGS 2010"

@@ -3,7 +3,7 @@
 import json
 
 from benchmarks.plain_table import command, write_table
-from kernelkin.app import cli
+from kernelkin.cli import main as cli
 
 
 def test_a_plain_fit_finds_the_curve_and_the_colour(tmp_path, capsys):

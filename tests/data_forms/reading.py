@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from kernelkin.data import Queries, TaskData
-from kernelkin.models.base import MultiTaskEstimator
+from kernelkin.paper.models.base import MultiTaskEstimator
 
 N = 12
 RNG = np.random.default_rng(0)

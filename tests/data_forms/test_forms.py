@@ -10,7 +10,7 @@ from sklearn.exceptions import DataConversionWarning
 from data_forms.reading import CLASSES, TASKS, N, Reader, X, Y, assert_same, fitted, put, query, read
 from kernelkin import KinRegressor, MKMTRLRegressor
 from kernelkin.data import encode_tasks, listing, read_training
-from kernelkin.model_selection import MKMTRLRegressorCV
+from kernelkin.paper.model_selection import MKMTRLRegressorCV
 
 LABELS = np.tile([0, 1, 1], 4)
 

@@ -14,8 +14,8 @@ from kernelkin import (
     gaussian_kernels,
 )
 from kernelkin.data import read_training
-from kernelkin.fitting.targets import classes_of_outputs, link_machines, task_classes
-from kernelkin.learners import Machine
+from kernelkin.paper.fitting.targets import classes_of_outputs, link_machines, task_classes
+from kernelkin.paper.learners import Machine
 
 KERNELS = gaussian_kernels((1.0, 3.0))
 

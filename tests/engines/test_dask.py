@@ -23,7 +23,7 @@ from kernelkin import (
 )
 from kernelkin.engines import Dask
 from kernelkin.exceptions import ClusterError, GramMemoryError
-from kernelkin.penalties import FixedWeights
+from kernelkin.paper.penalties import FixedWeights
 
 pytest.importorskip("distributed")
 dd = pytest.importorskip("dask.dataframe")

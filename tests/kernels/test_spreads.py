@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelkin import MKMTRLRegressor, TableEncoder, TwoStageMKMTRLRegressor, linear_kernels
-from kernelkin.model_selection import MultiTaskCV
+from kernelkin.paper.model_selection import MultiTaskCV
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2)) * [1000, 1]

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from kernelkin import MKMTRLRegressor, linear_kernels, save_model
-from kernelkin.model_selection import MKMTRLRegressorCV
+from kernelkin.paper.model_selection import MKMTRLRegressorCV
 
 KERNELS = linear_kernels(per_feature=True)
 GRID = {"mu": [0.1, 1.0], "shrinkage": [0.1, 1.0]}

@@ -13,8 +13,8 @@ from kernelkin import (
     gaussian_kernels,
     linear_kernels,
 )
-from kernelkin.app import cli
-from kernelkin.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
+from kernelkin.cli import main as cli
+from kernelkin.paper.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)

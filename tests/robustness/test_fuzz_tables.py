@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernelkin.app import cli
+from kernelkin.cli import main as cli
 from kernelkin.tables import TableSchema
 from kernelkin.tables.files import read_pieces, read_table
 from robustness import fuzz_parquet, fuzz_tables

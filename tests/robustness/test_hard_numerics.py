@@ -18,7 +18,7 @@ from kernelkin import (
 )
 from kernelkin.exceptions import ApproximationWarning
 from kernelkin.kernels import check_gram
-from kernelkin.penalties import RelationPenalty
+from kernelkin.paper.penalties import RelationPenalty
 
 T, N_TASK = 3, 8
 N = T * N_TASK

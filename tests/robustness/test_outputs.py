@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from kernelkin import MKMTRLRegressor, linear_kernels, save_model
-from kernelkin.app import cli
-from kernelkin.io.storage import Folder, check_writable, open_whole, write_whole
-from kernelkin.model_selection import MultiTaskCV
+from kernelkin.cli import main as cli
+from kernelkin.paper.model_selection import MultiTaskCV
+from kernelkin.storage.storage import Folder, check_writable, open_whole, write_whole
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)

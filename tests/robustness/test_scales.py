@@ -15,7 +15,7 @@ from kernelkin import (
     MKMTRLRegressor,
     MTRLRegressor,
 )
-from kernelkin.penalties import RelationPenalty
+from kernelkin.paper.penalties import RelationPenalty
 
 T, N_TASK = 3, 14
 TASKS = np.repeat(np.arange(T), N_TASK)

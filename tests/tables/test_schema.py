@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kernelkin.io.values import dump, load
+from kernelkin.storage.values import dump, load
 from kernelkin.tables.schema import TableSchema
 
 FRAME = pd.DataFrame(

@@ -14,8 +14,8 @@ from kernelkin import (
     all_models,
     gaussian_kernels,
 )
-from kernelkin.couplings import connected_tasks
-from kernelkin.learners import Machine, Ridge
+from kernelkin.paper.couplings import connected_tasks
+from kernelkin.paper.learners import Machine, Ridge
 from kernelkin.uncertainty import calibration_folds
 from kernelkin.uncertainty.machines import MachinesHeldOut, leave_one_out
 
@@ -54,7 +54,7 @@ def test_values_of_tasks_that_are_solved_together_are_those_of_single_machines(m
     classification = loss == "classification"
     data = model.training_data(X, Y)
     B = np.random.default_rng(3).uniform(0.1, 1.0, size=(6, 3 + (couplings is not None)))
-    monkeypatch.setattr("kernelkin.fitting.fit.panel_pays", lambda *sizes, **options: True)
+    monkeypatch.setattr("kernelkin.paper.fitting.fit.panel_pays", lambda *sizes, **options: True)
     plan = model.specification().plan(data)
     together = MachinesHeldOut(plan, B, classification).held_out()
     grams, _ = plan.scale(plan.raw_grams())

@@ -26,7 +26,7 @@ from kernelkin import (
     load_model,
     save_model,
 )
-from kernelkin.model_selection import MultiTaskCV
+from kernelkin.paper.model_selection import MultiTaskCV
 
 QUICK = {"kernels": gaussian_kernels([1.0]), "cv": 5, "random_state": 0}
 REGRESSORS = [

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from kernelkin import KinRegressor, MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.couplings import level_weights
-from kernelkin.fitting import RunOptions
+from kernelkin.paper.couplings import level_weights
+from kernelkin.paper.fitting import RunOptions
 from kernelkin.uncertainty.left_out import leave_out_tasks
 from kernelkin.uncertainty.machines import MachinesHeldOut
 from kernelkin.uncertainty.residuals import fit_new_tasks
@@ -125,7 +125,7 @@ def test_left_out_values_of_tasks_that_are_solved_together_are_those_of_one_mach
     data = model.training_data(X, Y)
     B, found = rng.uniform(0.1, 1.0, size=(6, 4)), []
     for together in (True, False):
-        monkeypatch.setattr("kernelkin.fitting.fit.panel_pays", lambda *sizes, use=together, **options: use)
+        monkeypatch.setattr("kernelkin.paper.fitting.fit.panel_pays", lambda *sizes, use=together, **options: use)
         found.append(MachinesHeldOut(model.specification().plan(data), B, False).left_out()["common"].values)
     for first, second in zip(*found, strict=True):
         np.testing.assert_allclose(first, second, atol=1e-3)

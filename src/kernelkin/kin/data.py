@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..couplings import TaskTable, read_task_features
 from ..data import TaskData, listing
-from ..fitting.targets import task_classes, weights_of_classes
 from ..kernels import evaluate, is_precomputed, read_kernels
 from ..mixed.structures import MixedData
 from ..mixed.units import Units, choose_units
+from ..paper.couplings import TaskTable, read_task_features
+from ..paper.fitting.targets import task_classes, weights_of_classes
 
 # With more columns than this, those that no table has put together share their parameters.
 OWN_PARAMETERS = 60

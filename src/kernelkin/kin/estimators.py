@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..data import Queries, Table, TaskData
 from ..exceptions import warn_user
 from ..kernels.encoded import refuse_positions
-from ..models.array_api import array_home, as_rows_are
-from ..models.base import MultiTaskEstimator
-from ..models.kinds import MultiTaskClassifier, MultiTaskRegressor
-from ..models.parameters import CLASSES, Parameter, describe
+from ..paper.models.array_api import array_home, as_rows_are
+from ..paper.models.base import MultiTaskEstimator
+from ..paper.models.kinds import MultiTaskClassifier, MultiTaskRegressor
+from ..paper.models.parameters import CLASSES, Parameter, describe
 from ..tables import TableEncoder
 from .data import join_task_features, read_task_kernels
 from .explain import explain

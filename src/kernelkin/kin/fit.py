@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..data import TaskData
-from ..fitting import Fitted, RunOptions
 from ..memory import Need
 from ..mixed.average import Member, Search
 from ..mixed.components import column_shares, variance_components
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood
 from ..mixed.structures import EXACT_ROWS, LANDMARKS, MANY_ROWS, STRUCTURES, MixedData, Structure
 from ..mixed.units import Units
+from ..paper.fitting import Fitted, RunOptions
 from ..progress import Progress
 from .data import (
     ClassCodes,

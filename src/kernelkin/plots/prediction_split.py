@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..data import listing
-from ..models.new_tasks import read_model_queries
+from ..paper.models.new_tasks import read_model_queries
 from ._axes import COLORS, extent, label_ticks, labels_extent, new_axes
 
 # The kernels that get a bar of their own; the others are added up.

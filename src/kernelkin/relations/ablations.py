@@ -10,8 +10,8 @@ from sklearn.base import clone, is_classifier
 from threadpoolctl import threadpool_limits
 
 from ..kernels import is_precomputed
-from ..model_selection import MultiTaskCV
-from ..models import (
+from ..paper.model_selection import MultiTaskCV
+from ..paper.models import (
     AverageClassifier,
     AverageRegressor,
     IMKLClassifier,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..data import TaskData
-from ..model_selection.scoring import METRICS
+from ..paper.model_selection.scoring import METRICS
 
 BOOTSTRAP = 300
 # Differences of scores below this are of no use, however certain.

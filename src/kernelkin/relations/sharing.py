@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from ..data import TaskData
-from ..model_selection import Fold
+from ..paper.model_selection import Fold
 from ..progress import Progress
 from .ablations import OURS, make_ablations
 from .gains import Gain, HeldOutScores, Summary

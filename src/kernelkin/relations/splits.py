@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..data import Table, TaskData
-from ..model_selection import Fold, make_folds
+from ..paper.model_selection import Fold, make_folds
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..io import SavedModel
-from ..models.facts import changed_parameters, relative_gap
+from ..paper.models.facts import changed_parameters, relative_gap
 from ..plots._order import leaf_order, weight_linkage
 from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import all_models
 from ..relations import SharingReport, TaskRelations
+from ..storage import SavedModel
 from ..tables.describe import describe_column
 from .comparison import comparison_content
 from .drivers import drivers_content

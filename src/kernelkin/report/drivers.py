@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..io import SavedModel
+from ..storage import SavedModel
 from .effects import effects_content
 from .formula import Unavailable, formula_content
 from .inputs import Input, read_inputs

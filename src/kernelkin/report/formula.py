@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..functions import Expansion, LinearFunctions, TaskFunctions
 from ..kernels.functions import Gaussian, Linear, Polynomial, ScaledGaussian
 from ..kin.functions import KinFunctions
+from ..paper.functions import Expansion, LinearFunctions, TaskFunctions
 from .held_out import COVERAGE
 from .reference import Reference
 

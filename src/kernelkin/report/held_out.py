@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..data import as_array, missing, plain, read_rows, split_task_columns
-from ..io import SavedModel
 from ..kin.functions import spread_probabilities
+from ..storage import SavedModel
 from ..tables import TableSchema
 
 COVERAGE = 0.9

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..io import SavedModel
+from ..storage import SavedModel
 from ..tables.columns import RARE, Column
 
 # Values of a column of numbers that effects are computed at, and the part of its range that they cover.

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..data import Queries
-from ..io import SavedModel
+from ..storage import SavedModel
 
 MAX_ROWS = 200
 

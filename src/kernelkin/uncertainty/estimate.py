@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data import Queries, TaskData
 from ..engines import SingleThreadedBLAS
-from ..functions import NewTask, TaskFunctions
+from ..paper.functions import NewTask, TaskFunctions
 from .held_out import Deviations, HeldOut, HeldOutSource
 from .link import TaskLink, fit_link
 from .residuals import NewTaskScores, ResidualScores, fit_new_tasks, fit_residuals

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from ..data import Fold, TaskData, make_folds
-from ..functions import NewTask
+from ..paper.functions import NewTask
 
 # Folds where leaving out single rows has no closed form, and their seed: the same fit has the same probabilities.
 N_FOLDS, SEED = 5, 0

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..couplings import Coupling, connected_tasks, level_weights
 from ..data import TaskData
-from ..functions import InputIndex
-from ..grams import Grams
-from ..grams.blocks import BlockLowRank
-from ..learners import Machine
-from ..learners.ridge import indicators
-from ..problems import MachinePanel, panel_values, solve_machines
+from ..paper.couplings import Coupling, connected_tasks, level_weights
+from ..paper.functions import InputIndex
+from ..paper.grams import Grams
+from ..paper.grams.blocks import BlockLowRank
+from ..paper.learners import Machine
+from ..paper.learners.ridge import indicators
+from ..paper.problems import MachinePanel, panel_values, solve_machines
 from .held_out import SEED, HeldOut, HeldOutSource, LeftOutTasks
 from .variance import Posterior, ProcessVariance
 
 if TYPE_CHECKING:
-    from ..fitting import FitPlan
+    from ..paper.fitting import FitPlan
 
 # Up to so many tasks are left out one at a time; more of them in five groups.
 MAX_SINGLE, N_GROUPS = 10, 5

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..couplings import connected_tasks
 from ..data import Fold
-from ..grams import Grams, KernelBank
-from ..learners import DualSolution, Learner, Machine, Ridge
-from ..learners.ridge import Bordered, Groups
 from ..memory import check_memory
-from ..problems import MachinePanel, panel_values, solve_machines
+from ..paper.couplings import connected_tasks
+from ..paper.grams import Grams, KernelBank
+from ..paper.learners import DualSolution, Learner, Machine, Ridge
+from ..paper.learners.ridge import Bordered, Groups
+from ..paper.problems import MachinePanel, panel_values, solve_machines
 from .held_out import HeldOut, LeftOutTasks, calibration_folds
 from .left_out import leave_out_tasks
 from .variance import ProcessVariance
 
 if TYPE_CHECKING:
-    from ..fitting import FitPlan
+    from ..paper.fitting import FitPlan
 
 # Machines of more rows have deviations that do not depend on the row: their variance takes too long.
 MAX_ROWS = 3000

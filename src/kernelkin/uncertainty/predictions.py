@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data import Queries
-from ..functions import function_values
+from ..paper.functions import function_values
 from .estimate import PredictedRows, Uncertainty
 from .link import TaskLink
 

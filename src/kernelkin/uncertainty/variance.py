@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..couplings import Coupling, connected_tasks
-from ..functions import NewTask
 from ..kernels import FittedKernel, Scaling, diagonals, evaluate
-from ..learners.ridge import Bordered, Groups, indicators
+from ..paper.couplings import Coupling, connected_tasks
+from ..paper.functions import NewTask
+from ..paper.learners.ridge import Bordered, Groups, indicators
 
 # Kernel values held at one time, in bytes.
 _BLOCK_BYTES = 1 << 26

@@ -1,0 +1,1 @@
+"""MK-MTRL, its solvers, and the models that the paper compares it with."""

@@ -1,0 +1,193 @@
+"""Tasks that share one feature space, that of the average kernel, with a norm on all tasks' functions together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...data import TaskData
+from ...engines import Workers
+from ...kernels import FittedKernel, is_precomputed, read_kernels
+from ...memory import Need, memory_limit, pooled_need
+from ...uncertainty import Uncertainty
+from ..functions import Share, TaskFunctions, make_expansion
+from ..grams.row_kernels import Features, PooledKernel, needs_stack, pool_kernels
+from ..learners import Learner, Machine
+from ..penalties import Relation, SpectralNorm, effective_rank
+from ..penalties.norms import unit_root
+from ..problems import SpectralForm, SpectralProblem, spectral_form
+from ..solvers import Solution, Solver, solve
+from .base import Fitted, RunOptions
+from .held_out import Refits
+from .outcome import clipping_excess, clipping_warnings, convergence_warnings
+from .targets import Classification, Targets, stack_intercepts
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledFit:
+    """Specification of tasks whose functions, as the columns of W, minimise losses plus a norm of W.
+
+    Parameters
+    ----------
+    targets : Classification or Regression
+    norm : SpectralNorm
+        The norm of the singular values of W.
+    kernels, C, normalize, solver, tol, max_iter : as in `Fit`
+        The model has one kernel: the average of these, scaled on the rows of all tasks together.
+    """
+
+    targets: Targets
+    norm: SpectralNorm
+    kernels: Any = None
+    C: float = 1.0
+    normalize: str | None = "trace"
+    solver: str | Solver | None = None
+    tol: float = 1e-3
+    max_iter: int = 100
+
+    def plan(self, data: TaskData) -> PooledPlan:
+        """Apply to data."""
+        machines, learner = self.targets.machines(data, self.C), self.targets.learner()
+        kernels = None
+        if not is_precomputed(self.kernels):
+            kernels = read_kernels(self.kernels).fit(data)
+        plan = PooledPlan(self, data, kernels, machines, learner)
+        # Where all Gram matrices must be there at once, the rank is not known before they are.
+        return plan if needs_stack(kernels, self.normalize) else replace(plan, pool=plan.make_pool())
+
+
+@dataclass(frozen=True)
+class PooledPlan:
+    """A specification applied to data.
+
+    Attributes
+    ----------
+    pool : the kernel of all tasks and, where these are the smaller side, its explicit features; None until it is made.
+    """
+
+    fit: PooledFit
+    data: TaskData
+    kernels: Sequence[FittedKernel] | None
+    machines: Sequence[Machine]
+    learner: Learner
+    pool: tuple[PooledKernel, Features | None] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.data.X) if self.data.form == "wide" else sum(map(len, self.data.rows))
+
+    @property
+    def n_outputs(self) -> int:
+        return sum(machine.y.shape[1] for machine in self.machines)
+
+    def make_pool(self) -> tuple[PooledKernel, Features | None]:
+        """Build the kernel, and its features where it has no more of them than there are outputs."""
+        pool = pool_kernels(self.data, self.kernels, self.fit.normalize)
+        return pool, pool.features(min(self.n_outputs, memory_limit() // (8 * self.n_rows)))
+
+    def memory(self, n_jobs: int = 1) -> Need:
+        features = None if self.pool is None else self.pool[1]
+        return pooled_need(
+            [(machine.y.shape[0], machine.y.shape[1]) for machine in self.machines],
+            n_rows=self.n_rows,
+            n_kernels=self.data.X.shape[2] if self.kernels is None else len(self.kernels),
+            row_bytes=0 if self.kernels is None else 8 * self.data.X.shape[1],
+            rank=None if features is None else features.Phi.shape[1],
+            stacked=self.pool is None,
+        )
+
+    def run(self, options: RunOptions) -> Fitted:
+        """Solve, and keep the functions."""
+        pool, features = self.make_pool() if self.pool is None else self.pool
+        form = spectral_form(pool, features, self.data.rows, self.machines)
+        problem, units = SpectralProblem(form, self.learner, self.fit.norm).in_standard_units()
+        with Workers(options.n_jobs) as workers:
+            solution = solve(
+                problem,
+                self.fit.solver,
+                tol=self.fit.tol,
+                max_iter=self.fit.max_iter,
+                each=workers.map,
+                verbose=options.verbose,
+                callback=options.callback,
+                units=units,
+            )
+        return self._fitted(pool, form, solution)
+
+    def _fitted(self, pool: PooledKernel, form: SpectralForm, solution: Solution) -> Fitted:
+        data, K = self.data, len(pool.bank.names)
+        a, intercepts = form.unpack(solution.duals)
+        metric = self.fit.norm.metric(solution.B)
+        outputs = unit_root(form.task_covariance(solution.duals, metric))
+        attributes: dict[str, Any] = {
+            "tasks_": data.labels,
+            "data_form_": data.form,
+            "kernels_": pool.bank.names if pool.bank.kernels is None else pool.bank.kernels,
+            "kernel_names_": np.array(pool.bank.names),
+            "kernel_weights_": np.full((data.n_tasks, K), 1.0 / K),
+            "relation_": self._relation(outputs),
+            "effective_rank_": effective_rank(outputs),
+            "objective_": solution.primal,
+            "duality_gap_": solution.gap,
+            "history_": solution.history,
+            "n_iter_": len(solution.history["iteration"]),
+            "dual_coef_": a,
+            "intercept_": stack_intercepts(intercepts),
+            "functions_": self._functions(pool, form.coefficients(solution.duals, metric), intercepts),
+        }
+        excess = 0.0
+        if pool.bank.clipped:
+            functions, learner = attributes["functions_"], self.learner
+            excess = clipping_excess(functions, data, self.machines, learner, solution.duals)
+            attributes["objective_"] += excess
+            attributes["duality_gap_"] += excess
+        classification = isinstance(self.fit.targets, Classification)
+        source = Refits(self.fit, data, classification)
+        attributes["uncertainty_"] = Uncertainty(source, data, classification=classification)
+        return Fitted(
+            attributes | self.fit.targets.attributes(data),
+            (
+                *convergence_warnings(solution, self.fit.tol),
+                *clipping_warnings(excess, attributes["objective_"], self.fit.tol),
+            ),
+        )
+
+    def _functions(
+        self, pool: PooledKernel, coefficients: np.ndarray, intercepts: Sequence[np.ndarray]
+    ) -> TaskFunctions:
+        """Return the functions of all tasks, as one expansion over the pooled rows."""
+        K = len(pool.bank.names)
+        expansion = make_expansion(
+            self.data.X,
+            pool.rows,
+            pool.bank.kernels,
+            pool.bank.scalings[0],
+            coefficients,
+            np.full((K, coefficients.shape[1]), 1.0 / K),
+            np.concatenate(intercepts),
+        )
+        ends = np.cumsum([len(c) for c in intercepts]).tolist()
+        shares = tuple(
+            (Share(0, slice(end - len(c), end), np.ones(1)),) for end, c in zip(ends, intercepts, strict=True)
+        )
+        return TaskFunctions((expansion,), shares, K)
+
+    def _relation(self, outputs: np.ndarray) -> Relation:
+        """Return the relationship of tasks from that of outputs (O, O); outputs of the same class are compared."""
+        task, label = self._outputs()
+        Omega = np.zeros((self.data.n_tasks, self.data.n_tasks))
+        same = label[:, np.newaxis] == label
+        np.add.at(Omega, np.ix_(task, task), np.where(same, outputs, 0.0))
+        return Relation.of_matrix(Omega)
+
+    def _outputs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the task and the class of each output; regression has one output for each task, of no class."""
+        known = self.fit.targets.attributes(self.data)
+        if "classes_" not in known:
+            return np.arange(self.data.n_tasks), np.zeros(self.data.n_tasks)
+        positive = [classes if len(classes) > 2 else classes[1:] for classes in known["task_classes_"]]
+        task = np.repeat(np.arange(self.data.n_tasks), [len(classes) for classes in positive])
+        return task, np.searchsorted(known["classes_"], np.concatenate(positive))

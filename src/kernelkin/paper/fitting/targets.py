@@ -1,0 +1,310 @@
+"""From targets to machines: how classes are coded, which loss is used, and what each row costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...data import Columns, TaskData, listing
+from ..couplings import Coupling, connected_tasks
+from ..learners import SVM, SVR, DualSolution, Learner, Machine, Ridge
+from ..problems import MachinePanel, PanelDuals
+
+# Sets of tasks, by position, that share parts of their functions.
+Linked = Sequence[np.ndarray]
+
+
+class Targets(Protocol):
+    """What the targets of all tasks are, and the loss they are learned with."""
+
+    def learner(self) -> Learner:
+        """Return the kernel machine of each task."""
+        ...
+
+    def machines(self, data: TaskData, C: float, linked: Linked = ()) -> list[Machine]:
+        """Return the coded targets and costs of each task; sets of linked tasks have the same classes."""
+        ...
+
+    def panel(self, data: TaskData, C: float) -> MachinePanel:
+        """Return the same for wide data, as columns over shared rows."""
+        ...
+
+    def spread(self, data: TaskData) -> float:
+        """Return the variance of the coded targets within tasks, the unit of the penalty's strength."""
+        ...
+
+    def variation(self, data: TaskData) -> tuple[float, float]:
+        """Return what `spread_of` makes the same of: a sum over rows, and the sum of their weights."""
+        ...
+
+    def for_classes(self, classes: Sequence[np.ndarray]) -> Targets:
+        """Return the same for some of the tasks, where these are the classes of all."""
+        ...
+
+    def attributes(self, data: TaskData, linked: Linked = ()) -> dict[str, Any]:
+        """Return what a fitted model stores about its targets."""
+        ...
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Classes. A task with two has one output, positive for the second; a task with more has one output for each.
+
+    Parameters
+    ----------
+    loss : {"hinge", "squared"}
+    class_weight : dict, "balanced" or None
+        "balanced" gives every class of a task the same total weight.
+    """
+
+    loss: str = "hinge"
+    class_weight: Mapping | str | None = None
+
+    def learner(self) -> Learner:
+        return SVM() if self.loss == "hinge" else Ridge()
+
+    def machines(self, data: TaskData, C: float, linked: Linked = ()) -> list[Machine]:
+        machines, known = [], set()
+        for rows, y, classes in zip(data.rows, data.y, task_classes(data, linked), strict=True):
+            codes = np.searchsorted(classes, y)
+            known.update(classes.tolist())
+            positive = codes[:, np.newaxis] == (np.arange(len(classes)) if len(classes) > 2 else [1])
+            weight = data.sample_weight[rows]
+            cost = C * weight * weights_of_classes(self.class_weight, classes, codes, weight)[codes]
+            machines.append(_machine(np.where(positive, 1.0, -1.0), cost, fit_intercept=True))
+        if isinstance(self.class_weight, Mapping):
+            _check_labels(self.class_weight, known)
+        return machines
+
+    def panel(self, data: TaskData, C: float) -> MachinePanel:
+        return MachinePanel.of(self.machines(data, C), data.rows, len(data.X))
+
+    def spread(self, data: TaskData) -> float:
+        return 1.0
+
+    def variation(self, data: TaskData) -> tuple[float, float]:
+        return 1.0, 1.0
+
+    def for_classes(self, classes: Sequence[np.ndarray]) -> Classification:
+        """Return the same for some of the tasks: a class that none of these has is not misspelt if others have it."""
+        if not isinstance(self.class_weight, Mapping):
+            return self
+        known = {label for own in classes for label in own.tolist()}
+        _check_labels(self.class_weight, known)
+        return replace(self, class_weight={**dict.fromkeys(known, 1.0), **self.class_weight})
+
+    def attributes(self, data: TaskData, linked: Linked = ()) -> dict[str, Any]:
+        found = task_classes(data, linked)
+        return {"task_classes_": found, "classes_": np.unique(np.concatenate(found))}
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Real numbers.
+
+    Parameters
+    ----------
+    loss : {"squared", "epsilon_insensitive"}
+    epsilon : float
+        Half the width of the interval without loss, for the epsilon-insensitive loss.
+    fit_intercept : bool
+    """
+
+    loss: str = "squared"
+    epsilon: float = 0.1
+    fit_intercept: bool = True
+
+    def learner(self) -> Learner:
+        return Ridge() if self.loss == "squared" else SVR(self.epsilon)
+
+    def machines(self, data: TaskData, C: float, linked: Linked = ()) -> list[Machine]:
+        return [
+            _machine(y[:, np.newaxis], C * data.sample_weight[rows], self.fit_intercept)
+            for rows, y in zip(data.rows, data.y, strict=True)
+        ]
+
+    def panel(self, data: TaskData, C: float) -> MachinePanel:
+        n, weight = len(data.X), data.sample_weight
+        rows = [None if len(kept) == n else kept for kept in data.rows]
+        even = not any(kept is not None for kept in rows) and bool((weight == weight[0]).all())
+        starts = np.arange(len(rows) + 1)
+        if even:
+            y = data.y.array if isinstance(data.y, Columns) else np.column_stack(data.y)
+            return MachinePanel(y, np.full((1, len(rows)), C * weight[0]), starts, rows, self.fit_intercept)
+        panel = MachinePanel.empty(starts, rows, n, even, self.fit_intercept)
+        for t, (kept, y) in enumerate(zip(data.rows, data.y, strict=True)):
+            panel.put(t, y[:, np.newaxis], C * weight[kept, np.newaxis])
+        return panel
+
+    def spread(self, data: TaskData) -> float:
+        """Return the mean over rows of the squared distance from the task's mean; 1 where all are zero."""
+        return spread_of([self.variation(data)])
+
+    def variation(self, data: TaskData) -> tuple[float, float]:
+        if isinstance(data.y, Columns):
+            w, Y = data.sample_weight, data.y.array
+            return float((w @ np.square(Y - w @ Y / w.sum())).sum()), float(w.sum()) * Y.shape[1]
+        total = weight = 0.0
+        for rows, y in zip(data.rows, data.y, strict=True):
+            w = data.sample_weight[rows]
+            total += float(w @ (y - np.average(y, weights=w)) ** 2)
+            weight += float(w.sum())
+        return total, weight
+
+    def for_classes(self, classes: Sequence[np.ndarray]) -> Regression:
+        return self
+
+    def attributes(self, data: TaskData, linked: Linked = ()) -> dict[str, Any]:
+        return {}
+
+
+def spread_of(variations: Sequence[tuple[float, float]]) -> float:
+    """Return the spread of targets in several parts, from the `variation` of each; 1 where there is none."""
+    total, weight = (sum(values) for values in zip(*variations, strict=True))
+    return total / weight if total > 0 else 1.0
+
+
+def _machine(y: np.ndarray, cost: np.ndarray, fit_intercept: bool) -> Machine:
+    return Machine(
+        y=np.ascontiguousarray(y, dtype=np.float64),
+        C=np.repeat(cost[:, np.newaxis], y.shape[1], axis=1),
+        groups=np.zeros(len(y), dtype=np.intp),
+        n_groups=int(fit_intercept),
+    )
+
+
+def weights_of_classes(
+    class_weight: Mapping | str | None, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Return the weight of each class of one task."""
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str):
+        totals = np.bincount(codes, weights=weight, minlength=len(classes))
+        present = totals > 0
+        return np.divide(totals.sum() / present.sum(), totals, out=np.ones(len(classes)), where=present)
+    weights = [class_weight.get(label, 1.0) for label in classes.tolist()]
+    for label, value in zip(classes.tolist(), weights, strict=True):
+        if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+            raise ValueError(f"class_weight must be positive, but that of class {label!r} is {value!r}")
+    return np.array(weights, dtype=np.float64)
+
+
+def _check_labels(class_weight: Mapping, classes: set) -> None:
+    """Refuse weights of labels that no task has while other labels have no weight: they were likely misspelt."""
+    unknown = [label for label in class_weight if label not in classes]
+    if unknown and not classes <= set(class_weight):
+        known = listing(sorted(classes))
+        raise ValueError(f"class_weight has {listing(unknown)}, which no task has; the classes are {known}")
+
+
+def link_machines(
+    machines: Sequence[Machine], couplings: Sequence[Coupling], tasks: np.ndarray, classes: bool = True
+) -> list[Machine]:
+    """Return one machine for each set of linked tasks, over the rows of all of them.
+
+    Every task has an intercept; but where targets are `classes`, a task of a single one, whose rows would say nothing
+    beyond it, has that of the task that couplings make most like it.
+    """
+    joined = []
+    for members in connected_tasks(couplings, len(machines)):
+        parts = [machines[t] for t in members]
+        if len({part.y.shape[1] for part in parts}) > 1:
+            raise ValueError(f"coupled tasks must have the same classes; {listing(tasks[members])} do not")
+        owners = np.arange(len(parts))
+        if classes:
+            owners = _intercept_owners(parts, [coupling.factor[members] for coupling in couplings])
+        kept, groups = np.unique(owners, return_inverse=True)
+        joined.append(
+            Machine(
+                y=np.vstack([part.y for part in parts]),
+                C=np.vstack([part.C for part in parts]),
+                groups=np.repeat(groups, [len(part.y) for part in parts]),
+                n_groups=len(kept) if any(part.n_groups for part in parts) else 0,
+            )
+        )
+    return joined
+
+
+def _intercept_owners(parts: Sequence[Machine], factors: Sequence[np.ndarray]) -> np.ndarray:
+    """Return which of linked tasks has the intercept of each: itself or, for a task of one class, another."""
+    owners = np.arange(len(parts))
+    alone = np.array([_has_one_class(part) for part in parts])
+    if not alone.any() or alone.all():
+        return owners
+    similarity = sum(factor @ factor.T for factor in factors)
+    sizes = np.array([len(part.y) for part in parts])
+    others = np.flatnonzero(~alone)
+    for t in np.flatnonzero(alone):
+        # Among tasks that are equally like it, the one with most rows.
+        owners[t] = others[np.lexsort((sizes[others], np.round(similarity[t, others], 9)))[-1]]
+    return owners
+
+
+def _has_one_class(machine: Machine) -> bool:
+    return bool((np.abs(machine.y) == 1).all() and len(machine.y) > 0 and (machine.y == machine.y[0]).all())
+
+
+def split_by_task(
+    duals: Sequence[DualSolution], machines: Sequence[Machine], data: TaskData, couplings: Sequence[Coupling]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return the dual variables (n_t, m) and the intercepts (m,) of each task, from those of the machines."""
+    if isinstance(duals, PanelDuals):
+        return duals.by_task()
+    a: list[np.ndarray] = [np.empty(0)] * data.n_tasks
+    intercepts: list[np.ndarray] = [np.empty(0)] * data.n_tasks
+    groups = [machine.groups for machine in machines]
+    for m, (members, dual) in enumerate(zip(connected_tasks(couplings, data.n_tasks), duals, strict=True)):
+        start = 0
+        for task in members:
+            end = start + len(data.rows[task])
+            a[task] = dual.a[start:end]
+            intercepts[task] = dual.intercept[groups[m][start]] if len(dual.intercept) else np.zeros(dual.a.shape[1])
+            start = end
+    return a, intercepts
+
+
+def task_classes(data: TaskData, linked: Linked = ()) -> list[np.ndarray]:
+    """Return the classes of each task.
+
+    Linked tasks have the same classes, those of the task that has most. Other tasks of one class have the classes that
+    most tasks with this class have.
+    """
+    own = [np.unique(y) for y in data.y]
+    found = list(own)
+    for members in linked:
+        most = max((own[t] for t in members), key=len)
+        for t in members if len(most) > 1 else ():
+            if not np.isin(own[t], most).all():
+                names = f"{data.labels[t].item()!r} has {listing(own[t])}, another task {listing(most)}"
+                raise ValueError(f"coupled tasks must have the same classes; {names}")
+            found[t] = most
+    alone = [t for t, classes in enumerate(found) if len(classes) == 1]
+    counts = Counter(tuple(each.tolist()) for each in own if len(each) > 1) if alone else Counter()
+    for t in alone:
+        wider = [each for each in counts if found[t].item() in each]
+        if wider:
+            found[t] = np.array(max(wider, key=counts.__getitem__))
+    return found
+
+
+def classes_of_outputs(y: np.ndarray, every: Sequence[np.ndarray], n_outputs: int) -> np.ndarray:
+    """Return the classes that a task's function of so many outputs is about: those of y, or wider ones of other tasks.
+
+    `every` are the classes of all tasks.
+    """
+    own, n_classes = np.unique(y), max(n_outputs, 2)
+    if len(own) == n_classes:
+        return own
+    wider = [tuple(each.tolist()) for each in every if len(each) == n_classes and np.isin(own, each).all()]
+    return np.array(max(wider, key=wider.count)) if wider else own
+
+
+def stack_intercepts(intercepts: Sequence[np.ndarray]) -> np.ndarray | list[np.ndarray]:
+    """Intercepts (m,) of each task -> (T,) where every task has one output, else a list."""
+    return np.concatenate(intercepts) if max(map(len, intercepts)) == 1 else list(intercepts)

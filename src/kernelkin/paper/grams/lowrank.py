@@ -1,0 +1,340 @@
+"""Kernels whose Gram matrices have an exact low-rank factor, so that coupled tasks need no matrix over all their rows.
+
+A kernel that looks at columns with few distinct rows (a binary attribute, a grade, a kind of school) takes few distinct
+values: with Z the indicators of the u distinct rows and S its Gram on these, its Gram on all rows is `Z S Z'`. All
+kernels on the same columns share Z, so that a ladder of bandwidths has the rank of one. A linear kernel on d columns
+has those columns for a factor, a polynomial one their products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+from math import comb, factorial, prod, sqrt
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from ...data import TaskData
+from ...decompositions import eigh
+from ...kernels import SCALINGS, FittedKernel, Linear, Polynomial, Scaling, diagonals
+
+# Factors pay off while their columns together are fewer than this share of the rows.
+_WORTHWHILE = 1 / 3
+# Eigenvalues of a kernel's Gram below this share of the largest are rounding.
+_ROUNDING = 1e-15
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Training rows from which an approximate factor of one kernel is made.
+
+    Attributes
+    ----------
+    points : (r, d) rows that it is exact at.
+    triangle : (r, r) the factor there, lower triangular.
+    rows : (r,) the points, as rows of the training X.
+    diagonal : (N,) the kernel's own values k(x, x), of which the factor has a part.
+    """
+
+    points: np.ndarray
+    triangle: np.ndarray
+    rows: np.ndarray
+    diagonal: np.ndarray
+
+    def dual(self, W: np.ndarray) -> np.ndarray:
+        """W (r, m) -> coefficients (r, m) with which the kernel at the points makes the function Phi W."""
+        return np.asarray(solve_triangular(self.triangle, W, lower=True, trans="T"))
+
+    def take(self, rows: np.ndarray) -> Landmarks:
+        """For some of the rows of the factor."""
+        return replace(self, diagonal=self.diagonal[rows])
+
+
+@dataclass(frozen=True)
+class FactorFamily:
+    """Kernels with the Grams `scale_f Phi S_f Phi'`, which share Phi.
+
+    Attributes
+    ----------
+    factor : Phi (N, r).
+    cores : S (F, r, r), positive semi-definite; of a family of one kernel, the identity.
+    kernels, scale : (F,) the positions of the kernels among all K, and what each is multiplied by.
+    landmarks : of a family of one kernel whose factor is approximate; None where it is exact.
+    """
+
+    factor: np.ndarray
+    cores: np.ndarray
+    kernels: np.ndarray
+    scale: np.ndarray
+    landmarks: Landmarks | None = None
+
+    @classmethod
+    def alone(cls, factor: np.ndarray, kernel: int) -> FactorFamily:
+        return cls(factor, np.eye(factor.shape[1])[np.newaxis], np.array([kernel]), np.ones(1))
+
+    def core(self, b: np.ndarray) -> np.ndarray:
+        """Weights b (K,) of all kernels -> S(b) (r, r)."""
+        return np.tensordot(b[self.kernels] * self.scale, self.cores, axes=1)
+
+    def root(self, b: np.ndarray) -> np.ndarray:
+        """b (K,) -> S (r, R), or its diagonal (r,), with U = Phi S and U U' the weighted sum of these Grams."""
+        weights = b[self.kernels] * self.scale
+        if not weights.any():
+            return np.zeros((self.factor.shape[1], 0))
+        return np.full(self.factor.shape[1], np.sqrt(weights[0])) if len(weights) == 1 else _root(self.core(b))
+
+    def forms(self, V: np.ndarray) -> np.ndarray:
+        """V (N, m) -> (F, m): half of v' G_f v."""
+        P = self.factor.T @ V
+        forms = np.einsum("rm,frm->fm", P, self.cores @ P)
+        return 0.5 * self.scale[:, np.newaxis] * np.maximum(forms, 0.0)
+
+    def take(self, rows: np.ndarray) -> FactorFamily:
+        """For some of the rows."""
+        landmarks = None if self.landmarks is None else self.landmarks.take(rows)
+        return replace(self, factor=self.factor[rows], landmarks=landmarks)
+
+    def mean_diagonal(self, weight: np.ndarray) -> np.ndarray:
+        """weight (N,) of sum one -> (F,), of the kernels themselves where the factor is approximate."""
+        if self.landmarks is not None:
+            return self.scale * float(weight @ self.landmarks.diagonal)
+        moments = self.factor.T @ (weight[:, np.newaxis] * self.factor)
+        return self.scale * np.einsum("frs,rs->f", self.cores, moments)
+
+
+@dataclass(frozen=True)
+class LowRankKernels:
+    """Families of kernels with common factors, over the rows of all tasks, in order."""
+
+    families: tuple[FactorFamily, ...]
+
+    @property
+    def rank(self) -> int:
+        return sum(family.factor.shape[1] for family in self.families)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.families[0].factor)
+
+    @property
+    def n_kernels(self) -> int:
+        return sum(len(family.kernels) for family in self.families)
+
+    @property
+    def is_exact(self) -> bool:
+        return all(family.landmarks is None for family in self.families)
+
+    def missing(self) -> np.ndarray:
+        """(K,) the share of the trace of each kernel that its factor lacks."""
+        shares = np.zeros(self.n_kernels)
+        for family in self.families:
+            if family.landmarks is not None:
+                kept = np.einsum("ir,ir->", family.factor, family.factor, dtype=np.float64)
+                shares[family.kernels] = max(1.0 - kept / family.landmarks.diagonal.sum(), 0.0)
+        return shares
+
+    def take(self, rows: np.ndarray) -> LowRankKernels:
+        return LowRankKernels(tuple(family.take(rows) for family in self.families))
+
+    def scaled(self, normalize: str | None, weight: np.ndarray, charges: np.ndarray) -> tuple[Scaling, LowRankKernels]:
+        """Scale by the mean diagonal of these rows, weighted, or not at all, and by the kernels' charges (K,)."""
+        means = np.empty((self.n_kernels, 1))
+        for family in self.families:
+            means[family.kernels, 0] = family.mean_diagonal(weight / weight.sum())
+        scaling = mean_scaling(normalize, means, charges)
+        families = [replace(family, scale=family.scale * scaling.factor[family.kernels]) for family in self.families]
+        return scaling, LowRankKernels(tuple(families))
+
+
+def mean_scaling(normalize: str | None, means: np.ndarray, charges: np.ndarray) -> Scaling:
+    """The scaling of kernels with these mean diagonals (K, 1) and charges (K,)."""
+    # Of these scalings the mean diagonal is all that counts: one row that has it stands for all.
+    return SCALINGS[normalize].fit(means, None, np.ones(1)).charged(charges)
+
+
+def has_factors(kernels: Sequence[FittedKernel] | None, normalize: str | None) -> bool:
+    """Whether Gram matrices may be replaced by factors: kernels can be evaluated, and scaling is a number."""
+    return kernels is not None and normalize in (None, "trace")
+
+
+def low_rank_kernels(
+    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None, most: int | None = None
+) -> LowRankKernels | None:
+    """Exact factors over the rows of all tasks; None where the kernels are not known or have no small ones.
+
+    `most` is the largest number of columns; a share of the rows by default.
+    """
+    if kernels is None or not has_factors(kernels, normalize):
+        return None
+    X = data.X[np.concatenate(data.rows)]
+    limit = int(_WORTHWHILE * len(X))
+    limit = limit if most is None else min(limit, most)
+    families: list[FactorFamily] = []
+    for positions in families_by_columns(kernels, limit):
+        family = exact_family(kernels, positions, X, limit)
+        if family is None or sum(f.factor.shape[1] for f in families) + family.factor.shape[1] > limit:
+            return None
+        families.append(family)
+    return LowRankKernels(tuple(families))
+
+
+def families_by_columns(kernels: Sequence[FittedKernel], limit: int) -> list[list[int]]:
+    """Positions of kernels on the same columns, in order of appearance; alone, those with factors of their own."""
+    groups: dict[tuple, list[int]] = {}
+    for k, kernel in enumerate(kernels):
+        own = (k,) if _n_monomials(kernel) <= limit else ()
+        groups.setdefault((kernel.columns, own), []).append(k)
+    return list(groups.values())
+
+
+def _n_monomials(kernel: FittedKernel) -> float:
+    """Columns of the factor that a linear or polynomial kernel has whatever the rows."""
+    if isinstance(kernel.function, Linear):
+        return len(kernel.columns)
+    if isinstance(kernel.function, Polynomial):
+        return comb(len(kernel.columns) + kernel.function.degree, kernel.function.degree)
+    return np.inf
+
+
+def exact_family(
+    kernels: Sequence[FittedKernel], positions: list[int], X: np.ndarray, limit: int
+) -> FactorFamily | None:
+    """The factor of kernels on the same columns over rows X (N, d); None where it has more than `limit` columns."""
+    kernel = kernels[positions[0]]
+    columns = np.asarray(kernel.select(X), dtype=np.float64)
+    if _n_monomials(kernel) <= limit:
+        own = _monomials(columns, kernel.function) if isinstance(kernel.function, Polynomial) else columns
+        return FactorFamily.alone(own, positions[0])
+    points, first, place = np.unique(columns, axis=0, return_index=True, return_inverse=True)
+    if len(points) > limit:
+        return None
+    cores = np.array([kernels[k](X[first].astype(np.float64)) for k in positions])
+    if len(positions) == 1:
+        return FactorFamily.alone(_root(cores[0])[place.ravel()], positions[0])
+    indicators = (place.ravel()[:, np.newaxis] == np.arange(len(points))).astype(np.float64)
+    return FactorFamily(indicators, cores, np.array(positions), np.ones(len(positions)))
+
+
+def _root(S: np.ndarray) -> np.ndarray:
+    """S (r, r) -> its root (r, R), without directions that are rounding."""
+    values, vectors = eigh(S)
+    kept = values > _ROUNDING * values[-1]
+    return vectors[:, kept] * np.sqrt(values[kept])
+
+
+def _monomials(columns: np.ndarray, polynomial: Polynomial) -> np.ndarray:
+    """Products of `degree` of the columns and the root of coef0, each times the root of how often the power has it."""
+    parts = np.column_stack([columns, np.full(len(columns), sqrt(polynomial.coef0))])
+    chosen = np.array(list(combinations_with_replacement(range(parts.shape[1]), polynomial.degree)))
+    repeats = [prod(factorial(int(n)) for n in np.unique(row, return_counts=True)[1]) for row in chosen]
+    factor = np.tile(np.sqrt(factorial(polynomial.degree) / np.array(repeats)), (len(parts), 1))
+    for column in chosen.T:
+        factor *= parts[:, column]
+    return factor
+
+
+# Columns of all kernels' factors together, unless the user says otherwise.
+DEFAULT_RANK = 1000
+# Columns added at one time.
+_BLOCK = 50
+# Rows of a factor written at one time.
+_ROWS = 4096
+# A kernel of which no more than this share of the trace is left needs no more columns.
+_ENOUGH = 1e-5
+# Pivots that leave less than this share of the mean diagonal are rounding.
+_SMALLEST_PIVOT = 1e-10
+
+
+def nystroem_kernels(data: TaskData, kernels: Sequence[FittedKernel], rank: int) -> LowRankKernels:
+    """Factors over the rows of all tasks of `rank` columns together; exact ones for kernels that have few.
+
+    The next columns go to the kernel whose trace the last ones reduced most. Landmarks are drawn with a fixed seed.
+    """
+    rows = np.concatenate(data.rows)
+    X = data.X[rows]
+    families, partial = [], []
+    rng = np.random.default_rng(0)
+    for positions in families_by_columns(kernels, rank // len(kernels)):
+        exact = exact_family(kernels, positions, X, rank // len(kernels))
+        if exact is None:
+            partial += [PartialCholesky(kernels[k], k, X, rng) for k in positions]
+        else:
+            families.append(exact)
+    extend_all(partial, rank - sum(family.factor.shape[1] for family in families))
+    return LowRankKernels((*families, *(factor.family(rows) for factor in partial)))
+
+
+class PartialCholesky:
+    """The first columns of a Cholesky factor of one kernel's Gram on rows X (N, d), at pivots drawn from `rng`.
+
+    Attributes
+    ----------
+    gain : share of the trace that each of the last columns accounted for; 0 where no more are needed.
+    """
+
+    def __init__(self, kernel: FittedKernel, position: int, X: np.ndarray, rng: np.random.Generator) -> None:
+        self.kernel, self.position, self.X, self.rng = kernel, position, X, rng
+        self.diagonal = np.asarray(diagonals([kernel], X)[0], dtype=np.float64)
+        self.left = self.diagonal.copy()
+        self.pivots = np.empty(0, dtype=np.intp)
+        self.columns: list[np.ndarray] = []
+        self.gain = np.inf
+
+    def extend(self, count: int) -> int:
+        """Add up to `count` columns; the number of those that were."""
+        total, before = self.diagonal.sum(), self.left.sum()
+        possible = int(np.count_nonzero(self.left))
+        if before <= _ENOUGH * total or not possible:
+            self.gain = 0.0
+            return 0
+        drawn = self.rng.choice(len(self.X), min(count, possible), replace=False, p=self.left / before)
+        values = np.asarray(self.kernel(self.X[drawn], self.X), dtype=self.X.dtype)
+        for columns in self.columns:
+            values -= columns[:, drawn].T @ columns
+        order, L = _pivoted(np.asarray(values[:, drawn], dtype=np.float64), _SMALLEST_PIVOT * total / len(self.X))
+        new = np.asarray(solve_triangular(L.astype(self.X.dtype), values[order], lower=True))
+        new[:, self.pivots] = 0.0
+        new[:, drawn[order]] = L.T
+        self.columns.append(new)
+        self.pivots = np.concatenate([self.pivots, drawn[order]])
+        self.left = np.maximum(self.left - np.square(new).sum(axis=0), 0.0)
+        self.left[drawn] = 0.0
+        enough = self.left.sum() <= _ENOUGH * total
+        self.gain = 0.0 if enough or not len(order) else (before - self.left.sum()) / total / len(order)
+        return len(order)
+
+    def family(self, rows_of_X: np.ndarray) -> FactorFamily:
+        """The factor; its columns are given up here. `rows_of_X` (N,) are the rows of the training X that there are."""
+        factor = np.empty((len(self.X), len(self.pivots)), dtype=self.X.dtype)
+        for start in range(0, len(self.X) if self.columns else 0, _ROWS):
+            rows = slice(start, start + _ROWS)
+            factor[rows] = np.concatenate([columns[:, rows] for columns in self.columns]).T
+        self.columns.clear()
+        triangle = factor[self.pivots].astype(np.float64)
+        landmarks = Landmarks(self.X[self.pivots], triangle, rows_of_X[self.pivots], self.diagonal)
+        return replace(FactorFamily.alone(factor, self.position), landmarks=landmarks)
+
+
+def extend_all(factors: Sequence[PartialCholesky], left: int) -> None:
+    """Give factors of several kernels so many columns together."""
+    for factor in factors:
+        left -= factor.extend(min(_BLOCK, max(left // len(factors), 1)))
+    while left > 0 and any(factor.gain > 0 for factor in factors):
+        left -= max(factors, key=lambda factor: factor.gain).extend(min(_BLOCK, left))
+
+
+def _pivoted(S: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
+    """S (s, s) -> an order of some of its rows, and L with L L' = S there; without pivots below `floor`."""
+    order: list[int] = []
+    left, rows = np.diag(S).copy(), np.zeros((0, len(S)))
+    while left.max() > floor:
+        i = int(left.argmax())
+        row = (S[i] - rows[:, i] @ rows) / np.sqrt(left[i])
+        rows = np.concatenate([rows, row[np.newaxis]])
+        left = left - row**2
+        left[[*order, i]] = 0.0
+        order.append(i)
+    chosen = np.array(order, dtype=np.intp)
+    return chosen, np.tril(rows[:, chosen].T)

@@ -1,0 +1,258 @@
+"""Kernel values among rows without a stack of Grams: a block at a time, or one kernel for the rows of all tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from ...data import TaskData
+from ...kernels import (
+    FittedKernel,
+    Scaling,
+    check_gram,
+    check_precomputed,
+    check_values,
+    diagonals,
+    evaluate,
+    fit_diagonal_scaling,
+    fit_scaling,
+    pairs,
+    project,
+    project_stack,
+)
+from ...kernels.scaling import CenterScaling
+from .build import KernelBank
+
+# Kernel values held at one time, in bytes.
+BLOCK_BYTES = 1 << 25
+
+
+@dataclass(frozen=True)
+class RowKernels:
+    """The kernels on the rows of X (n, d), or precomputed ones, `kernels` None and X (n, n, K). Rows go by position."""
+
+    X: np.ndarray
+    kernels: tuple[FittedKernel, ...] | None
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, X: np.ndarray, kernels: list[FittedKernel] | None, normalize: str | None) -> RowKernels:
+        if kernels is None:
+            return cls(X, None, tuple(check_precomputed(np.moveaxis(X, 2, 0), normalize)))
+        return cls(X, tuple(kernels), tuple(kernel.name for kernel in kernels))
+
+    @property
+    def n_kernels(self) -> int:
+        return len(self.names)
+
+    def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Raw values (K, p) at pairs of rows i (p,), j (p,)."""
+        return self.X[i, j].T if self.kernels is None else pairs(self.kernels, self.X, i, j)
+
+    def diagonals(self, rows: np.ndarray) -> np.ndarray:
+        """k(x, x) of these rows, (K, p)."""
+        return self.X[rows, rows].T if self.kernels is None else diagonals(self.kernels, self.X[rows])
+
+    def cross(self, i: np.ndarray, j: np.ndarray, active: np.ndarray) -> np.ndarray:
+        """Raw values (A, p, q) of some kernels between rows i (p,) and j (q,)."""
+        if self.kernels is None:
+            return np.ascontiguousarray(np.moveaxis(self.X[i[:, np.newaxis], j][:, :, active], 2, 0))
+        return evaluate([self.kernels[k] for k in active], self.X[i], self.X[j])
+
+    def blocks(self, rows: np.ndarray, columns: int, n_kernels: int) -> Iterator[slice]:
+        """Slices of `rows` whose values against so many columns fit into a block."""
+        size = max(1, BLOCK_BYTES // (8 * max(columns * n_kernels, 1)))
+        return (slice(start, start + size) for start in range(0, len(rows), size))
+
+    def scaling(self, rows: np.ndarray, weight: np.ndarray, normalize: str | None) -> Scaling:
+        """The scaling that the Grams of these rows would be given."""
+        diagonal = self.diagonals(rows)
+        if normalize != "center":
+            return fit_diagonal_scaling(normalize, diagonal, weight, self.names)
+        weight = weight / weight.sum()
+        every = np.arange(self.n_kernels)
+        means = np.empty(diagonal.shape, dtype=self.X.dtype)
+        for part in self.blocks(rows, len(rows), self.n_kernels):
+            means[:, part] = self.cross(rows[part], rows, every) @ weight.astype(self.X.dtype)
+        return CenterScaling.from_means(diagonal.astype(np.float64), means, weight)
+
+    def combined(
+        self, b: np.ndarray, scaling: Scaling, base: np.ndarray, at: np.ndarray, columns: np.ndarray
+    ) -> np.ndarray:
+        """The combined kernel (n, m) of weights b (K,) between rows base[at] (n,) and base[columns] (m,).
+
+        `scaling` is that of the rows `base`.
+        """
+        active = np.flatnonzero(b)
+        scaling, whole = scaling.select(active), scaling.needs_all_rows
+        against = base if whole else base[columns]
+        scaling = scaling if whole else scaling.take(columns)
+        out = np.empty((len(at), len(columns)))
+        for part in self.blocks(at, len(against), len(active)):
+            rows = base[at[part]]
+            cross = scaling.apply(self.cross(rows, against, active), self.diagonals(rows)[active], overwrite=True)
+            values = np.tensordot(b[active].astype(cross.dtype), cross, axes=1)
+            out[part] = values[:, columns] if whole else values
+        return out
+
+    @property
+    def known_psd(self) -> bool:
+        """Whether theory says that all kernels are positive semi-definite."""
+        return self.kernels is not None and all(kernel.known_psd for kernel in self.kernels)
+
+    def check(self, rows: np.ndarray) -> None:
+        """Refuse kernels that are not known to be positive semi-definite and are not, on these rows."""
+        for k, name in enumerate(self.names):
+            if self.kernels is None or not self.kernels[k].known_psd:
+                gram = self.cross(rows, rows, np.array([k]))[0]
+                if gram.any():
+                    check_gram(name, gram, known_psd=False)
+
+    def check_present(self, rows: np.ndarray) -> None:
+        """Refuse a kernel that is zero on all of these rows, or overflows (where it does, k(x, x) does)."""
+        present = np.zeros(self.n_kernels, dtype=bool)
+        for part in self.blocks(rows, 1, self.n_kernels):
+            own = self.diagonals(rows[part])
+            for name, values in zip(self.names, own, strict=True):
+                check_values(name, values, values.shape)
+            present |= (own != 0).any(axis=1)
+        if not present.all():
+            raise ValueError(f"kernel {self.names[int(np.argmin(present))]!r} is zero on all training rows")
+
+
+# What a low-rank factor may leave of the Gram, relative to its mean diagonal.
+_RESIDUAL = 1e-12
+# Columns that are allocated for a factor at first.
+FIRST_RANK = 64
+# A kernel that is not known to be positive semi-definite is tested on this many rows at most.
+TESTED_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class PooledKernel:
+    """The average of K scaled kernels on the rows that any task uses.
+
+    Attributes
+    ----------
+    rows : (n,) these rows of the training X, ascending.
+    bank : the kernels and their one scaling, fitted on these rows.
+    diagonal : (n,) k(x, x).
+    column : position i -> k(x, x_i) for all these rows, (n,).
+    """
+
+    rows: np.ndarray
+    bank: KernelBank
+    diagonal: np.ndarray
+    column: Callable[[int], np.ndarray]
+
+    def gram(self) -> np.ndarray:
+        """(n, n) float64."""
+        columns = np.empty((len(self.rows), len(self.rows)))
+        for i in range(len(columns)):
+            columns[i] = self.column(i)
+        known = self.bank.kernels is None or all(kernel.known_psd for kernel in self.bank.kernels)
+        return columns.T if known else project("average of all kernels", columns.T)
+
+    def features(self, max_rank: int) -> Features | None:
+        """Explicit features of the kernel, or None where it has more than `max_rank`."""
+        return pivoted_cholesky(self.diagonal, self.column, max_rank)
+
+
+@dataclass(frozen=True)
+class Features:
+    """Phi (n, r) with Phi Phi' the Gram. A function Phi w is `sum over pivots of k(x, x_i) c_i` with c of `dual(w)`."""
+
+    Phi: np.ndarray
+    pivots: np.ndarray
+
+    def dual(self, W: np.ndarray) -> np.ndarray:
+        """W (r, O) -> coefficients (n, O), zero but at the pivots."""
+        coefficients = np.zeros((len(self.Phi), W.shape[1]))
+        coefficients[self.pivots] = solve_triangular(self.Phi[self.pivots], W, lower=True, trans="T")
+        return coefficients
+
+
+def pivoted_cholesky(diagonal: np.ndarray, column: Callable[[int], np.ndarray], max_rank: int) -> Features | None:
+    """Factor a Gram from the columns it takes, `max_rank` at most: a linear kernel on d features takes d."""
+    left, floor = diagonal.copy(), _RESIDUAL * diagonal.mean()
+    factor = np.empty((min(max_rank, FIRST_RANK), len(diagonal)))
+    pivots: list[int] = []
+    while left.max() > floor:
+        r, i = len(pivots), int(left.argmax())
+        if r == max_rank:
+            return None
+        if r == len(factor):
+            factor = np.concatenate([factor, np.empty((min(max_rank - r, r), len(diagonal)))])
+        factor[r] = (column(i) - factor[:r, i] @ factor[:r]) / np.sqrt(left[i])
+        factor[r, pivots] = 0.0
+        left -= factor[r] ** 2
+        left[i] = 0.0
+        pivots.append(i)
+    return Features(np.ascontiguousarray(factor[: len(pivots)].T), np.array(pivots, dtype=np.intp))
+
+
+def needs_stack(kernels: Sequence[FittedKernel] | None, normalize: str | None) -> bool:
+    """Whether all Gram matrices have to be there at once: they are given, or are centred."""
+    return kernels is None or normalize == "center"
+
+
+def pool_kernels(data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None) -> PooledKernel:
+    """Fit one scaling on the rows of all tasks together; `kernels` None stands for precomputed Grams."""
+    rows = np.unique(np.concatenate(data.rows))
+    weight = data.sample_weight[rows]
+    if kernels is None or needs_stack(kernels, normalize):
+        return _from_grams(data, rows, weight, kernels, normalize)
+    X = np.asarray(data.X[rows], dtype=np.float64)
+    names = tuple(kernel.name for kernel in kernels)
+    _check_kernels(kernels, X)
+    raw = diagonals(kernels, X)
+    scaling = fit_diagonal_scaling(normalize, raw, weight, names)
+    every = _scaled_diagonal(scaling, raw)
+
+    def column(i: int) -> np.ndarray:
+        cross = evaluate(kernels, X, X[i : i + 1])
+        return scaling.take(np.array([i])).apply(cross, raw, overwrite=True)[:, :, 0].mean(axis=0)
+
+    return PooledKernel(rows, KernelBank(names, tuple(kernels), (scaling,)), every.mean(axis=0), column)
+
+
+def _from_grams(
+    data: TaskData,
+    rows: np.ndarray,
+    weight: np.ndarray,
+    kernels: Sequence[FittedKernel] | None,
+    normalize: str | None,
+) -> PooledKernel:
+    """Where the whole stack is given, or needed to centre it."""
+    if kernels is None:
+        names = tuple(check_precomputed(np.moveaxis(data.X, 2, 0), normalize))
+        stack = np.ascontiguousarray(np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0), dtype=np.float64)
+        clipped = project_stack(names, stack)
+    else:
+        names = tuple(kernel.name for kernel in kernels)
+        X = np.asarray(data.X[rows], dtype=np.float64)
+        stack, clipped = evaluate(kernels, X), False
+        for kernel, gram in zip(kernels, stack, strict=True):
+            checked = check_gram(kernel.name, gram, kernel.known_psd)
+            if checked is not gram:
+                gram[...], clipped = checked, True
+    scaling, stack = fit_scaling(normalize, stack, weight, names, overwrite=True)
+    gram = stack.mean(axis=0)
+    bank = KernelBank(names, None if kernels is None else tuple(kernels), (scaling,), clipped=clipped)
+    return PooledKernel(rows, bank, np.diagonal(gram).copy(), lambda i: gram[i])
+
+
+def _scaled_diagonal(scaling: Scaling, raw: np.ndarray) -> np.ndarray:
+    """raw (K, n) values k(x, x) -> scaled."""
+    every = np.arange(raw.shape[1])
+    return scaling.apply_pairs(raw, every, every)
+
+
+def _check_kernels(kernels: Sequence[FittedKernel], X: np.ndarray) -> None:
+    """Refuse a kernel that is zero, not finite or clearly indefinite, as the Gram stacks of the other models do."""
+    X = X[:: len(X) // TESTED_ROWS + 1]
+    for kernel, gram in zip(kernels, evaluate(kernels, X), strict=True):
+        check_gram(kernel.name, gram, kernel.known_psd)

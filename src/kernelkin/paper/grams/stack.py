@@ -1,0 +1,373 @@
+"""Gram matrices of K kernels on one set of rows, and those of all machines of a problem.
+
+Sums are added up in float64 whatever a stack is stored in: what `combine`, `quadratic_forms` and `images` say of a
+float32 stack is exact for the numbers that are in it, so that a primal value and a bound computed from them agree.
+A machine is one kernel machine; a component is one column of the weights B. Without couplings there is one of each for
+every task, with a stack of its own (long data) or one that all tasks share (wide data).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from threading import local
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ...engines import Each, serially
+from .operator import Arrays, SharedOperator
+
+# Work on a stack is cut into pieces of a fixed size, not of a size that depends on the number of threads, so that every
+# sum is added up in the same order whatever `n_jobs` is. A piece of a product stays in cache, and a block of rows does.
+_PIECE = 1 << 13
+_BLOCK = 64
+# Products of pairs of rows are written out where they fit into cache: one product over the stack is then all it takes.
+_SMALL = 1 << 16
+
+
+@dataclass(frozen=True)
+class GramStack:
+    """values (K, n, n), symmetric in the last two axes, float32 or float64."""
+
+    values: np.ndarray
+
+    @property
+    def n_kernels(self) -> int:
+        return self.values.shape[0]
+
+    @property
+    def n_rows(self) -> int:
+        return self.values.shape[1]
+
+    def combine(self, weights: np.ndarray, each: Each = serially, out: np.ndarray | None = None) -> np.ndarray:
+        """weights (K, m) -> (m, n, n) float64: the m combined Grams, in one pass over the stack; in `out` if given."""
+        flat = self.values.reshape(self.n_kernels, -1)
+        combined = np.empty((weights.shape[1], *self.values.shape[1:])) if out is None else out
+        target = combined.reshape(len(combined), -1)
+        used = np.flatnonzero(weights.any(axis=1))
+        few = len(used) <= self.n_kernels // 2
+        by_output = np.ascontiguousarray((weights[used] if few else weights).T, dtype=np.float64)
+
+        def piece(start: int) -> None:
+            part = slice(start, start + _PIECE)
+            values = flat[used, part] if few else flat[:, part]
+            np.matmul(by_output, values.astype(np.float64, copy=False), out=target[:, part])
+
+        each(piece, range(0, flat.shape[1], _PIECE))
+        return combined
+
+    def quadratic_forms(self, a: np.ndarray, each: Each = serially) -> np.ndarray:
+        """a (n, m) -> (K, m): half of a_j' G_k a_j."""
+        used = np.flatnonzero(a.any(axis=1))
+        if len(used) < len(a) // 2:
+            # The rows and columns that a machine's support vectors need, which are few where it is solved alone.
+            return GramStack(take_block(self.values, used, used)).quadratic_forms(a[used], each)
+        if len(a) * a.size <= _SMALL:
+            products = (a[:, np.newaxis] * a).reshape(-1, a.shape[1])
+            forms = 0.5 * (self.values.reshape(self.n_kernels, -1).astype(np.float64, copy=False) @ products)
+        else:
+            forms = np.array(each(_upper_forms(a), self.values))
+        # The forms are non-negative; rounding, or a Gram indefinite within rounding, can leave a trace below zero.
+        return np.maximum(forms, 0.0)
+
+    def images(self, a: np.ndarray, each: Each = serially) -> np.ndarray:
+        """a (n, m) -> (K, n, m) float64: G_k a."""
+        flat = self.values.reshape(-1, self.n_rows)
+        images = np.empty((len(flat), a.shape[1]))
+        length = max(1, _SMALL // self.n_rows)
+
+        def piece(start: int) -> None:
+            part = slice(start, start + length)
+            np.matmul(flat[part].astype(np.float64, copy=False), a, out=images[part])
+
+        each(piece, range(0, len(flat), length))
+        return images.reshape(self.n_kernels, *a.shape)
+
+
+def half_forms(a: np.ndarray, images: np.ndarray) -> np.ndarray:
+    """a (n, m) and its images (K, n, m) -> (K, m): half of a_j' G_k a_j, as `quadratic_forms` gives them."""
+    return np.maximum(0.5 * np.einsum("im,kim->km", a, images), 0.0)
+
+
+def take_block(stack: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The rows and columns at these positions of a stack (K, n, n), each kernel's values side by side.
+
+    A few rows at a time, which stay in cache: about twice as fast as indexing by rows and columns at once, which
+    for all kernels at once would also leave the values of one row and column side by side, and every product slow.
+    """
+    block = np.empty((len(stack), len(rows), len(columns)), dtype=stack.dtype)
+    for gram, part in zip(stack, block, strict=True):
+        for start in range(0, len(rows), _BLOCK):
+            piece = slice(start, start + _BLOCK)
+            # Positions are valid; "clip" is the mode that writes into `out` without a copy.
+            gram.take(rows[piece], axis=0).take(columns, axis=1, out=part[piece], mode="clip")
+    return block
+
+
+def _upper_forms(a: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """a (n, m) -> a function of G (n, n): half of a_j' G a_j, (m,), from the upper triangle of G alone."""
+    blocks = []
+    for start in range(0, len(a), _BLOCK):
+        right = a[start:].copy()
+        right[:_BLOCK] *= 0.5  # of the block on the diagonal, both triangles are read
+        blocks.append((slice(start, start + _BLOCK), slice(start, None), right))
+
+    def forms(gram: np.ndarray) -> np.ndarray:
+        total = np.zeros(a.shape[1])
+        for rows, columns, right in blocks:
+            image = gram[rows, columns].astype(np.float64, copy=False) @ right
+            total += np.einsum("ij,ij->j", a[rows], image)
+        return total
+
+    return forms
+
+
+@dataclass(frozen=True)
+class GramOnDemand:
+    """The combined Gram (n, n) of one task.
+
+    Attributes
+    ----------
+    stack : the Gram matrices (K, N, N) of all kernels.
+    weights : (K,)
+    points : (n,) the rows of the stack that the task has.
+    space : memory for n x n numbers, the same for each Gram that a thread works on.
+    """
+
+    stack: GramStack
+    weights: np.ndarray
+    points: np.ndarray
+    space: Callable[[int], np.ndarray]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.points), len(self.points)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        """The matrix written out, for machines that need all of its entries."""
+        dense = self.block(np.arange(len(self)))
+        return dense if dtype is None else dense.astype(dtype)
+
+    def diagonal(self) -> np.ndarray:
+        """(n,)"""
+        return self.weights @ np.einsum("kii->ki", self.stack.values)[:, self.points].astype(np.float64)
+
+    def block(self, rows: np.ndarray) -> np.ndarray:
+        """(m, m) the entries among some of the rows (m,)."""
+        points = self.points[rows]
+        out = np.zeros((len(rows), len(rows)))
+        if len(points) == self.stack.n_rows:
+            return self.stack.combine(self.weights[:, np.newaxis])[0]
+        for weight, gram in zip(self.weights, self.stack.values, strict=True):
+            if weight != 0.0:
+                out += weight * gram[np.ix_(points, points)]
+        return out
+
+    def read(self, rows: np.ndarray) -> np.ndarray:
+        """`block` of rows that were computed, as long as the thread works on no other Gram."""
+        return self.space(len(self))[np.ix_(rows, rows)]
+
+    def rows_when_read(self) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        """Memory for the matrix, and the `source` of its rows; see `learners.smo_core`."""
+        values, n = self.stack.values, len(self)
+        single = values if values.dtype == np.float32 else np.empty((0, 0, 0), dtype=np.float32)
+        double = values if values.dtype == np.float64 else np.empty((0, 0, 0))
+        weights = np.ascontiguousarray(self.weights, dtype=np.float64)
+        source = single, double, weights, self.points.astype(np.uint64), np.zeros(n, dtype=np.uint8)
+        return self.space(n), source
+
+
+# Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.
+_BATCH_BYTES = 1 << 28
+
+
+# From so many rows on, computing the rows that support vector machines read takes less time than combining matrices.
+ON_DEMAND_ROWS = 400
+
+
+def on_demand_pays(n_rows: int) -> bool:
+    """Whether rows of combined matrices are computed when they are read."""
+    return n_rows >= ON_DEMAND_ROWS
+
+
+class Grams(Protocol):
+    """What an objective needs of Gram matrices."""
+
+    n_kernels: int
+    n_components: int
+    n_machines: int
+
+    def batches(self) -> Iterator[range]:
+        """Machines in runs whose combined Grams fit into memory together."""
+        ...
+
+    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[Any]:
+        """B (K, J) -> the combined Gram (n_m, n_m) of each machine: an array, or a structure that can become one.
+
+        They hold until the same thread combines again, which may write over them.
+        """
+        ...
+
+    def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
+        """a (n_m, outputs) of each machine -> Q (K, J), zero for components these machines do not use."""
+        ...
+
+
+@runtime_checkable
+class SeparateGrams(Grams, Protocol):
+    """Grams of machines of which each has one component to itself."""
+
+    @abstractmethod
+    def images(
+        self, a: Sequence[np.ndarray], machines: range, each: Each = serially
+    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        """Q (K, J) as above, and the G_k a (K, n_m, outputs) of each machine."""
+        ...
+
+
+class TaskGrams(SeparateGrams):
+    """One stack for each task: long data, where tasks have rows of their own."""
+
+    def __init__(self, stacks: Sequence[GramStack]) -> None:
+        self.stacks = list(stacks)
+        self.n_kernels = stacks[0].n_kernels
+        self.n_components = self.n_machines = len(stacks)
+
+    def batches(self) -> Iterator[range]:
+        sizes = [8 * stack.n_rows**2 for stack in self.stacks]
+        return _runs(sizes)
+
+    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
+        return each(lambda m: self.stacks[m].combine(B[:, m : m + 1])[0], machines)
+
+    def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
+        Q = np.zeros((self.n_kernels, self.n_components))
+        forms = each(lambda i: self.stacks[machines[i]].quadratic_forms(a[i]).sum(axis=1), range(len(machines)))
+        Q[:, machines.start : machines.stop] = np.array(forms).T
+        return Q
+
+    def images(
+        self, a: Sequence[np.ndarray], machines: range, each: Each = serially
+    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        images = each(lambda i: self.stacks[machines[i]].images(a[i]), range(len(machines)))
+        Q = np.zeros((self.n_kernels, self.n_components))
+        forms = each(lambda i: half_forms(a[i], images[i]).sum(axis=1), range(len(machines)))
+        Q[:, machines.start : machines.stop] = np.array(forms).T
+        return Q, images
+
+
+class SharedGrams(SeparateGrams):
+    """One stack for all tasks: wide data. A task without a label on some rows uses the block of its own rows."""
+
+    def __init__(self, matrices: GramStack | SharedOperator, rows: Sequence[np.ndarray]) -> None:
+        self.arrays: Arrays = Arrays()
+        if isinstance(matrices, SharedOperator):
+            self.operator, self.arrays = matrices, matrices.arrays
+        else:
+            self.stack = matrices
+        self.n_rows, self.n_kernels = matrices.n_rows, matrices.n_kernels
+        self.rows = [None if len(kept) == self.n_rows else kept for kept in rows]
+        self.n_components = self.n_machines = len(rows)
+        self.on_demand = False
+        self._buffers = local()
+
+    @cached_property
+    def stack(self) -> GramStack:
+        """The matrices in main memory: copied from a device where they are there alone."""
+        return GramStack(self.arrays.numpy(self.operator.values))
+
+    @cached_property
+    def operator(self) -> SharedOperator:
+        """The same matrices, to be applied without being combined, where `arrays` are."""
+        return SharedOperator(self.arrays, self.arrays.array(self.stack.values))
+
+    def compute_on_demand(self) -> None:
+        """Let `combine` return matrices whose rows are computed when they are read, if that pays."""
+        self.on_demand = on_demand_pays(self.n_rows) and self.stack.values.flags.c_contiguous
+
+    def batches(self) -> Iterator[range]:
+        if self.on_demand:
+            # What is kept of each machine until the batch is done are the images of its dual variables.
+            return _runs([8 * self.n_kernels * self.n_rows] * self.n_machines)
+        return _runs([8 * self.n_rows**2] * self.n_machines)
+
+    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[Any]:
+        if self.on_demand:
+            return self._rows_on_demand(B, machines, each)
+        whole = self.stack.combine(B[:, machines.start : machines.stop], each, self._space(len(machines)))
+        return [_block(gram, self.rows[m]) for m, gram in zip(machines, whole, strict=True)]
+
+    def _rows_on_demand(self, B: np.ndarray, machines: range, each: Each) -> Sequence[Any]:
+        every = np.arange(self.n_rows)
+        weights = B[:, machines.start : machines.stop]
+        if len(machines) > 1 and (weights == weights[:, :1]).all():
+            gram = self.stack.combine(weights[:, :1], each, self._space(1))[0]
+            return [_block(gram, self.rows[m]) for m in machines]
+        points = [every if (rows := self.rows[m]) is None else rows for m in machines]
+        return [GramOnDemand(self.stack, B[:, m], at, self._square) for m, at in zip(machines, points, strict=True)]
+
+    def _square(self, n: int) -> np.ndarray:
+        """Memory for one matrix (n, n) that the present thread works on."""
+        if not hasattr(self._buffers, "square"):
+            self._buffers.square = np.empty(self.n_rows**2)
+        return self._buffers.square[: n * n].reshape(n, n)
+
+    def _space(self, count: int) -> np.ndarray:
+        """Memory for so many combined Grams, the same each time: fresh memory costs as much as half of combining."""
+        if len(getattr(self._buffers, "grams", ())) < count:
+            self._buffers.grams = np.empty((count, self.n_rows, self.n_rows))
+        return self._buffers.grams[:count]
+
+    def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
+        spread, starts = self._spread(a, machines)
+        Q = np.zeros((self.n_kernels, self.n_components))
+        forms = self.stack.quadratic_forms(spread, each)
+        Q[:, machines.start : machines.stop] = np.add.reduceat(forms, starts[:-1], axis=1)
+        return Q
+
+    def images(
+        self, a: Sequence[np.ndarray], machines: range, each: Each = serially
+    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        spread, starts = self._spread(a, machines)
+        images = self.stack.images(spread, each)
+        Q = np.zeros((self.n_kernels, self.n_components))
+        Q[:, machines.start : machines.stop] = np.add.reduceat(half_forms(spread, images), starts[:-1], axis=1)
+        parts = np.split(images, starts[1:-1], axis=2)
+        return Q, [part[:, self._rows_in_stack(m)] for m, part in zip(machines, parts, strict=True)]
+
+    def _spread(self, a: Sequence[np.ndarray], machines: range) -> tuple[np.ndarray, np.ndarray]:
+        """The a of all machines side by side, (n, outputs in all), and where each begins, (machines + 1,)."""
+        starts = np.cumsum([0, *(part.shape[1] for part in a)])
+        spread = np.zeros((self.n_rows, starts[-1]))
+        for i, (m, part) in enumerate(zip(machines, a, strict=True)):
+            spread[self._rows_in_stack(m), starts[i] : starts[i + 1]] = part
+        return spread, starts
+
+    def _rows_in_stack(self, m: int) -> Any:
+        return slice(None) if self.rows[m] is None else self.rows[m]
+
+
+def _block(gram: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    return gram if rows is None else gram[np.ix_(rows, rows)]
+
+
+def _runs(sizes: Sequence[int]) -> Iterator[range]:
+    """Consecutive indices whose sizes stay below the batch limit (or one index that exceeds it alone)."""
+    start, total = 0, 0
+    for index, size in enumerate(sizes):
+        if index > start and total + size > _BATCH_BYTES:
+            yield range(start, index)
+            start, total = index, 0
+        total += size
+    yield range(start, len(sizes))
+
+
+def batch_bytes(sizes: Sequence[int]) -> int:
+    """Bytes of the largest batch of matrices of these sizes."""
+    return max(sum(sizes[run.start : run.stop]) for run in _runs(sizes))

@@ -1,0 +1,265 @@
+"""A model put together from a loss, a penalty and a solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils import ClassifierTags, RegressorTags
+from sklearn.utils._param_validation import HasMethods
+from sklearn.utils.metaestimators import available_if
+
+from ...uncertainty import class_probabilities, prediction_intervals
+from ..fitting import Classification, Fit, Regression, Shape, Targets
+from ..penalties import LpPenalty, MixedNorm, Penalty, SharedLpPenalty, SimplexPenalty
+from .base import MultiTaskEstimator
+from .classes import decision_values
+from .mkmtrl import relation_penalty
+from .parameters import CLASSES, COUPLED, KERNEL_MACHINE, Parameter, describe
+
+LOSSES: dict[str, Targets] = {
+    "hinge": Classification("hinge"),
+    "squared": Regression("squared"),
+    "epsilon_insensitive": Regression("epsilon_insensitive"),
+}
+
+
+def _lp_penalty(shape: Shape) -> LpPenalty:
+    return LpPenalty()
+
+
+def _shared_penalty(shape: Shape) -> SharedLpPenalty:
+    return SharedLpPenalty(shape.n_components)
+
+
+def _simplex_penalty(shape: Shape) -> SimplexPenalty:
+    return SimplexPenalty(shape.n_components)
+
+
+def mixed_norm(shape: Shape) -> MixedNorm:
+    return MixedNorm()
+
+
+# Penalties by name, with the numbers that their own classes have by default.
+NAMED_PENALTIES: dict[str, Callable[[Shape], Penalty | MixedNorm]] = {
+    "relation": relation_penalty,
+    "lp": _lp_penalty,
+    "shared": _shared_penalty,
+    "simplex": _simplex_penalty,
+    "mixed": mixed_norm,
+}
+
+
+def _is_classification(model: MultiTaskKernelEstimator) -> bool:
+    return isinstance(_read_loss(model.loss), Classification)
+
+
+HOMOGENEOUS = ("relation", "lp", "shared")
+
+
+@describe(
+    (*KERNEL_MACHINE, *CLASSES, *COUPLED),
+    loss=Parameter(
+        '{"hinge", "squared", "epsilon_insensitive"}, Classification or Regression',
+        '"hinge" makes a classifier, the others a regressor. `Classification(loss, class_weight)` and '
+        "`Regression(loss, epsilon, fit_intercept)` of `kernelkin.paper.fitting` have all options.",
+    ),
+    penalty=Parameter(
+        '{"relation", "lp", "shared", "simplex", "mixed"}, penalty or callable',
+        "The term on the kernel weights B (K, J): a name, a penalty (any object with the methods of "
+        "`paper.penalties.Penalty`), or a callable from a `Shape` (`n_kernels`, `n_tasks`, `n_couplings`) to one.",
+    ),
+    solver=Parameter(
+        "str, solver or None",
+        "A name or an instance of `paper.solvers`, or one of your own (a subclass of `paper.solvers.Solver`). "
+        "None: the solver that suits the problem.",
+        [str, HasMethods(["init", "step"]), None],
+    ),
+)
+class MultiTaskKernelEstimator(MultiTaskEstimator):
+    """A model of your own: kernel machines with a loss, a penalty on the kernel weights, and a solver.
+
+    Every solution comes with the same certificate as those of the models of this library.
+
+    Examples
+    --------
+    Sparse weights in each task (the 1-norm), without a class for it:
+
+    >>> import numpy as np
+    >>> from kernelkin import MultiTaskKernelEstimator
+    >>> from kernelkin.paper.penalties import LpPenalty
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = MultiTaskKernelEstimator(loss="squared", penalty=LpPenalty(p=1), C=10).fit(X, Y)
+    >>> bool(model.duality_gap_ <= 1e-3 * model.objective_)
+    True
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        loss="squared",
+        penalty="relation",
+        solver=None,
+        C=1.0,
+        mu="scale",
+        parsimony=0.0,
+        couplings=None,
+        sharing=1.0,
+        task_features=None,
+        shared_rank="auto",
+        normalize="trace",
+        unknown_tasks="error",
+        min_rows=None,
+        task_column=None,
+        init=None,
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        engine="threads",
+        device=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.kernels = kernels
+        self.loss = loss
+        self.penalty = penalty
+        self.solver = solver
+        self.C = C
+        self.mu = mu
+        self.parsimony = parsimony
+        self.couplings = couplings
+        self.sharing = sharing
+        self.task_features = task_features
+        self.shared_rank = shared_rank
+        self.normalize = normalize
+        self.unknown_tasks = unknown_tasks
+        self.min_rows = min_rows
+        self.task_column = task_column
+        self.init = init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.device = device
+        self.verbose = verbose
+        self.callback = callback
+
+    def specification(self) -> Fit:
+        return Fit(
+            targets=_read_loss(self.loss),
+            penalty=_read_penalty(self.penalty),
+            has_path=isinstance(self.penalty, str) and self.penalty in HOMOGENEOUS,
+            kernels=self.kernels,
+            C=self.C,
+            mu=self.mu,
+            couplings=self.couplings,
+            sharing=self.sharing,
+            task_features=self.task_features,
+            shared_rank=self.shared_rank,
+            parsimony=self.parsimony,
+            normalize=self.normalize,
+            unknown_tasks=self.unknown_tasks,
+            solver=self.solver,
+            init=self.init,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            device=self.device,
+        )
+
+    @available_if(_is_classification)
+    def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
+        """Return decision values, as those of `MKMTRLClassifier`, where the loss makes a classifier.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+
+        Returns
+        -------
+        values : array of shape (q,) or (q, n_classes); on wide data with an axis of tasks after the first
+        """
+        return decision_values(self, self._read_queries(X, tasks))
+
+    @available_if(_is_classification)
+    def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
+        """Return probabilities of classes, as those of `MKMTRLClassifier`, where the loss makes a classifier.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+
+        Returns
+        -------
+        probabilities : array of shape (q, n_classes), or (q, T, n_classes) on wide data
+        """
+        return class_probabilities(self, self._read_queries(X, tasks))
+
+    @available_if(lambda self: not _is_classification(self))
+    def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
+        """Return intervals, as those of `MKMTRLRegressor`, where the loss makes a regressor.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+        coverage : float in (0, 1), default 0.9
+
+        Returns
+        -------
+        intervals : array of shape (q, 2), or (q, T, 2) on wide data
+        """
+        return prediction_intervals(self, self._read_queries(X, tasks), coverage)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if isinstance(_read_loss(self.loss), Classification):
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        else:
+            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        tags.target_tags.required = True
+        return tags
+
+
+def _read_loss(loss: Any) -> Targets:
+    if isinstance(loss, str) and loss in LOSSES:
+        return LOSSES[loss]
+    if isinstance(loss, Classification | Regression):
+        return loss
+    raise ValueError(
+        f"loss must be one of {', '.join(map(repr, LOSSES))}, a Classification or a Regression, got {loss!r}"
+    )
+
+
+def _read_penalty(penalty: Any) -> Callable[[Shape], Penalty | MixedNorm]:
+    if isinstance(penalty, str) and penalty in NAMED_PENALTIES:
+        return NAMED_PENALTIES[penalty]
+    if _is_penalty(penalty):
+        return partial(_given_penalty, penalty=penalty)
+    if callable(penalty) and not isinstance(penalty, type):
+        return partial(_made_penalty, make=penalty)
+    raise ValueError(
+        f"penalty must be one of {', '.join(map(repr, NAMED_PENALTIES))}, a penalty, or a callable that returns one, "
+        f"got {penalty!r}"
+    )
+
+
+def _is_penalty(penalty: Any) -> bool:
+    methods = ("value_and_gradient", "bound", "relation")
+    return isinstance(penalty, MixedNorm) or (
+        not isinstance(penalty, type) and all(callable(getattr(penalty, name, None)) for name in methods)
+    )
+
+
+def _given_penalty(shape: Shape, penalty: Penalty | MixedNorm) -> Penalty | MixedNorm:
+    return penalty
+
+
+def _made_penalty(shape: Shape, make: Callable[[Shape], Any]) -> Penalty | MixedNorm:
+    penalty = make(shape)
+    if not _is_penalty(penalty):
+        raise ValueError(f"penalty must be a callable that returns a penalty, and it returned {penalty!r}")
+    return penalty

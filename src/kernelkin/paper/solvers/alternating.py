@@ -1,0 +1,299 @@
+"""The paper's Algorithm 1: machines and kernel weights in turn for a fixed relationship, then the relationship.
+
+Kept as written, for comparison; what the program of the paper's authors does besides is in the experiments. With
+Newton or FISTA steps the objective never rises; the duality gap bounds how far the end is from the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ...decompositions import eigvalsh, singular_values, solve_stack
+from ..penalties import RelationPenalty
+from ..problems import Evaluation, Problem
+from .base import Progress, Solver, State, Status, suitable_scale
+
+# A function norm of zero would let its weight reach zero, where the next machine cannot revive it and Newton's barrier
+# is gone; this share of the largest one keeps it inside.
+_FLOOR = 1e-14
+# Where the largest one is below this there are no functions, and weights are best at zero; cubes would underflow.
+_NOTHING = 1e-100
+
+
+def row_objective(B: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float) -> np.ndarray:
+    """The value (K,) of each kernel's problem."""
+    return 0.5 * (W / B).sum(axis=1) + 0.5 * mu * np.einsum("kt,ts,ks->k", B, P, B)
+
+
+def newton_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
+    """The minimiser, by damped Newton steps on all rows at once: no row's objective ever rises.
+
+    A row is left alone once a step promises nothing, or brings nothing: what is left of it is then rounding.
+    """
+    W, B = _norms(B, Q)
+    if W.max() < _NOTHING:
+        return np.zeros_like(B)
+    value, rows = row_objective(B, W, P, mu), np.arange(len(B))
+    for _ in range(100):
+        step, decrement = _newton_direction(B[rows], W[rows], P, mu)
+        moving = decrement > 1e-14 * value[rows]
+        rows, before = rows[moving], value[rows[moving]]
+        if not len(rows):
+            break
+        found = _line_search(B[rows], step[moving], decrement[moving], before, W[rows], P, mu)
+        B[rows], value[rows] = found
+        rows = rows[value[rows] < before]
+    return B
+
+
+def _newton_direction(B: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
+    """The step (K, T) of each row, and twice what it promises, (K,)."""
+    slope = mu * (B @ P) - 0.5 * W / B**2
+    curvature = np.repeat(mu * P[np.newaxis], len(B), axis=0)
+    diagonal = np.arange(B.shape[1])
+    curvature[:, diagonal, diagonal] += W / B**3
+    step = -solve_stack(curvature, slope)
+    return step, -(slope * step).sum(axis=1)
+
+
+def _line_search(
+    B: np.ndarray, step: np.ndarray, decrement: np.ndarray, value: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Halve each row's step until it stays inside B > 0 and lowers the row's objective enough."""
+    with np.errstate(divide="ignore"):
+        longest = np.where(step < 0, -0.95 * B / np.where(step < 0, step, 1.0), np.inf).min(axis=1)
+    length = np.minimum(1.0, longest)
+    for _ in range(60):
+        trial = B + length[:, np.newaxis] * step
+        reached = row_objective(trial, W, P, mu)
+        good = reached <= value - 0.1 * length * decrement
+        if good.all():
+            return trial, reached
+        length = np.where(good, length, 0.5 * length)
+    return np.where(good[:, np.newaxis], trial, B), np.where(good, reached, value)
+
+
+def fista_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
+    """The minimiser, by accelerated proximal steps that start anew whenever the objective would rise."""
+    W, B = _norms(B, Q)
+    if W.max() < _NOTHING:
+        return np.zeros_like(B)
+    rate = mu * float(eigvalsh(P)[-1])
+    value = row_objective(B, W, P, mu).sum()
+    ahead, speed = B, 1.0
+    for _ in range(500):
+        trial = _prox(ahead - mu * (ahead @ P) / rate, 0.5 * W / rate)
+        reached = row_objective(trial, W, P, mu).sum()
+        if reached > value:
+            if speed == 1.0:
+                break
+            ahead, speed = B, 1.0
+            continue
+        faster = 0.5 + np.sqrt(0.25 + speed**2)
+        ahead, speed = trial + (speed - 1) / faster * (trial - B), faster
+        done = value - reached <= 1e-14 * value
+        B, value = trial, reached
+        if done:
+            break
+    return B
+
+
+def _prox(v: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """The positive root b of `b^3 - v b^2 - c = 0`: argmin of `c/b + (b - v)^2/2`.
+
+    Newton's method from above the root, where the cubic is convex and rising, comes down to it without overshooting.
+    """
+    b = np.maximum(v, 0.0) + np.cbrt(c)
+    for _ in range(60):
+        lower = b - (b**3 - v * b**2 - c) / (3 * b**2 - 2 * v * b)
+        if (b - lower <= 4 * np.finfo(float).eps * b).all():
+            break
+        b = lower
+    return b
+
+
+def closed_form_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
+    """The paper's eq. 8: the direction `(W / B^2) Omega`, that is `Q Omega`, projected to B >= 0.
+
+    The paper normalises it to tr(B P B') = 1, which belongs to the problem with a constraint in place of mu. Here its
+    length is the one that minimises the objective along that direction. It is a fixed-point step, not a minimiser: the
+    weights may swing from one step to the next.
+    """
+    W = 2.0 * B**2 * Q
+    direction = np.maximum(Q @ Omega, 0.0)
+    used = direction > 0
+    if not used.any():
+        return direction
+    pull = 0.5 * (W[used] / direction[used]).sum()
+    length, old = (np.einsum("kt,ts,ks->", X, P, X) for X in (direction, B))
+    # The projection may take every weight that a function uses; then there is no best length but zero, a dead end.
+    scale = np.cbrt(pull / (mu * length)) if pull > 0 else np.sqrt(old / length)
+    return scale * direction
+
+
+def _norms(B: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """W (K, T) from the weights the machines were solved at, and a start B > 0, both away from zero."""
+    W = 2.0 * B**2 * Q
+    return np.maximum(W, _FLOOR * W.max()), np.maximum(B, _FLOOR * B.max())
+
+
+WeightStep = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float], np.ndarray]
+WEIGHT_STEPS: dict[str, WeightStep] = {
+    "newton": newton_step,
+    "fista": fista_step,
+    "closed_form": closed_form_step,
+}
+
+
+# Added to B'B before its root is taken, relative to its size at the start, where no shrinkage keeps Omega invertible.
+_RIDGE = 1e-8
+# Evaluations that may be spent on the scale of the start.
+_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class FixedRelation:
+    """Omega (J, J), its inverse P, and the ridge it was made with."""
+
+    Omega: np.ndarray
+    P: np.ndarray
+    ridge: float
+
+    @classmethod
+    def best(cls, penalty: RelationPenalty, B: np.ndarray, ridge: float) -> FixedRelation:
+        """The best relation for B. A ridge r on B'B is the same as sqrt(r) I appended to the rows of B."""
+        padded = np.vstack([B, np.sqrt(ridge) * np.eye(B.shape[1])])
+        return cls(penalty.relation(padded).matrix(), penalty.inverse_relation(padded).matrix(), ridge)
+
+    def penalty(self, B: np.ndarray) -> float:
+        """tr(B P B') + ridge tr(P): the penalty at this relation, which is never below R(B)."""
+        return float(np.einsum("kt,ts,ks->", B, self.P, B) + self.ridge * np.trace(self.P))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlternatingState(State):
+    """Where the solver is.
+
+    Attributes
+    ----------
+    phase : what the next evaluation is for: to find the scale of the start, to move B, or to end the run.
+    relation : the relation that is held.
+    ridge : what the next relations are made with.
+    before : B at the last change of the relation.
+    inner : steps of B since then.
+    rounds : evaluations left for the scale of the start.
+    """
+
+    phase: Literal["scale", "move", "end"]
+    relation: FixedRelation
+    ridge: float
+    before: np.ndarray
+    inner: int = 0
+    rounds: int = _ROUNDS
+
+
+@dataclass(frozen=True)
+class Alternating(Solver):
+    """Algorithm 1 of the paper. An iteration is a change of Omega.
+
+    Parameters
+    ----------
+    weight_step : how B is moved for fixed machines and Omega: "newton", "fista" or "closed_form" (the paper's eq. 8).
+    inner_iter : how often machines and B alternate before Omega is changed.
+    change : stop when no weight changes by more than this, relative to the largest.
+
+    Examples
+    --------
+    >>> from kernelkin import MKMTRLRegressor
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> from kernelkin.paper.solvers import Alternating
+    >>> data = make_related_tasks(4, 2, 2, random_state=0)
+    >>> model = MKMTRLRegressor(data.kernels, solver=Alternating(weight_step="fista"))
+    >>> model = model.fit(data.data, data.target, tasks=data.tasks)
+    >>> bool(model.duality_gap_ <= 0.1 * model.objective_)
+    True
+    """
+
+    weight_step: Literal["newton", "fista", "closed_form"] = "newton"
+    inner_iter: int = 5
+    change: float = 1e-3
+    name: ClassVar[str] = "alternating"
+    role: ClassVar[str] = "alternating"
+    problems: ClassVar[tuple[type, ...]] = (Problem,)
+    penalties: ClassVar[tuple[type, ...] | None] = (RelationPenalty,)
+    stops_at_gap: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.weight_step not in WEIGHT_STEPS:
+            raise ValueError(
+                f"weight_step must be one of {', '.join(map(repr, WEIGHT_STEPS))}, not {self.weight_step!r}"
+            )
+
+    def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> AlternatingState:
+        """Given weights, or all weights equal at a scale that suits mu; the relation is the prior."""
+        K, J = problem.grams.n_kernels, problem.grams.n_components
+        if _relation_penalty(problem).relates_kernels:
+            raise ValueError(
+                "solver='alternating' is for unrelated kernels; use solver='joint' with evenness or kernel_shrinkage"
+            )
+        relation = FixedRelation.best(_relation_penalty(problem), np.zeros((1, J)), 0.0)
+        B = np.ones((K, J)) / K if start is None else start
+        state = AlternatingState(
+            B=B,
+            progress=Progress(tol, accuracy=0.01 * tol),
+            phase="scale" if start is None else "move",
+            relation=relation,
+            ridge=_ridge(problem, B),
+            before=B,
+        )
+        return _at(problem, state, B)
+
+    def step(self, problem: Problem, state: AlternatingState, evaluation: Evaluation) -> AlternatingState:
+        """The next point to evaluate, by what the last one was for."""
+        if state.phase == "end":
+            return replace(state, status=Status.STATIONARY)
+        if state.phase == "scale":
+            return self._find_scale(problem, state, evaluation)
+        return self._move(problem, state, evaluation)
+
+    def _find_scale(self, problem: Problem, state: AlternatingState, evaluation: Evaluation) -> AlternatingState:
+        """Correct the scale of the start."""
+        scale, rounds = suitable_scale(problem.mu, evaluation, state.relation.penalty(state.B)), state.rounds - 1
+        B = scale * state.B if scale > 0 else state.B
+        phase: Literal["scale", "move"] = "move" if 0.5 < scale < 2 or rounds == 0 else "scale"
+        state = replace(state, phase=phase, rounds=rounds, before=B, ridge=_ridge(problem, B))
+        return _at(problem, state, B)
+
+    def _move(self, problem: Problem, state: AlternatingState, evaluation: Evaluation) -> AlternatingState:
+        """Move B for the functions of an evaluation, and change Omega after some of these steps."""
+        relation, inner = state.relation, state.inner + 1
+        B = WEIGHT_STEPS[self.weight_step](state.B, evaluation.Q, relation.P, relation.Omega, problem.mu)
+        if inner < self.inner_iter and _change(B, state.B) > self.change:
+            return _at(problem, replace(state, inner=inner), B)
+        relation = FixedRelation.best(_relation_penalty(problem), B, state.ridge)
+        phase: Literal["move", "end"] = "end" if _change(B, state.before) <= self.change else "move"
+        state = replace(state, relation=relation, inner=0, before=B, phase=phase, iterations=state.iterations + 1)
+        return _at(problem, state, B)
+
+
+def _ridge(problem: Problem, B: np.ndarray) -> float:
+    """What keeps Omega invertible where there is no shrinkage, from the size of B (K, J) at the start."""
+    return _RIDGE * float(singular_values(B)[0]) ** 2 if _relation_penalty(problem).shrinkage == 0 else 0.0
+
+
+def _relation_penalty(problem: Problem) -> RelationPenalty:
+    assert isinstance(problem.penalty, RelationPenalty)
+    return problem.penalty
+
+
+def _at(problem: Problem, state: AlternatingState, B: np.ndarray) -> AlternatingState:
+    """The state that evaluates B, with the penalty at the relation that is held."""
+    return replace(state, B=B, own_penalty=0.5 * problem.mu * state.relation.penalty(B))
+
+
+def _change(B: np.ndarray, before: np.ndarray) -> float:
+    return float(np.abs(B - before).max() / max(B.max(), before.max(), np.finfo(float).tiny))

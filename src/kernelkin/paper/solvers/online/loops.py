@@ -1,0 +1,172 @@
+"""The compiled loops of the online solver; imported where they are used, since numba is slow to import.
+
+`run_rounds` learns from rounds; `center_pairs`, `plan_pairs` and `scale_stream` prepare them.
+
+Task t's weights are ``L held[t] + own[t]``: `held` (T, K) as they were when Omega was last refreshed, `own` (T, K)
+what the task has gained alone since, and L (K, K) what tasks have gained from each other's mistakes. ``n L - late`` is
+the sum of L over the n rounds since, and ``n own - late_own`` that of `own`: every change is recorded with the rounds
+it came too late for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....compiled import compiled, helper
+
+# Places in `counts`.
+ROUNDS, MISTAKES, SINCE_ROUNDS, SINCE_MISTAKES, N_TASKS = 0, 1, 2, 3, 4
+# Mistakes between refreshes by default, unless there are more tasks than that. An Omega refreshed
+# before most tasks have made a mistake belongs to those that have.
+REFRESH_AFTER = 100
+# How many pairs the mean of all tasks counts for beside a task's own.
+PRIOR = 10.0
+
+
+_INTS, _FLOATS = "Array(int64, 1, 'C', readonly=True)", "Array(float64, 1, 'C', readonly=True)"
+_TABLE = "Array(float64, 2, 'C', readonly=True)"
+_SETTINGS = "int64, float64, float64, boolean, int64"
+_STATE = (
+    "float64[:, ::1], float64[:, ::1], float64[:, ::1], boolean[::1], float64[:, ::1], float64[:, ::1], "
+    "float64[:, ::1], float64[::1], int64[::1]"
+)
+
+
+@compiled(f"({_INTS}, {_FLOATS}, {_TABLE}, {_SETTINGS}, {_STATE})", "the online solver", 2)
+def run_rounds(
+    tasks, signs, z, first, step, margin, project, refresh, held, own, late_own, fresh, L, late, P, rest, counts
+):
+    """Learn from rounds from `first` on, and return the next one.
+
+    tasks (n,), signs (n,) of size the weight of a round, z (n, K).
+    A round is a mistake where its sign times b'z is not positive, or below `margin`. `step` is 1/mu. The loop comes
+    back early when Omega is due for a refresh: after `refresh` mistakes, 0 standing for as many as there are tasks.
+    """
+    n_kernels = z.shape[1]
+    b, p = np.empty(n_kernels), np.empty(n_kernels)
+    for r in range(first, len(tasks)):
+        if counts[SINCE_MISTAKES] >= (refresh if refresh else max(REFRESH_AFTER, counts[N_TASKS])):
+            return r
+        t, x = tasks[r], z[r]
+        counts[N_TASKS] = max(counts[N_TASKS], t + 1)
+        _times(L, held[t], b)
+        for k in range(n_kernels):
+            b[k] += own[t, k]
+            if project and b[k] < 0.0:
+                _move(own, late_own, t, k, -b[k], counts)
+                b[k] = 0.0
+        score = np.sign(signs[r]) * _dot(b, x)
+        if signs[r] != 0.0 and (score <= 0.0 or score < margin):
+            _times(P, held[t], p)
+            alone = 1.0 / counts[N_TASKS] if fresh[t] else rest[0]
+            for i in range(n_kernels):
+                change = step * signs[r] * x[i]
+                _move(own, late_own, t, i, change * alone, counts)
+                for j in range(n_kernels):
+                    _move(L, late, i, j, change * p[j], counts)
+            counts[MISTAKES] += 1
+            counts[SINCE_MISTAKES] += 1
+        counts[ROUNDS] += 1
+        counts[SINCE_ROUNDS] += 1
+    return len(tasks)
+
+
+@helper
+def _move(array, late, i, j, change, counts):
+    array[i, j] += change
+    late[i, j] += counts[SINCE_ROUNDS] * change
+
+
+@helper
+def _dot(x, y):
+    value = 0.0
+    for k in range(len(x)):
+        value += x[k] * y[k]
+    return value
+
+
+@helper
+def _times(matrix, x, out):
+    for i in range(len(x)):
+        out[i] = _dot(matrix[i], x)
+
+
+@compiled(f"({_INTS}, float64[:, ::1], float64[:, ::1], float64[::1])", "the two-stage loops", 2)
+def center_pairs(tasks, z, sums, counts):
+    """Subtract from z (n, K) the mean of its task so far. Row 0 of `sums`, `counts` is all tasks, t + 1 one."""
+    for r in range(len(tasks)):
+        t = tasks[r] + 1
+        counts[0] += 1.0
+        counts[t] += 1.0
+        for k in range(z.shape[1]):
+            sums[0, k] += z[r, k]
+            sums[t, k] += z[r, k]
+            z[r, k] -= (sums[t, k] + PRIOR * sums[0, k] / counts[0]) / (counts[t] + PRIOR)
+
+
+@compiled(
+    f"({_INTS}, {_TABLE}, int64, int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
+    "int64[::1])",
+    "the two-stage loops",
+    2,
+)
+def plan_pairs(codes, u, capacity, slots, sizes, seen, used, source, partner, held):
+    """Give every row of a block a partner from its task's reservoir, then offer it to the reservoir.
+
+    codes (n,) tasks, u (n, 2) uniform numbers, slots (T, at most `capacity`) places in the store, sizes and seen (T,),
+    used (1,) places of the store in use. Sets source (places,), the row of the block that is now at a place, and for
+    each row its partner: a row of the block, or a place of the store in `held`, or neither (-1).
+    """
+    for e in range(len(codes)):
+        t = codes[e]
+        partner[e] = held[e] = -1
+        if sizes[t] > 0:
+            place = slots[t, int(u[e, 0] * sizes[t])]
+            if source[place] >= 0:
+                partner[e] = source[place]
+            else:
+                held[e] = place
+        seen[t] += 1
+        if sizes[t] < capacity:
+            slots[t, sizes[t]] = used[0]
+            source[used[0]] = e
+            sizes[t] += 1
+            used[0] += 1
+        else:
+            other = int(u[e, 1] * seen[t])
+            if other < capacity:
+                source[slots[t, other]] = e
+
+
+@compiled(
+    f"({_INTS}, {_FLOATS}, {_FLOATS}, {_INTS}, {_TABLE}, float64[:, ::1], float64[::1], boolean, boolean, "
+    "float64[:, ::1], float64[::1], float64[:, ::1])",
+    "the two-stage loops",
+    2,
+)
+def scale_stream(codes, y, other, rounds, diagonal, z, signs, classes, trace, sums, counts, moments):
+    """Signs and scaled values of the rounds of a block, by the statistics of their tasks up to each row.
+
+    codes (n,), y (n,) targets, other (n,) those of the partners, rounds (n,) the round of each row or -1, diagonal (n,
+    K) k(x, x) of the rows. sums (T, K) of the diagonal, counts (T,), moments (T, 2): mean, and sum of squares about
+    it.
+    """
+    for e in range(len(codes)):
+        t, r = codes[e], rounds[e]
+        counts[t] += 1.0
+        step = y[e] - moments[t, 0]
+        moments[t, 0] += step / counts[t]
+        moments[t, 1] += step * (y[e] - moments[t, 0])
+        for k in range(sums.shape[1]):
+            sums[t, k] += diagonal[e, k]
+        if r < 0:
+            continue
+        if classes:
+            signs[r] = 1.0 if y[e] == other[e] else -1.0
+        elif moments[t, 1] > 0.0:
+            signs[r] = (y[e] - moments[t, 0]) * (other[e] - moments[t, 0]) * counts[t] / moments[t, 1]
+        else:
+            signs[r] = 0.0
+        if trace:
+            for k in range(sums.shape[1]):
+                z[r, k] = z[r, k] * counts[t] / sums[t, k] if sums[t, k] > 0.0 else 0.0

@@ -1,0 +1,79 @@
+"""The whole way of a user with grouped data: fit, save, inspect, predict a group that training did not have."""
+
+import json
+import os
+from zipfile import ZipFile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernelkin import load_model
+from kernelkin.cli import main as cli
+
+DATA = os.environ.get("KERNELKIN_DATA", "")
+
+
+@pytest.fixture(scope="module")
+def sleep(tmp_path_factory):
+    """Reaction times of 18 people over ten days without sleep, of one of them the first day alone; and the model."""
+    path = os.path.join(DATA, "grouped.zip")
+    if not os.path.exists(path):
+        pytest.skip("KERNELKIN_DATA names no folder with grouped.zip")
+    with ZipFile(path) as packed, packed.open("sleepstudy.csv") as file:
+        table = pd.read_csv(file)
+    folder = tmp_path_factory.mktemp("sleep")
+    table[(table.task != 308) | (table.Days == 0)].to_csv(folder / "sleep.csv", index=False)
+    flags = ["--task", "task", "--target", "target", "--sharing-repeats", "0", "-o", str(folder / "m.kin"), "--json"]
+    with open(folder / "fit.json", "w") as printed, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", printed)
+        assert cli.main(["fit", str(folder / "sleep.csv"), *flags]) == 0
+    return folder
+
+
+def test_a_group_of_one_row_is_fitted_and_the_model_is_saved(sleep):
+    saved = load_model(sleep / "m.kin")
+    assert saved.schema.n_rows == 171 and len(saved.model.tasks_) == 18
+    found = json.loads((sleep / "fit.json").read_text())
+    assert found["explanation"] == saved.model.explain()
+    assert sum(found["variance_components"].values()) == pytest.approx(1)
+    assert found["variance_components"] == pytest.approx(saved.model.variance_components_)
+
+
+def test_held_out_rows_are_scored_beside_the_baselines(sleep):
+    overall = json.loads((sleep / "fit.json").read_text())["evaluation"]["overall"]
+    assert list(overall) == ["Kin", "AVG", "STL", "IMKL"]
+    assert all(list(scores) == ["RMSE", "R²"] for scores in overall.values())
+    assert 0.6 < overall["Kin"]["R²"] < 1
+    # All have the same rows, so that both scores say the same of two models.
+    spread = [scores["RMSE"] ** 2 / (1 - scores["R²"]) for scores in overall.values()]
+    np.testing.assert_allclose(spread, spread[0])
+
+
+def test_a_new_group_is_predicted_with_a_wider_interval(sleep, tmp_path):
+    pd.DataFrame({"task": [309, 999, 309, 999], "Days": [0, 0, 9, 9]}).to_csv(tmp_path / "new.csv", index=False)
+    argv = ["predict", str(sleep / "m.kin"), str(tmp_path / "new.csv"), "-o", str(tmp_path / "out.csv"), "--interval"]
+    assert cli.main(argv) == 0
+    out = pd.read_csv(tmp_path / "out.csv")
+    assert (out.prediction_low < out.prediction).all() and (out.prediction < out.prediction_high).all()
+    width = out.prediction_high - out.prediction_low
+    assert width[1] > width[0] and width[3] > width[2]
+    # Without a number the intervals are those of 0.9.
+    expected = load_model(sleep / "m.kin").predict_interval(out[["task", "Days"]], 0.9)
+    np.testing.assert_allclose(out[["prediction_low", "prediction_high"]], expected)
+
+
+def test_new_groups_can_be_refused(sleep, tmp_path, capsys):
+    pd.DataFrame({"task": [999], "Days": [0]}).to_csv(tmp_path / "new.csv", index=False)
+    argv = ["predict", str(sleep / "m.kin"), str(tmp_path / "new.csv"), "-o", str(tmp_path / "out.csv")]
+    assert cli.main([*argv, "--unknown-tasks", "error"]) == 1
+    assert "unknown task 999" in capsys.readouterr().err
+
+
+def test_inspect_and_report_show_the_shares_of_variance(sleep, tmp_path, capsys):
+    assert cli.main(["inspect", str(sleep / "m.kin")]) == 0
+    shares = load_model(sleep / "m.kin").model.variance_components_
+    name, share = next(iter(shares.items()))
+    assert f"{name} {share:.0%}" in capsys.readouterr().out
+    assert cli.main(["report", str(sleep / "m.kin"), "-o", str(tmp_path / "r.html")]) == 0
+    assert f'"variance":[["{name}",' in (tmp_path / "r.html").read_text()

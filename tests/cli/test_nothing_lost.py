@@ -1,0 +1,210 @@
+"""Whatever happens to the terminal, a finished model is saved, and an interrupted search can be continued."""
+
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernelkin import load_model
+from kernelkin.cli import main as cli
+from kernelkin.cli.commands import fit
+from kernelkin.progress import Progress
+
+rng = np.random.default_rng(0)
+X, TASKS = rng.normal(size=(24, 2)), np.repeat(["[/red]\x1b[31m", "[link=http://evil]x"], 12)
+TABLE = pd.DataFrame({"task": TASKS, "x": X[:, 0], "z": X[:, 1], "y": X[:, 0] + 0.1 * rng.normal(size=24)})
+
+
+@pytest.fixture
+def argv(tmp_path):
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    given = ["--task", "task", "--target", "y", "--kernels", "linear", "-o", str(tmp_path / "m.kin")]
+    return ["fit", str(tmp_path / "t.csv"), "--sharing-repeats", "0", *given]
+
+
+@pytest.fixture
+def quick(argv):
+    """The same without a search."""
+    return [*argv[:-2], "--quick", *argv[-2:]]
+
+
+@pytest.fixture
+def gone():
+    """A pipe that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as stream:
+        yield stream
+
+
+def test_a_model_is_saved_when_nobody_reads_what_is_printed(quick, gone, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", gone)
+    assert cli.main(quick) == 0
+    assert "error" not in capsys.readouterr().err
+    assert load_model(quick[-1]).schema.n_rows == 24
+
+
+def test_a_model_is_saved_when_standard_output_is_full(quick, monkeypatch, capsys):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert cli.main(quick) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("kernelkin: error: the result is complete, but standard output failed: ")
+    assert load_model(quick[-1]).schema.n_rows == 24
+
+
+def test_a_model_is_saved_where_the_terminal_has_only_ascii(quick, monkeypatch):
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", ascii_only)
+    assert cli.main(quick) == 0
+    assert load_model(quick[-1]).schema.n_rows == 24
+    assert b"6 held-out rows" in ascii_only.buffer.getvalue()
+
+
+def test_a_model_is_saved_with_all_streams_closed_and_no_file_takes_their_numbers(quick):
+    """The exit code is ten times that of the command, plus the number of streams that are the null device."""
+    code = (
+        "import os, sys\n"
+        "from kernelkin.cli import main as cli\nfailed = cli.main(sys.argv[1:])\nnull = os.stat(os.devnull)\n"
+        "os._exit(10 * failed + sum(os.path.samestat(os.fstat(number), null) for number in range(3)))"
+    )
+    command = ["sh", "-c", 'exec "$0" -c "$@" <&- >&- 2>&-', sys.executable, code, *quick, "--test-size", "0"]
+    assert subprocess.run(command, check=False).returncode == 3
+    assert load_model(quick[-1]).schema.n_rows == 24
+
+
+# Python's name for a stream that was closed when it started is None.
+@pytest.mark.parametrize(
+    ("arguments", "name", "error"),
+    [
+        (["fit", "-", "--task", "a", "--target", "b", "-o", "m"], "stdin", "standard input is closed"),
+        (["models"], "stdout", "standard output is closed"),
+    ],
+)
+def test_a_closed_stream_that_is_needed_is_an_error(arguments, name, error, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, name, None)
+    assert cli.main(arguments) == 1
+    assert capsys.readouterr().err == f"kernelkin: error: {error} (--debug shows where)\n"
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["models"], 1), (["--help"], 0)])
+def test_a_reader_that_stops_reading_causes_no_message(arguments, code, gone, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", gone)
+    try:
+        found = cli.main(arguments)
+    except SystemExit as leaving:
+        found = leaving.code
+    assert (found, capsys.readouterr().err) == (code, "")
+    gone.write("what is left goes nowhere")
+    gone.flush()  # as Python does at exit
+
+
+def test_an_interrupt_anywhere_is_one_line(argv, monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "build_parser", interrupted)
+    assert cli.main(argv) == 130
+    assert capsys.readouterr().err == "kernelkin: interrupted\n"
+
+
+def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "parts"
+    argv = [*argv, "--cv", "--model", "AVG", "--test-size", "0", "--cache", str(folder)]
+    real, calls = Progress.part, []
+
+    def interrupt_at_ten(self, *arguments):
+        calls.append(arguments)
+        if len(calls) == 10:
+            raise KeyboardInterrupt
+        real(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "part", interrupt_at_ten)
+        assert cli.main(argv) == 130
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == (
+        f"kernelkin: interrupted; the finished parts are in {folder}, and the same command continues from there"
+    )
+    kept = len(list(folder.iterdir()))
+    assert 0 < kept < 10
+    assert cli.main(argv) == 0
+    assert f"AVG: {kept} parts of the cross-validation were found in the cache" in capsys.readouterr().err
+    again = tmp_path / "again.kin"
+    assert cli.main([str(again) if argument == str(tmp_path / "m.kin") else argument for argument in argv]) == 0
+    np.testing.assert_array_equal(load_model(again).predict(TABLE), load_model(tmp_path / "m.kin").predict(TABLE))
+
+
+def test_an_interrupted_comparison_continues_with_the_same_command(argv, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    argv = ["compare", *argv[1:-2], "--models", "AVG", "STL", "--folds", "2"]
+    cached = [*argv, "--cache", "parts"]
+    assert cli.main(argv) == 0
+    undisturbed = capsys.readouterr().out
+    real, begun = Progress.begin, []
+
+    def interrupt_at_three(self, text):
+        begun.append(text)
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        real(self, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "begin", interrupt_at_three)
+        assert cli.main(cached) == 130
+    kept = "the finished parts are in parts, and the same command continues from there"
+    assert capsys.readouterr().err.splitlines()[-1] == f"kernelkin: interrupted; {kept}"
+    assert len(list((tmp_path / "parts").glob("*.npz"))) == 2
+    begun.clear()
+    monkeypatch.setattr(Progress, "begin", lambda self, text: begun.append(text))
+    assert cli.main([*cached, "--jobs", "2"]) == 0
+    assert [text.endswith(", from the cache") for text in begun] == [True, True, False, False]
+    assert scores(capsys.readouterr().out) == scores(undisturbed)
+
+
+def scores(table):
+    """What was printed, without the seconds of the last column."""
+    return [line.split()[:-1] for line in table.splitlines()]
+
+
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_an_interrupt_without_a_cache_says_that_nothing_was_kept(command, argv, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Progress, "begin", interrupt)
+    assert cli.main(argv if command == "fit" else ["compare", *argv[1:-2]]) == 130
+    assert capsys.readouterr().err == "kernelkin: interrupted; nothing was kept\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def interrupt(*arguments):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "message"),
+    [
+        (KeyboardInterrupt, 130, "kernelkin: interrupted; {} is saved, without the comparison of models"),
+        (RuntimeError("no"), 0, "kernelkin: warning: RuntimeError: no; {} is saved without this comparison"),
+    ],
+)
+def test_what_is_asked_after_a_fit_cannot_lose_it(quick, monkeypatch, capsys, fault, code, message):
+    def fail(*arguments):
+        raise fault
+
+    monkeypatch.setattr(fit, "tested_relations", fail)
+    assert cli.main(quick) == code
+    assert message.format(quick[-1]) in capsys.readouterr().err
+    saved = load_model(quick[-1])
+    assert saved.schema.n_rows == 24 and "evaluation" in saved.about and "relations" not in saved.about
+
+
+def test_names_of_the_user_are_printed_as_text(quick, capsys):
+    assert cli.main(quick) == 0
+    assert cli.main(["inspect", quick[-1]]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "[/red]\\x1b[31m" in out and "[link=http://evil]x" in out

@@ -1,0 +1,213 @@
+"""Properties of every learner, whatever its loss."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from learners.problems import all_learners, box, conic_value, dual_value, primal_value, random_machine
+
+from kernelkin.paper.learners import Machine
+
+learners = pytest.mark.parametrize("learner", all_learners(), ids=lambda learner: learner.name)
+groupings = pytest.mark.parametrize("n_groups", [0, 1, 3])
+with_or_without_groups = pytest.mark.parametrize("n_groups", [0, 3])
+
+
+def test_importing_the_learners_does_not_import_numba():
+    code = "import sys, kernelkin.paper.learners; print(*sys.modules)"
+    imported = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert "kernelkin.paper.learners" in imported and "numba" not in imported
+
+
+@learners
+@pytest.mark.parametrize(("n_groups", "m"), [(0, 1), (1, 3), (3, 1)])
+def test_primal_and_dual_are_those_of_the_returned_point(learner, n_groups, m):
+    gram, machine = random_machine(learner, seed=1, m=m, n_groups=n_groups)
+    solution = learner.solve(gram, machine)
+    assert solution.a.shape == machine.y.shape
+    assert solution.intercept.shape == (n_groups, m)
+    np.testing.assert_allclose(solution.dual, dual_value(learner, gram, machine, solution.a), rtol=1e-12)
+    primal = primal_value(learner, gram, machine, solution.a, solution.intercept)
+    np.testing.assert_allclose(solution.primal, primal, rtol=1e-12)
+
+
+@learners
+@pytest.mark.parametrize(("n_groups", "tol"), [(0, 1e-6), (1, 1e-2), (3, 1e-6)])
+def test_solution_is_feasible_to_rounding(learner, n_groups, tol):
+    gram, machine = random_machine(learner, seed=2, m=2, n_groups=n_groups)
+    a = learner.solve(gram, machine, tol=tol).a
+    lo, hi = box(learner, machine)
+    assert np.all(a >= lo) and np.all(a <= hi)
+    for group in range(n_groups):
+        part = a[machine.groups == group]
+        assert np.all(np.abs(part.sum(axis=0)) <= 2e-15 * np.abs(part).sum(axis=0))
+
+
+@learners
+@groupings
+def test_primal_and_dual_bound_the_true_optimum(learner, n_groups):
+    gram, machine = random_machine(learner, seed=3, m=2, n_groups=n_groups)
+    optimum = conic_value(learner, gram, machine)
+    slack = 1e-8 * abs(optimum)
+    for tol in (1e-1, 1e-3, 1e-6):
+        solution = learner.solve(gram, machine, tol=tol)
+        assert solution.primal >= optimum - slack
+        assert solution.dual <= optimum + slack
+        assert -1e-13 * optimum <= solution.gap <= tol * solution.primal
+
+
+@learners
+@pytest.mark.parametrize(("n_groups", "tol"), [(0, 1e-3), (1, 1e-10), (3, 1e-10)])
+def test_gap_reaches_the_tolerance(learner, n_groups, tol):
+    gram, machine = random_machine(learner, seed=4, n=60, n_groups=n_groups, cost=10.0)
+    solution = learner.solve(gram, machine, tol=tol)
+    assert -1e-13 * solution.primal <= solution.gap <= tol * solution.primal
+
+
+@learners
+@pytest.mark.parametrize(("n_groups", "cost"), [(0, 100.0), (1, 1.0), (3, 100.0)])
+def test_a_machine_large_enough_for_shrinking(learner, n_groups, cost):
+    """With a few hundred rows the solver works on a copy of the active ones; the solution is that of all rows."""
+    gram, machine = random_machine(learner, seed=14, n=300, m=2, n_groups=n_groups, cost=cost)
+    machine.C[::5, 0] = 0.0
+    solution = learner.solve(gram, machine, tol=1e-7)
+    a, lo, hi = solution.a, *box(learner, machine)
+    assert np.all(a >= lo) and np.all(a <= hi)
+    for group in range(n_groups):
+        assert np.all(np.abs(a[machine.groups == group].sum(axis=0)) <= 2e-15 * np.abs(a).sum(axis=0))
+    np.testing.assert_allclose(solution.dual, dual_value(learner, gram, machine, a), rtol=1e-10)
+    np.testing.assert_allclose(solution.primal, primal_value(learner, gram, machine, a, solution.intercept), rtol=1e-10)
+    assert -1e-11 * solution.primal <= solution.gap <= 1e-7 * solution.primal
+
+
+@learners
+@pytest.mark.parametrize(("n_groups", "n"), [(0, 220), (1, 40), (3, 220)])
+def test_zero_tolerance_stops_at_rounding(learner, n_groups, n):
+    gram, machine = random_machine(learner, seed=4, n=n, n_groups=n_groups)
+    solution = learner.solve(gram, machine, tol=0.0)
+    assert abs(solution.gap) <= 2e-14 * solution.primal
+
+
+@learners
+@pytest.mark.parametrize("n_groups", [1, 3])
+def test_no_other_intercept_has_a_smaller_primal(learner, n_groups):
+    gram, machine = random_machine(learner, seed=5, n_groups=n_groups)
+    solution = learner.solve(gram, machine, tol=1e-1)
+    for group in range(n_groups):
+        for shift in (-1e-1, -1e-4, 1e-4, 1e-1):
+            moved = solution.intercept.copy()
+            moved[group] += shift
+            assert primal_value(learner, gram, machine, solution.a, moved) >= solution.primal * (1 - 1e-13)
+
+
+@learners
+@with_or_without_groups
+def test_an_optimal_warm_start_is_returned_as_it_is(learner, n_groups):
+    gram, machine = random_machine(learner, seed=6, m=2, n_groups=n_groups)
+    first = learner.solve(gram, machine, tol=5e-12)
+    start = first.a.copy()
+    second = learner.solve(gram, machine, a0=start, tol=1e-6)
+    np.testing.assert_allclose(second.a, first.a, rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(start, first.a)
+
+
+@learners
+@with_or_without_groups
+def test_a_start_that_is_almost_feasible_is_made_feasible(learner, n_groups):
+    gram, machine = random_machine(learner, seed=6, n_groups=n_groups)
+    a = learner.solve(gram, machine, tol=5e-12).a
+    start = a * (1 + 1e-13 * np.random.default_rng(6).random(a.shape))
+    near = learner.solve(gram, machine, a0=start, tol=2e-3).a
+    np.testing.assert_allclose(near, a, atol=1e-9)
+    for group in range(n_groups):
+        part = near[machine.groups == group]
+        assert abs(part.sum()) <= 2e-15 * np.abs(part).sum()
+
+
+@learners
+@with_or_without_groups
+def test_any_start_reaches_the_same_value(learner, n_groups):
+    gram, machine = random_machine(learner, seed=7, m=2, n_groups=n_groups)
+    expected = learner.solve(gram, machine, tol=1e-9).dual
+    rng = np.random.default_rng(7)
+    for start in (10 * rng.normal(size=machine.y.shape), np.abs(machine.y), -5 * machine.y, 1e-9 * machine.y):
+        solution = learner.solve(gram, machine, a0=start, tol=1e-9)
+        assert solution.gap <= 1e-9 * solution.primal
+        np.testing.assert_allclose(solution.dual, expected, rtol=2e-9)
+        lo, hi = box(learner, machine)
+        assert np.all(solution.a >= lo) and np.all(solution.a <= hi)
+
+
+@learners
+@with_or_without_groups
+def test_rows_of_zero_cost_have_no_influence(learner, n_groups):
+    gram, machine = random_machine(learner, seed=8, m=2, n_groups=n_groups)
+    keep = np.arange(len(gram)) % 4 > 0
+    silent = dataclasses.replace(machine, C=np.where(keep[:, None], machine.C, 0.0))
+    part = Machine(machine.y[keep], machine.C[keep], machine.groups[keep], n_groups)
+    whole = learner.solve(gram, silent, a0=np.ones_like(machine.y), tol=1e-9)
+    alone = learner.solve(np.ascontiguousarray(gram[np.ix_(keep, keep)]), part, tol=1e-9)
+    assert np.all(whole.a[~keep] == 0)
+    np.testing.assert_allclose(whole.dual, alone.dual, rtol=2e-9)
+    np.testing.assert_allclose(whole.a[keep], alone.a, atol=2e-3)
+    np.testing.assert_allclose(whole.intercept, alone.intercept, atol=1e-3)
+
+
+@learners
+def test_zero_costs_may_differ_between_outputs(learner):
+    gram, machine = random_machine(learner, seed=9, m=3)
+    C = machine.C.copy()
+    C[:10, 0] = C[5:20, 1] = 0.0
+    together = learner.solve(gram, dataclasses.replace(machine, C=C), tol=1e-9)
+    single = [
+        learner.solve(gram, dataclasses.replace(machine, y=machine.y[:, [k]], C=C[:, [k]]), tol=1e-9) for k in range(3)
+    ]
+    np.testing.assert_allclose(together.a, np.hstack([s.a for s in single]), atol=1e-12)
+    np.testing.assert_allclose(together.lin, sum(s.lin for s in single), rtol=1e-12)
+    np.testing.assert_allclose(together.quad, sum(s.quad for s in single), rtol=1e-12)
+    np.testing.assert_allclose(together.primal, sum(s.primal for s in single), rtol=1e-12)
+
+
+@learners
+def test_all_costs_zero(learner):
+    gram, machine = random_machine(learner, seed=10, n_groups=3)
+    solution = learner.solve(gram, dataclasses.replace(machine, C=np.zeros_like(machine.C)))
+    assert np.all(solution.a == 0)
+    assert solution.primal == solution.dual == 0
+    assert np.all(np.isfinite(solution.intercept))
+
+
+@learners
+@with_or_without_groups
+def test_order_of_rows_does_not_matter(learner, n_groups):
+    gram, machine = random_machine(learner, seed=11, m=2, n_groups=n_groups)
+    order = np.random.default_rng(11).permutation(len(gram))
+    mixed = Machine(machine.y[order], machine.C[order], machine.groups[order], n_groups)
+    plain = learner.solve(gram, machine, tol=1e-10)
+    shuffled = learner.solve(np.ascontiguousarray(gram[np.ix_(order, order)]), mixed, tol=1e-10)
+    np.testing.assert_allclose(shuffled.dual, plain.dual, rtol=1e-9)
+    np.testing.assert_allclose(shuffled.a, plain.a[order], atol=1e-3)
+    np.testing.assert_allclose(shuffled.intercept, plain.intercept, atol=1e-3)
+
+
+@learners
+def test_an_empty_group_has_intercept_zero(learner):
+    gram, machine = random_machine(learner, seed=12, n_groups=2)
+    groups = np.where(machine.groups == 1, 2, 0).astype(np.intp)
+    wider = learner.solve(gram, dataclasses.replace(machine, groups=groups, n_groups=3), tol=1e-6)
+    plain = learner.solve(gram, machine, tol=1e-6)
+    np.testing.assert_allclose(wider.intercept, np.insert(plain.intercept, 1, 0.0, axis=0), atol=1e-12)
+    np.testing.assert_allclose(wider.dual, plain.dual, rtol=1e-12)
+
+
+@learners
+def test_inputs_are_not_modified_and_may_be_read_only(learner):
+    gram, machine = random_machine(learner, seed=13, n_groups=2)
+    copies = [array.copy() for array in (gram, machine.y, machine.C, machine.groups)]
+    for array in (gram, machine.y, machine.C, machine.groups):
+        array.flags.writeable = False
+    learner.solve(gram, machine, a0=machine.y)
+    for before, after in zip(copies, (gram, machine.y, machine.C, machine.groups), strict=True):
+        np.testing.assert_array_equal(before, after)

@@ -1,0 +1,189 @@
+"""Kernel weights chosen for each task of wide data: errors, weights, choices, and the estimator that uses them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import r2_score
+
+from kernelkin import MKMTRLRegressorCV
+from kernelkin.paper.grams.operator import SharedOperator
+from kernelkin.paper.mixes import choose_mixes, components
+from kernelkin.paper.mixes.components import Scoring, drawn_together, expected_gains, mean_strengths
+from kernelkin.paper.mixes.held_out import Group, gains_of_own_weights
+from kernelkin.paper.mixes.left_out import Targets
+from kernelkin.paper.mixes.spectrum import MixSpectrum
+
+N, T = 24, 5
+RNG = np.random.default_rng(0)
+FEATURES = RNG.normal(size=(3, N, 4))
+STACK = np.array([Z @ Z.T / 4 for Z in FEATURES])
+Y = np.column_stack([FEATURES[t % 3] @ RNG.normal(size=4) for t in range(T)]) + 0.5 * RNG.normal(size=(N, T)) + 2.0
+MIX, STRENGTH = np.array([0.5, 0.3, 0.2]), 0.7
+
+
+def operator_on(arrays, stack=STACK):
+    return SharedOperator(arrays, arrays.array(stack))
+
+
+def ridge(gram, y, intercept):
+    """Dual variables and intercept of a ridge machine of cost 1, by its optimality conditions."""
+    n = len(y)
+    system = np.block([[gram + np.eye(n), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+    if not intercept:
+        return np.linalg.solve(gram + np.eye(n), y), 0.0
+    found = np.linalg.solve(system, np.append(y, 0.0))
+    return found[:n], found[n]
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_left_out_errors_are_those_of_refits(arrays, intercept):
+    spectrum = MixSpectrum.of(operator_on(arrays), MIX, intercept)
+    centred = Y - Y.mean(axis=0) if intercept else Y
+    found = arrays.numpy(spectrum.left_out(spectrum.turn(arrays.array(centred)), STRENGTH))
+    gram = STRENGTH * np.tensordot(MIX, STACK, 1)
+    for i in range(N):
+        kept = np.delete(np.arange(N), i)
+        for t in range(T):
+            a, c = ridge(gram[np.ix_(kept, kept)], Y[kept, t], intercept)
+            np.testing.assert_allclose(found[i, t], Y[i, t] - gram[i, kept] @ a - c, atol=1e-9)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_scoring_step_solves_the_equations_of_variance_components(arrays, intercept, monkeypatch):
+    monkeypatch.setattr(components, "_TRACE_ROWS", 10)  # in parts, the last of them smaller
+    operator = operator_on(arrays)
+    spectrum = MixSpectrum.of(operator, MIX, intercept)
+    scoring = Scoring.at(operator, spectrum, STRENGTH)
+    P = np.eye(N) - (1 / N if intercept else 0.0)
+    R = np.linalg.pinv(P @ (STRENGTH * np.tensordot(MIX, STACK, 1) + np.eye(N)) @ P)
+    parts = [np.eye(N), *STACK]
+    S = np.array([[np.trace(R @ first @ R @ second) for second in parts] for first in parts])
+    np.testing.assert_allclose(scoring.information, S, rtol=1e-9)
+    moments = scoring.moments(spectrum.turn(arrays.array(P @ Y)))
+    expected = [np.einsum("it,ij,jt->t", Y, R @ part @ R, Y) for part in parts]
+    np.testing.assert_allclose(moments[:-1], expected, rtol=1e-9)
+    np.testing.assert_allclose(moments[-1], np.einsum("it,ij,jt->t", Y, R, Y), rtol=1e-9)
+
+
+def test_components_of_many_rows_are_those_of_the_task():
+    S, theta = np.diag([50.0, 20.0, 10.0]), np.array([[1.0, 1.0], [0.0, 2.0], [3.0, 0.5]])
+    np.testing.assert_allclose(drawn_together(1e8 * S, 1e8 * S @ theta), theta, atol=1e-4)
+    alike = drawn_together(1e-8 * S, 1e-8 * S @ theta)
+    np.testing.assert_allclose(alike[:, 0], alike[:, 1], rtol=1e-2)
+
+
+def test_many_tasks_have_the_components_of_few():
+    rng = np.random.default_rng(6)
+    roots, theta = rng.normal(size=(8, 5)), np.maximum(rng.normal(size=(5, 40)), 0.0)
+    S = 40 * roots.T @ roots
+    moments = S @ theta + 6 * rng.normal(size=(5, 8)) @ rng.normal(size=(8, 40))
+    few, many = drawn_together(S, np.tile(moments, 4)), drawn_together(S, np.tile(moments, 8))
+    assert (few == 0).any()
+    np.testing.assert_allclose(many[:, :160], few, atol=2e-2)
+
+
+def test_gains_are_drawn_towards_all_tasks_by_what_rows_can_tell():
+    gains = np.array([[3.0, -1.0, 1.0, 1.0]])
+    np.testing.assert_allclose(expected_gains(gains, np.full((1, 4), 1e-6)), gains, atol=1e-9)
+    np.testing.assert_allclose(expected_gains(gains, np.full((1, 4), 10.0)), 1.0)
+    uneven = expected_gains(gains, np.array([[0.1, 1.0, 0.1, 0.1]]))[0]
+    assert uneven[0] > 2.9 and -1.0 < uneven[1] < 0.5
+    np.testing.assert_array_equal(expected_gains(gains, np.zeros((1, 4))), gains)
+
+
+def test_strengths_are_weighted_by_likelihood():
+    strengths, gains = np.array([0.1, 1.0, 10.0]), np.array([[0.0], [0.0], [-5.0]])
+    np.testing.assert_allclose(mean_strengths(strengths, gains, np.ones(1), 100), np.sqrt(0.1))
+
+
+def test_own_weights_must_predict_rows_that_were_held_out(arrays):
+    rng = np.random.default_rng(4)
+    Z = rng.normal(size=(2, 80, 3))
+    stack = np.array([z @ z.T / 3 for z in Z])
+    targets = np.column_stack([z @ rng.normal(size=(3, 6)) for z in Z]) + 0.1 * rng.normal(size=(80, 12))
+    given = Targets(operator_on(arrays, stack), targets - targets.mean(axis=0), True, np.logspace(-1, 2, 4))
+    every = np.arange(12)
+    # Of one kernel alone each: tasks of the other kernel gain by weights of their own, those of this one do not.
+    gains, errors = gains_of_own_weights(given, [Group(every, np.array([0.5, 0.5]), 1.0)], np.eye(2)[:, [0] * 12] * 10)
+    assert (gains[6:] > 2 * errors[6:]).all()
+    assert (gains[:6] < 2 * errors[:6] + 1e-3).all()
+    one = Targets(operator_on(arrays, stack[:1]), given.Y, True, given.strengths)
+    gains, _ = gains_of_own_weights(one, [Group(every, np.ones(1), 1.0)], np.full((1, 12), 10.0))
+    np.testing.assert_allclose(gains, 0.0, atol=1e-12)
+
+
+def test_tasks_choose_their_own_kernels(arrays):
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(3, 160, 4))
+    signal = np.column_stack([Z[t % 3] @ rng.normal(size=4) for t in range(30)])
+    targets = signal / signal.std(axis=0) + 0.5 * rng.normal(size=signal.shape)
+    found = choose_mixes(operator_on(arrays, np.array([z @ z.T / 4 for z in Z])), targets, has_intercept=True)
+    assert (found.B.argmax(axis=0) == np.arange(30) % 3).all()
+    assert found.errors.shape == (len(found.mixes), len(found.strengths), 30)
+    assert (found.errors.min(axis=(0, 1)) < 0.5 * found.variance).all()
+    np.testing.assert_allclose(found.mixes.sum(axis=1), 1.0)
+
+
+def test_one_task_and_one_kernel_is_kernel_ridge():
+    model = MKMTRLRegressorCV("precomputed", per_task=True, fit_intercept=False, normalize=None, tol=1e-8)
+    model.fit(STACK[0][:, :, np.newaxis], Y[:, :1])
+    weight = float(model.kernel_weights_[0, 0])
+    plain = KernelRidge(alpha=1.0 / weight, kernel="precomputed").fit(STACK[0], Y[:, 0])
+    np.testing.assert_allclose(model.predict(STACK[0][:, :, np.newaxis])[:, 0], plain.predict(STACK[0]), atol=1e-3)
+    scores = model.cv_results_["mean_test_score"]
+    assert model.best_score_ == scores.max()
+    errors = [1 - np.square(Y[:, 0] - _left_out(STACK[0], C)).sum() / np.square(Y[:, 0]).sum() for C in (1e-3, 1.0)]
+    tried = model.cv_results_["param_C"]
+    np.testing.assert_allclose(
+        scores[[tried.tolist().index(1e-3), int(np.argmin(abs(tried - 1.0)))]], errors, rtol=1e-6
+    )
+
+
+def _left_out(gram, C):
+    """Values of the first target, each by a fit without its row."""
+    values = np.empty(N)
+    for i in range(N):
+        kept = np.delete(np.arange(N), i)
+        values[i] = C * gram[i, kept] @ ridge(C * gram[np.ix_(kept, kept)], Y[kept, 0], False)[0]
+    return values
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_device_finds_the_same(device, missing):
+    # With these seeds no task is near the limit above which it takes weights of its own: rounding decides there.
+    rng = np.random.default_rng(2 if missing else 8)
+    X = rng.normal(size=(60, 4))
+    targets = np.sin(X @ rng.normal(size=(4, 14))) + 0.3 * rng.normal(size=(60, 14))
+    given = np.where(missing & (rng.uniform(size=targets.shape) < 0.2), np.nan, targets)
+    settings = {"per_task": True, "tol": 1e-7, "kernels": ["linear", "rbf"]}
+    plain, tensors = (MKMTRLRegressorCV(device=d, **settings).fit(X, given) for d in (None, device))
+    # Where labels are missing, errors are those of conjugate gradients that may end an iteration earlier or later.
+    np.testing.assert_allclose(
+        tensors.kernel_weights_, plain.kernel_weights_, rtol=0.05 if missing else 1e-6, atol=1e-9
+    )
+    np.testing.assert_allclose(tensors.predict(X), plain.predict(X), atol=0.02 if missing else 1e-3)
+    assert r2_score(targets, plain.predict(X)) > 0.3
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"loss": "epsilon_insensitive"}, "the squared loss of regression"),
+        ({"weights": True}, "rows of equal weight"),
+    ],
+)
+def test_what_has_no_errors_of_each_task_is_refused(change, reason):
+    model = MKMTRLRegressorCV(per_task=True, loss=change.get("loss", "squared"))
+    weight = np.linspace(1, 2, N) if "weights" in change else None
+    with pytest.raises(
+        ValueError,
+        match=f"^per_task=True: weights are chosen by held-out errors of each task, which need {reason}$",
+    ):
+        model.fit(FEATURES[0], Y, sample_weight=weight)
+
+
+def test_a_grid_beside_it_is_refused():
+    with pytest.raises(ValueError, match=r"^per_task=True chooses kernel weights for each task and cannot use grid$"):
+        MKMTRLRegressorCV(per_task=True, grid={"C": [1.0]}).fit(FEATURES[0], Y)

@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+from sklearn.metrics import (
+    accuracy_score,
+    brier_score_loss,
+    f1_score,
+    log_loss,
+    mean_squared_error,
+    r2_score,
+    roc_auc_score,
+)
+
+from kernelkin import MKMTRLClassifier
+from kernelkin.data import make_folds, read_training
+from kernelkin.paper.model_selection.scoring import METRICS, Metric, Scorer, read_scoring
+from kernelkin.uncertainty import fit_link
+
+THEIRS = {
+    "accuracy": accuracy_score,
+    "r2": r2_score,
+    "neg_mean_squared_error": lambda y, s, sample_weight: -mean_squared_error(y, s, sample_weight=sample_weight),
+    "roc_auc": roc_auc_score,
+}
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_metrics_are_those_of_scikit_learn(name):
+    rng = np.random.default_rng(0)
+    y, weight = rng.random(40) < 0.3, rng.integers(1, 4, 40).astype(float)
+    # Coarse values, so that there are ties.
+    predicted = rng.random(40) < 0.4 if name == "accuracy" else np.round(rng.normal(size=40) + y, 1)
+    truth = y if name in ("accuracy", "roc_auc") else rng.normal(size=40)
+    expected = THEIRS[name](truth, predicted, sample_weight=weight)
+    assert METRICS[name].function(truth, predicted, weight) == pytest.approx(expected)
+
+
+def judged(metric, seed=0, positives=3, n=15):
+    """Two tasks with few positives, their folds, and random decision values."""
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([rng.permutation(np.arange(n) < positives) for _ in range(2)])
+    model = MKMTRLClassifier()
+    data = model.training_data(rng.normal(size=(2 * n, 1)), y, np.repeat([0, 1], n))
+    folds = make_folds(data, 5, classification=True, random_state=0)
+    values = [rng.normal(size=n) for _ in range(2)]
+    outputs = [[values[t][fold.held[t]][:, None] for t in range(2)] for fold in folds]
+    return data, values, Scorer(data, folds, metric, classification=True).score(outputs)
+
+
+def test_auc_is_that_of_pooled_values_though_folds_lack_positives():
+    data, values, (score, error, alone) = judged(METRICS["roc_auc"])
+    expected = np.mean([roc_auc_score(y, v) for y, v in zip(data.y, values, strict=True)])
+    assert score == pytest.approx(expected)
+    assert np.isfinite(error) and error > 0
+    assert len(alone) == 5
+
+
+def test_standard_error_of_a_mean_over_equal_folds_is_the_usual_one():
+    _, _, (score, error, alone) = judged(METRICS["accuracy"])
+    assert score == pytest.approx(alone.mean())
+    assert error == pytest.approx(alone.std(ddof=1) / np.sqrt(5))
+
+
+@pytest.mark.parametrize("scoring", ["f1", "roc_auc", "average_precision", lambda y, v: roc_auc_score(y, v)])
+def test_a_task_without_positives_among_held_out_rows_is_left_out(scoring):
+    _, _, (score, *_) = judged(read_scoring(scoring, classification=True), positives=1)
+    assert score == 0 if scoring == "f1" else np.isnan(score)
+
+
+def test_names_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    y, predicted = rng.random(20) < 0.5, rng.random(20) < 0.5
+    metric = read_scoring("f1", classification=True)
+    assert metric.function(y, predicted, np.ones(20)) == pytest.approx(f1_score(y, predicted))
+    distance = read_scoring("neg_mean_absolute_error", classification=False)
+    assert distance.function(np.array([0.0, 1.0]), np.array([0.5, 1.0]), np.array([1.0, 3.0])) == -0.125
+    with pytest.raises(ValueError, match="needs predict_proba: of the scores of probabilities, searches have"):
+        read_scoring("roc_auc_ovr", classification=True)
+
+
+def test_r2_of_one_row_is_undefined():
+    assert np.isnan(METRICS["r2"].function(np.ones(1), np.ones(1), np.ones(1)))
+
+
+def test_default_scores_are_accuracy_and_r2():
+    assert read_scoring(None, classification=True) is METRICS["accuracy"]
+    assert read_scoring(None, classification=False) is METRICS["r2"]
+
+
+def test_a_mean_over_rows_is_that_of_pooled_values():
+    by_rows = METRICS["accuracy"]
+    _, _, summed = judged(by_rows)
+    _, _, pooled = judged(Metric(by_rows.function))
+    for mine, theirs in zip(summed, pooled, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("scoring", "theirs"), [("neg_log_loss", log_loss), ("neg_brier_score", brier_score_loss)])
+def test_probabilities_are_scored_with_a_link_of_the_other_folds(scoring, theirs):
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(80, 1)), np.repeat(["a", "b"], 40)
+    y = (X[:, 0] + rng.normal(size=80) > 0).astype(int)
+    data = read_training(X, y, tasks, None, classification=True)
+    folds = make_folds(data, 4, classification=True, random_state=0)
+    outputs = [[X[rows[held]] for rows, held in zip(data.rows, fold.held, strict=True)] for fold in folds]
+    metric = read_scoring(scoring, classification=True)
+    found = Scorer(data, folds, metric, classification=True).score_tasks(outputs)
+    p = np.empty((2, 40))
+    for fold in folds:
+        link = fit_link(
+            [X[r[k]] for r, k in zip(data.rows, fold.kept, strict=True)],
+            [y[r[k]] for r, k in zip(data.rows, fold.kept, strict=True)],
+        )
+        for t in range(2):
+            p[t, fold.held[t]] = link.probabilities(X[data.rows[t][fold.held[t]]], t)[:, 1]
+    np.testing.assert_allclose(found, [-theirs(y[tasks == name], p[t]) for t, name in enumerate("ab")], rtol=1e-3)
+
+
+def test_scores_of_probabilities_are_for_classifiers():
+    with pytest.raises(ValueError, match="scoring='neg_log_loss' is a score of probabilities, for classifiers"):
+        read_scoring("neg_log_loss", classification=False)

@@ -1,0 +1,161 @@
+"""Models put together from a loss, a penalty and a solver."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from models.problems import long_data, values
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+
+from kernelkin import (
+    IKLClassifier,
+    IKLRegressor,
+    IMKLClassifier,
+    IMKLRegressor,
+    MKMTFLRegressor,
+    MKMTRLClassifier,
+    MKMTRLRegressor,
+    MultiTaskKernelEstimator,
+)
+from kernelkin.paper.fitting import Classification, Regression
+from kernelkin.paper.penalties import LpPenalty, MixedNorm, Penalty, Relation, RelationPenalty, SharedLpPenalty
+from kernelkin.paper.problems import Problem
+from kernelkin.paper.solvers import Joint, Progress, Solver, State, Status
+
+X, Y, LABELS, TASKS = long_data(3)
+SAME = {
+    "relation": (MKMTRLRegressor(), {}),
+    "relation, hinge": (MKMTRLClassifier(), {"loss": "hinge"}),
+    "relation, of min_rank 2": (MKMTRLRegressor(min_rank=2), {"penalty": lambda s: RelationPenalty(3, None, 0.1, 2.0)}),
+    "lp": (IMKLRegressor(p=1.5), {"penalty": LpPenalty(1.5)}),
+    "lp, hinge": (IMKLClassifier(), {"penalty": "lp", "loss": "hinge"}),
+    "lp, epsilon-insensitive": (
+        IMKLRegressor(loss="epsilon_insensitive", epsilon=0.2),
+        {"penalty": "lp", "loss": Regression("epsilon_insensitive", epsilon=0.2)},
+    ),
+    "shared": (IKLRegressor(), {"penalty": "shared"}),
+    "shared, balanced classes": (
+        IKLClassifier(class_weight="balanced"),
+        {"penalty": lambda shape: SharedLpPenalty(shape.n_tasks), "loss": Classification("hinge", "balanced")},
+    ),
+    "mixed": (MKMTFLRegressor(), {"penalty": MixedNorm(), "C": 1.0}),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_composed_model_is_the_model_of_its_parts(name):
+    known, parts = SAME[name]
+    y = LABELS if is_classifier(known) else Y
+    known = clone(known).fit(X, y, tasks=TASKS)
+    composed = MultiTaskKernelEstimator(**parts).fit(X, y, tasks=TASKS)
+    assert is_classifier(composed) == is_classifier(known) != is_regressor(composed)
+    np.testing.assert_array_equal(composed.kernel_weights_, known.kernel_weights_)
+    np.testing.assert_array_equal(values(composed, X, tasks=TASKS), values(known, X, tasks=TASKS))
+    assert composed.duality_gap_ == known.duality_gap_
+
+
+@dataclass(frozen=True)
+class WeightedSquares(Penalty):
+    """sum_kt c_k b_kt^2: a penalty of a user's own, whose bound is known in closed form."""
+
+    costs: tuple[float, ...]
+    name: ClassVar[str] = "weighted_squares"
+
+    def value_and_gradient(self, B):
+        c = np.array(self.costs)[:, np.newaxis]
+        return float((c * B**2).sum()), c * B
+
+    def bound(self, Q, B, mu):
+        return -float((Q**2 / np.array(self.costs)[:, np.newaxis]).sum()) / (2 * mu)
+
+    def relation(self, B):
+        return Relation.of_matrix(np.eye(B.shape[1]) / B.shape[1])
+
+
+def test_a_penalty_of_ones_own_is_minimised_and_certified():
+    kernels, costs = ["rbf", "linear"], (1.0, 4.0)
+    options = {"kernels": kernels, "C": 2.0, "mu": 0.5, "tol": 1e-7, "max_iter": 500}
+    model = MultiTaskKernelEstimator(penalty=WeightedSquares(costs), **options).fit(X, Y, tasks=TASKS)
+    assert 0 <= model.duality_gap_ <= 1e-7 * model.objective_
+    # A kernel of cost c is the kernel of cost 1 divided by sqrt(c).
+    grams = np.stack([kernel(X, X) for kernel in model.kernels_], axis=2)
+    for task in model.tasks_:
+        rows = np.flatnonzero(task == TASKS)
+        grams[np.ix_(rows, rows)] /= np.diagonal(grams[np.ix_(rows, rows)]).mean(axis=1)
+    scaled = grams / np.sqrt(costs)
+    options |= {"kernels": "precomputed", "normalize": None}
+    plain = MultiTaskKernelEstimator(penalty=WeightedSquares((1.0, 1.0)), **options).fit(scaled, Y, tasks=TASKS)
+    assert plain.objective_ == pytest.approx(model.objective_, rel=1e-6)
+    np.testing.assert_allclose(plain.kernel_weights_ / np.sqrt(costs), model.kernel_weights_, atol=1e-3)
+
+
+@dataclass(frozen=True)
+class Steepest(Solver):
+    """Projected gradient steps of fixed length: a solver of a user's own."""
+
+    length: float = 0.05
+    name: ClassVar[str] = "steepest"
+    role: ClassVar[str] = "steepest"
+    problems: ClassVar[tuple[type, ...]] = (Problem,)
+
+    def init(self, problem, start, tol):
+        K, J = problem.grams.n_kernels, problem.grams.n_components
+        return State(B=np.ones((K, J)) / K if start is None else start, progress=Progress(tol, accuracy=1e-6))
+
+    def step(self, problem, state, evaluation):
+        slope = problem.mu * problem.penalty.gradient(state.B) - evaluation.Q
+        B = np.maximum(state.B - self.length * slope, 0.0)
+        status = Status.STATIONARY if np.array_equal(B, state.B) else None
+        return replace(state, B=B, iterations=state.iterations + 1, status=status)
+
+
+def test_a_solver_of_ones_own_reaches_the_optimum_of_ours():
+    options = {"penalty": "lp", "kernels": ["rbf", "linear"], "tol": 1e-5, "max_iter": 3000}
+    own = MultiTaskKernelEstimator(solver=Steepest(), **options).fit(X, Y, tasks=TASKS)
+    ours = MultiTaskKernelEstimator(solver=Joint(), **options).fit(X, Y, tasks=TASKS)
+    assert own.n_iter_ > ours.n_iter_
+    assert own.objective_ == pytest.approx(ours.objective_, rel=2e-5)
+    assert own.duality_gap_ <= 1e-5 * own.objective_
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"loss": "logistic"}, r"loss must be one of 'hinge', .*, a Classification or a Regression, got 'logistic'"),
+        ({"loss": 3}, r"loss must be one of .* got 3"),
+        ({"penalty": "ridge"}, r"penalty must be one of 'relation', .* or a callable that returns one, got 'ridge'"),
+        ({"penalty": 0.5}, r"penalty must be one of .* got 0.5"),
+        ({"solver": "newton"}, r"solver 'newton' cannot solve a Problem with the relation penalty; use solver='joint'"),
+        ({"penalty": "mixed", "solver": "alternating"}, r"solver 'alternating' cannot solve a MixedNormProblem"),
+        ({"penalty": "mixed", "solver": Joint()}, r"solver 'joint' cannot solve a MixedNormProblem"),
+        ({"penalty": LpPenalty}, r"penalty must be one of .* got <class 'kernelkin.paper.penalties.lp.LpPenalty'>"),
+        ({"penalty": lambda shape: None}, r"penalty must be a callable that returns a penalty, and it returned None"),
+        ({"solver": 3}, r"The 'solver' parameter of MultiTaskKernelEstimator must be .* Got 3 instead"),
+    ],
+)
+def test_parts_that_are_none_or_do_not_go_together_are_refused_by_name(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        MultiTaskKernelEstimator(**parameters).fit(X, Y, tasks=TASKS)
+
+
+def test_a_regressor_has_no_decision_function():
+    assert not hasattr(MultiTaskKernelEstimator(), "decision_function")
+    assert hasattr(MultiTaskKernelEstimator(loss="hinge"), "decision_function")
+
+
+def test_a_second_fit_drops_what_only_the_first_one_had():
+    model = MKMTRLRegressor(couplings="common").fit(X, Y, tasks=TASKS)
+    assert model.part_shares_.shape == (3, 2)
+    model.set_params(couplings=None).fit(X, Y, tasks=TASKS)
+    assert not hasattr(model, "part_shares_")
+    assert model.coupling_weights_.shape == (0, 6)
+
+
+def test_estimating_memory_fits_nothing():
+    model = MKMTRLRegressor()
+    assert model.estimate_memory(X, Y, TASKS) > X.nbytes
+    assert vars(model) == vars(MKMTRLRegressor())
+    with pytest.raises(NotFittedError):
+        model.predict(X, tasks=TASKS)

@@ -1,0 +1,244 @@
+"""What every penalty promises, whichever it is."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from kernelkin.paper.penalties import (
+    PENALTIES,
+    FixedWeights,
+    LpPenalty,
+    RelationPenalty,
+    SharedLpPenalty,
+    SharedOnlyPenalty,
+    SimplexPenalty,
+)
+
+K, J = 4, 5
+PRIOR = np.full((J, J), 0.3) + np.diag(np.linspace(0.5, 2.0, J))
+# Weights that relate the first kernels to each other.
+KERNELS = np.outer([1.0, 1.0, 0.1, 0.1], np.ones(J)) + 0.1 * np.eye(K, J)
+SMOOTH = {
+    "relation": RelationPenalty(J),
+    "relation, prior": RelationPenalty(J, prior=PRIOR, shrinkage=0.2, min_rank=1.5),
+    "relation, no shrinkage": RelationPenalty(J, shrinkage=0.0),
+    "relation, even, prior": RelationPenalty(J, prior=PRIOR, shrinkage=0.0, min_rank=2.0, evenness=0.3),
+    "relation, related kernels": RelationPenalty(J, PRIOR, 0.2, 1.0, 0.3, 0.2).revised(KERNELS, 1e-3),
+    "lp 1": LpPenalty(p=1.0),
+    "lp 1.3": LpPenalty(p=1.3),
+    "lp 300": LpPenalty(p=300.0),
+    "shared 1": SharedLpPenalty(J, p=1.0),
+    "shared 4": SharedLpPenalty(J, p=4.0),
+    "shared only": SharedOnlyPenalty(3, RelationPenalty(J - 3)),
+    "shared only, no shrinkage": SharedOnlyPenalty(2, RelationPenalty(J - 2, shrinkage=0.0)),
+}
+INDICATORS = {
+    "fixed": FixedWeights(np.random.default_rng(20).uniform(size=(K, J))),
+    "simplex": SimplexPenalty(J),
+}
+CASES = {**SMOOTH, **INDICATORS}
+# Matrices with zeros, equal entries and entries of very different size among them.
+MATRICES = arrays(np.float64, (K, J), elements=st.just(0.0) | st.floats(1e-3, 1e2))
+DRAWN = settings(
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def test_every_registered_penalty_is_tested():
+    assert {type(penalty) for penalty in CASES.values()} == set(PENALTIES.values())
+
+
+@pytest.fixture(params=SMOOTH)
+def penalty(request):
+    return SMOOTH[request.param]
+
+
+@pytest.fixture(params=INDICATORS)
+def indicator(request):
+    return INDICATORS[request.param]
+
+
+def allowed_weights(seed, indicator):
+    """A B at which the indicator is zero."""
+    if isinstance(indicator, FixedWeights):
+        return indicator.B
+    return indicator.expand(np.random.default_rng(seed).dirichlet(np.ones(K))[:, np.newaxis])
+
+
+def project(penalty, B):
+    """A B that the penalty's free variables can make, from any."""
+    return penalty.expand(penalty.free(B))
+
+
+def weights(seed, penalty, sparse=False):
+    """A B that the penalty's free variables can make; read-only, so that a penalty that modifies it fails."""
+    rng = np.random.default_rng(seed)
+    B = rng.uniform(0.2, 1.5, size=(K, J))
+    B = project(penalty, B * (rng.random((K, J)) < 0.5) if sparse else B)
+    B.setflags(write=False)
+    return B
+
+
+def test_gradient_is_the_slope_of_half_the_value(penalty):
+    V, step = penalty.free(weights(0, penalty)), 1e-5
+    slopes = np.empty_like(V)
+    for index in np.ndindex(*V.shape):
+        ahead, behind = V.copy(), V.copy()
+        ahead[index] += step
+        behind[index] -= step
+        slopes[index] = (penalty.value(penalty.expand(ahead)) - penalty.value(penalty.expand(behind))) / (4 * step)
+    np.testing.assert_allclose(penalty.pull(penalty.gradient(penalty.expand(V))), slopes, rtol=1e-6, atol=1e-6)
+
+
+def test_value_and_gradient_agree(penalty):
+    for B in (weights(1, penalty), weights(1, penalty, sparse=True), np.zeros((K, J))):
+        value, gradient = penalty.value_and_gradient(B)
+        assert value == penalty.value(B)
+        np.testing.assert_array_equal(gradient, penalty.gradient(B))
+        # Euler: R is homogeneous of degree two.
+        np.testing.assert_allclose((B * gradient).sum(), value, rtol=1e-12)
+    assert value == 0 and not gradient.any()  # zero weights
+
+
+def test_value_gradient_and_relation_are_homogeneous(penalty):
+    B = weights(2, penalty)
+    value, gradient, Omega = penalty.value(B), penalty.gradient(B), penalty.relation(B).matrix()
+    for scale in (1e-100, 1e100):
+        case = f"scale {scale}"
+        np.testing.assert_allclose(penalty.value(scale * B), scale**2 * value, rtol=1e-10, err_msg=case)
+        np.testing.assert_allclose(penalty.gradient(scale * B), scale * gradient, rtol=1e-8, err_msg=case)
+        np.testing.assert_allclose(penalty.relation(scale * B).matrix(), Omega, atol=1e-10, err_msg=case)
+
+
+def test_cost_and_bound_hold_where_squares_leave_the_range_of_floats(penalty):
+    """In other units, with mu/s^2 for mu and s B for B, or mu s^2 and s Q, cost and bound are the same."""
+    B, Q, mu = weights(2, penalty), weights(3, penalty), 0.7
+    np.testing.assert_allclose(penalty.cost(B, mu), 0.5 * mu * penalty.value(B), rtol=1e-12)
+    for scale in (1e-110, 1e110):
+        np.testing.assert_allclose(penalty.cost(scale * B, mu / scale**2), penalty.cost(B, mu), rtol=1e-9)
+        np.testing.assert_allclose(penalty.bound(scale * Q, B, mu * scale**2), penalty.bound(Q, B, mu), rtol=1e-9)
+    for small in (1e-200, 1e-110):
+        # Neither underflows before the number itself does.
+        assert 0 < penalty.cost(small * B, 1e90 / small) < np.inf
+        assert -np.inf < penalty.bound(small * Q, small * B, 1e-90 * small) < 0
+
+
+@DRAWN
+@given(B=MATRICES, D=MATRICES)
+def test_convex_along_segments(penalty, B, D):
+    B, D = project(penalty, B), project(penalty, D)
+    ends = (penalty.value(B) + penalty.value(D)) / 2
+    assert penalty.value((B + D) / 2) <= ends * (1 + 1e-12)
+
+
+@DRAWN
+@given(B=MATRICES, D=MATRICES)
+def test_gradient_gives_a_tangent_below(penalty, B, D):
+    B, D = project(penalty, B), project(penalty, D)
+    value, gradient = penalty.value_and_gradient(B)
+    assert penalty.value(D) >= value + 2 * ((D - B) * gradient).sum() - 1e-10 * value
+
+
+@DRAWN
+@given(B=MATRICES, other=MATRICES, Q=MATRICES, mu=st.floats(0.1, 10.0))
+def test_bound_holds_everywhere(penalty, B, other, Q, mu):
+    bound = penalty.bound(Q, project(penalty, B), mu)
+    for each in (B, other, Q):
+        D = project(penalty, each)
+        # The best multiple of D is the hardest for the bound.
+        best = (D * Q).sum() ** 2 / (2 * mu * penalty.value(D)) if D.any() else 0.0
+        assert -best >= bound - 1e-10 * abs(bound)
+
+
+def test_bound_is_tight_where_the_gradient_meets_Q_and_zero_where_both_are_zero(penalty):
+    # Rank one, and such that the gradient is positive with a prior and related kernels too: the Q of a minimiser.
+    u, v = np.random.default_rng(4).uniform(0.2, 1.5, size=(2, J))
+    u, mu = u[:K] if not isinstance(penalty, RelationPenalty) else penalty.kernels.matrix(K) @ u[:K], 0.7
+    B = penalty.expand(penalty.free(np.outer(u, PRIOR @ v)))
+    Q = mu * penalty.gradient(B)
+    assert Q.min() >= 0
+    attained = mu / 2 * penalty.value(B) - (B * Q).sum()
+    np.testing.assert_allclose(penalty.bound(Q, B, mu), attained, rtol=1e-10)
+    assert penalty.bound(np.zeros((K, J)), np.zeros((K, J)), 1.0) == 0
+
+
+def test_expand_is_linear_with_adjoint_pull_and_inverse_free(penalty):
+    rng = np.random.default_rng(6)
+    G = rng.normal(size=(K, J))
+    V = rng.normal(size=penalty.free(weights(6, penalty)).shape)
+    W = rng.normal(size=V.shape)
+    np.testing.assert_allclose((penalty.expand(V) * G).sum(), (V * penalty.pull(G)).sum(), rtol=1e-12)
+    np.testing.assert_allclose(penalty.expand(V + 2 * W), penalty.expand(V) + 2 * penalty.expand(W), rtol=1e-12)
+    positive = penalty.free(weights(7, penalty))
+    np.testing.assert_array_equal(penalty.free(penalty.expand(positive)), positive)
+
+
+def test_ladder_ends_with_the_penalty_and_falls_to_its_value(penalty):
+    ladder = penalty.ladder()
+    assert ladder[-1] is penalty
+    B = weights(8, penalty)
+    values = [rung.value(B) for rung in ladder]
+    # Shrinkage shrinks the set that Omega is chosen from, so a smoother rung is never below.
+    assert all(upper >= lower * (1 - 1e-12) for upper, lower in itertools.pairwise(values))
+
+
+def assert_symmetric_and_positive(relation):
+    Omega = relation.matrix()
+    np.testing.assert_array_equal(Omega, Omega.T)
+    assert np.linalg.eigvalsh(Omega)[0] >= -1e-14
+    if relation.root is None:
+        np.testing.assert_allclose(np.trace(Omega), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_relation_is_symmetric_positive_and_has_the_factors_of_its_matrix(name):
+    B = allowed_weights(5, CASES[name]) if name in INDICATORS else weights(5, CASES[name])
+    relation = CASES[name].relation(B)
+    Omega = relation.matrix()
+    if name in SMOOTH:
+        assert_symmetric_and_positive(relation)
+        assert_symmetric_and_positive(CASES[name].relation(weights(5, CASES[name], sparse=True)))
+    assert relation.n_components == len(Omega) == J
+    np.testing.assert_allclose(relation.diagonal(), np.diag(Omega), rtol=1e-12)
+    np.testing.assert_allclose(relation.trace(), np.trace(Omega), rtol=1e-12)
+    first = relation.block(3)
+    assert first.n_components == 3
+    np.testing.assert_allclose(first.matrix(), Omega[:3, :3], rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(first.diagonal(), np.diag(Omega)[:3], rtol=1e-12)
+
+
+def test_indicators_are_zero_on_their_set_and_infinite_elsewhere(indicator):
+    B = allowed_weights(0, indicator)
+    assert indicator.value(B) == indicator.cost(B, 1e300) == 0.0
+    assert not indicator.gradient(B).any()
+    other = B.copy()
+    other[0, 1] += 1e-6
+    assert indicator.value(other) == indicator.cost(other, 1e-300) == np.inf
+    assert indicator.value(1.1 * B) == np.inf
+    np.testing.assert_array_equal(indicator.expand(indicator.free(B)), B)
+
+
+@DRAWN
+@given(Q=MATRICES, seed=st.integers(0, 1000))
+def test_bound_of_an_indicator_is_its_minimum_over_its_set(indicator, Q, seed):
+    bound = indicator.bound(Q, allowed_weights(seed, indicator), 1.0)
+    rewards = [float(np.vdot(allowed_weights(seed + i, indicator), Q)) for i in range(20)]
+    assert -max(rewards) >= bound - 1e-12 * abs(bound)
+    if isinstance(indicator, FixedWeights):
+        assert bound == -rewards[0]
+    else:
+        corners = [indicator.expand(corner[:, np.newaxis]) for corner in np.eye(K)]
+        np.testing.assert_allclose(bound, -max(float(np.vdot(corner, Q)) for corner in corners), rtol=1e-8)
+
+
+def test_fixed_weights_must_be_weights():
+    with pytest.raises(ValueError, match="finite numbers that are not negative"):
+        FixedWeights(np.array([[1.0, -1.0]]))

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from kernelkin import KinRegressor, MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.paper.couplings import level_weights
 from kernelkin.paper.fitting import RunOptions
+from kernelkin.paper.task_features import level_weights
 from kernelkin.uncertainty.left_out import leave_out_tasks
 from kernelkin.uncertainty.machines import MachinesHeldOut
 from kernelkin.uncertainty.residuals import fit_new_tasks

@@ -140,9 +140,8 @@ class _Writer:
         if isinstance(value, os.PathLike):
             return ["text", os.fspath(value)]
         if hasattr(value, "iloc") and hasattr(value, "columns"):
-            from ..paper.couplings import (
-                plain_task_features,  # features of tasks are the one data frame that models hold
-            )
+            # Features of tasks are the one data frame that models hold.
+            from ..paper.task_features import plain_task_features
 
             return self._object(plain_task_features(value), path)
         if name := next((name for name, function in _functions().items() if function is value), None):

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data import TaskData
-from ..paper.couplings import Coupling, connected_tasks, level_weights
+from ..paper.couplings import Coupling, connected_tasks
 from ..paper.functions import InputIndex
 from ..paper.grams import Grams
 from ..paper.grams.blocks import BlockLowRank
 from ..paper.learners import Machine
 from ..paper.learners.ridge import indicators
 from ..paper.problems import MachinePanel, panel_values, solve_machines
+from ..paper.task_features import level_weights
 from .held_out import SEED, HeldOut, HeldOutSource, LeftOutTasks
 from .variance import Posterior, ProcessVariance
 
@@ -60,7 +61,7 @@ def new_task_rules(couplings: Sequence[Coupling], tasks: np.ndarray) -> list[New
     by_features = np.array([kernel is not None for kernel in kernels], dtype=bool)
     rules = [NewTaskRule("common", common, None)] if common.any() else []
     if by_features.any():
-        matrices = [kernel.matrix(tasks) for kernel in kernels if kernel is not None]
+        matrices = [kernel.take(tasks).values for kernel in kernels if kernel is not None]
         rules.append(NewTaskRule("features", common | by_features, np.mean(matrices, axis=0)))
     return rules
 

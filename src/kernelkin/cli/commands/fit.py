@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...data import listing
+from ...facts import changed_parameters, relative_gap
 from ...paper.model_selection import Scorer
-from ...paper.models.facts import changed_parameters, relative_gap
 from ...progress import Progress
 from ...relations import TaskRelations
 from ...report.evaluation import evaluation_content

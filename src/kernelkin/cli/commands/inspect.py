@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...data import listing
-from ...paper.models.facts import changed_parameters, relative_gap
+from ...facts import changed_parameters, relative_gap
 from ...relations import SharingReport, TaskRelations
 from ..terminal import Terminal
 from .holdout import shorten

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Self
 
 from ...data import TaskData
+from ...parameters import REGRESSION_LOSS, Parameter, describe
 from ..models import MKMTRLClassifier, MKMTRLRegressor
-from ..models.array_api import ArrayHome
-from ..models.parameters import REGRESSION_LOSS, Parameter, describe
 from .base import BaseSearch
 from .search_parameters import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS
 from .task_mixes import check_task_costs, choose_task_costs, fit_task_mixes, mix_specification
@@ -236,20 +235,15 @@ class MKMTRLRegressorCV(BaseSearch):
         self.verbose = verbose
         self.callback = callback
 
-    def _fit_data(self, model: MKMTRLRegressor, data: TaskData, home: ArrayHome | None) -> Self:
+    def _fit_data(self, model: MKMTRLRegressor, data: TaskData) -> Self:
         for name in {"task_choices_", "task_costs_"} & vars(self).keys():
             delattr(self, name)
         if not self.per_task:
-            return super()._fit_data(model, data, home)
+            return super()._fit_data(model, data)
         if data.form == "wide":
-            return fit_task_mixes(self, model, data, home)
+            return fit_task_mixes(self, model, data)
         check_task_costs(self)
-        if home is not None:
-            raise ValueError(
-                "per_task=True on tasks with rows of their own does not compute on arrays of "
-                f"{home.namespace.__name__}: pass arrays of NumPy"
-            )
-        return choose_task_costs(super()._fit_data(model, data, home), data)
+        return choose_task_costs(super()._fit_data(model, data), data)
 
     def _bytes(self, model: MKMTRLRegressor, data: TaskData) -> int:
         if self.per_task and data.form == "wide":

@@ -13,9 +13,9 @@ from typing import Any, Self
 
 from .. import __version__
 from ..data import listing
+from ..files import write_whole
 from ..relations import SharingReport, TaskRelations
 from ..storage import SavedModel
-from ..storage.storage import write_whole
 from .content import model_content
 from .evaluation import evaluation_content
 from .held_out import HeldOutRows, out_of_sample_rows, rows_of_arrays, rows_of_table

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
-from ..storage.storage import write_whole
+from ..files import write_whole
 
 
 @lru_cache(maxsize=1)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...files import Folder, fingerprint
 from ...paper.model_selection import Scorer, make_folds
 from ...progress import Progress
-from ...storage.cache import ResultCache, fingerprint
 from ...tables import TableSchema
 from ..terminal import Terminal
 from .holdout import held_values, read_metric, score_name, split_by_task
@@ -56,7 +56,9 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     terminal.say(*problem.notes)
     steps = arguments.folds * len(recipes) + (arguments.sharing_repeats != 0)
     with says_what_is_kept(arguments.cache), terminal.progress(steps) as progress:
-        found = _cross_validate(problem, recipes, arguments, progress, ResultCache(arguments.cache))
+        found = _cross_validate(
+            problem, recipes, arguments, progress, None if arguments.cache is None else Folder(arguments.cache)
+        )
         progress.clear()
         _show(terminal, problem, arguments, found)
         if arguments.sharing_repeats != 0:
@@ -106,7 +108,7 @@ def _rows(found: dict[str, Scores]) -> list[list[str]]:
 
 
 def _cross_validate(
-    problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, progress: Progress, cache: ResultCache
+    problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, progress: Progress, cache: Folder | None
 ) -> dict[str, Scores]:
     classification, data = not problem.regression, problem.task_data()
     metric = read_metric(problem.scoring, data, classification=classification)
@@ -140,7 +142,7 @@ class Piece:
     test: DataFrame
     progress: Progress
 
-    def perform(self, cache: ResultCache) -> tuple[np.ndarray, float]:
+    def perform(self, cache: Folder | None) -> tuple[np.ndarray, float]:
         began = time.perf_counter()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -148,13 +150,14 @@ class Piece:
         seconds = time.perf_counter() - began
         values = held_values(model, self.schema, self.test)
         texts = [str(warning.message) for warning in caught]
-        cache.store(self._key, values=values, seconds=seconds, warnings=np.array(texts, dtype=str))
+        if cache is not None:
+            cache.write_arrays(self._key, values=values, seconds=seconds, warnings=np.array(texts, dtype=str))
         _warn(texts)
         return values, seconds
 
-    def load(self, cache: ResultCache) -> tuple[np.ndarray, float] | None:
+    def load(self, cache: Folder | None) -> tuple[np.ndarray, float] | None:
         """What was stored of it; its warnings are shown again."""
-        stored = cache.load(self._key)
+        stored = None if cache is None else cache.read_arrays(self._key)
         if stored is None:
             return None
         _warn(stored["warnings"].tolist())
@@ -170,7 +173,7 @@ class Piece:
         model.set_params(**dict.fromkeys(ways))
         rows = self.schema.encode(self.train), np.asarray(self.schema.targets(self.train)), tasks, self.schema.features
         queries = self.schema.encode(self.test), self.schema.tasks(self.test)
-        return fingerprint(model, rows, queries)
+        return f"{fingerprint(model, rows, queries)}.npz"
 
 
 def _warn(texts: list[str]) -> None:

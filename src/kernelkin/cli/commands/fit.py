@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...data import listing
+from ...files import check_writable
 from ...paper.model_selection import Scorer
 from ...paper.models.facts import changed_parameters, relative_gap
 from ...progress import Progress
@@ -17,7 +18,6 @@ from ...relations import TaskRelations
 from ...report.evaluation import evaluation_content
 from ...report.held_out import HeldOutRows, rows_of_table
 from ...storage import SavedModel
-from ...storage.storage import check_writable
 from ...tables import TableSchema
 from ...tables.describe import describe_column
 from ...tables.text import STDIN, display_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from ...storage.storage import check_writable
+from ...files import check_writable
 from ..terminal import Terminal
 from .problem import add_format_arguments, text_format
 

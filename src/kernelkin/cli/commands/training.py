@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...data import listing
+from ...files import Folder
 from ...paper.couplings import COMMON
 from ...registry import Model, find_model
-from ...storage.storage import Folder
 from ...tables import TableSchema
 from ..terminal import complain
 from . import task_features

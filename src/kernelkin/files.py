@@ -1,22 +1,30 @@
-"""Files that are written completely or not at all, and folders of finished results that survive a kill."""
+"""Files that are written completely or not at all, folders of finished results, and keys for these.
+
+Results are NumPy archives and not joblib's Memory, whose files are pickles: reading a pickle can execute code.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import pickle
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import EDQUOT, EFBIG, EISDIR, ENOSPC
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, BinaryIO
+from types import FunctionType
+from typing import Any, BinaryIO, Self
 
+import joblib
 import numpy as np
 
 # One block of a file system: a full disk does not even have that.
 _PROBE = bytes(4096)
 _FULL = (ENOSPC, EDQUOT, EFBIG)
+# Code that changes only with a version, so that its name stands for it.
+_LIBRARIES = ("builtins", "copyreg", "functools", "kernelkin", "numpy", "scipy", "sklearn")
 
 
 @contextmanager
@@ -98,10 +106,11 @@ class Folder:
             raise ValueError("the name of a folder is empty")
         self.path = Path(path)
 
-    def prepare(self) -> None:
+    def prepare(self) -> Self:
         """Create it, and refuse one that cannot be written to."""
         self.path.mkdir(parents=True, exist_ok=True)
         _probe(self.path, self.path)
+        return self
 
     def read(self, name: str) -> bytes | None:
         """The content, or None where there is no such file."""
@@ -130,6 +139,32 @@ class Folder:
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)
         self.write(name, buffer.getvalue())
+
+
+def fingerprint(*parts: Any) -> str:
+    """Return a key of hexadecimal digits that depends on data, parameters, estimators and the version of this library.
+
+    Functions and classes of the user are refused with a ValueError: their code can change while their names do not.
+
+    >>> fingerprint([1, 2.0]) == fingerprint([1, 2.0]), fingerprint([1, 2.0]) == fingerprint([1, 2])
+    (True, False)
+    """
+    from . import __version__
+
+    _CodeCheck(io.BytesIO()).dump(parts)
+    return joblib.hash([__version__, *parts])
+
+
+class _CodeCheck(pickle.Pickler):
+    """Raises for functions and classes of the user."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        if isinstance(thing, FunctionType | type) and thing.__module__.partition(".")[0] not in _LIBRARIES:
+            raise ValueError(
+                f"a cache cannot detect when your function or class {thing.__module__}.{thing.__qualname__} changes: "
+                "use kernels of this library, kernels='precomputed', or no cache"
+            )
+        return NotImplemented
 
 
 def _probe(folder: Path, path: str | os.PathLike[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..kernels.functions import Gaussian, Linear, Polynomial, ScaledGaussian
+from ..kernels import Gaussian, Linear, Polynomial
 from ..kin.functions import KinFunctions
 from ..paper.functions import Expansion, LinearFunctions, TaskFunctions
 from .held_out import COVERAGE
@@ -95,7 +95,7 @@ def _expansion(expansion: Expansion, arrays: _Arrays) -> dict[str, Any]:
         if bundle.kernels is None or bundle.rows is None:
             raise Unavailable("kernels are precomputed")
         if not bundle.scaling.factor_only:
-            raise Unavailable(f"the scaling of kernels ({bundle.scaling.name!r}) depends on rows")
+            raise Unavailable("the scaling of kernels depends on rows")
         weights = expansion.b[bundle.active] * bundle.scaling.factor[:, np.newaxis]
         bundles.append(
             {
@@ -113,9 +113,6 @@ def _kernel(kernel: Any, arrays: _Arrays) -> dict[str, Any]:
     function, columns = kernel.function, list(kernel.columns)
     if isinstance(function, Gaussian):
         return {"kind": "gaussian", "columns": columns, "width": function.bandwidth}
-    if isinstance(function, ScaledGaussian):
-        scales = arrays.add(np.array(function.scales))
-        return {"kind": "gaussian", "columns": columns, "width": function.width, "scales": scales}
     if isinstance(function, Linear):
         return {"kind": "polynomial", "columns": columns, "degree": 1, "coef0": 0.0}
     if isinstance(function, Polynomial):

@@ -17,8 +17,7 @@ import numpy as np
 from ...data import RowBlocks, TaskData, take_tasks
 from ...engines import Engine, Held
 from ...exceptions import GramMemoryError
-from ...kernels import FittedKernel, ListedKernels, is_precomputed, read_kernels
-from ...kernels.distances import thin
+from ...kernels import FittedKernel, is_precomputed, read_kernels, thin
 from ..functions import BlockFunctions, RemoteFunctions, task_functions
 from ..grams import KernelBank, task_dimensions
 from ..grams.build import charges_of
@@ -365,7 +364,7 @@ def plan_remote(fit: Fit, rows: RowBlocks) -> RemotePlan:
             f"unknown_tasks={fit.unknown_tasks!r} is for arrays: rows of Dask collections are predicted by the worker "
             "that has the function of their task, and new tasks have none"
         )
-    if not isinstance(read_kernels(fit.kernels), ListedKernels):
+    if not read_kernels(fit.kernels).is_listed:
         raise ValueError(
             f"kernels={fit.kernels!r} are found by looking at all rows, and Dask collections have them on several "
             "workers; pass a list of kernels, such as the `kernels_` of a fit on some of the tasks"

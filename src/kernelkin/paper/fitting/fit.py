@@ -10,8 +10,7 @@ import numpy as np
 
 from ...data import RowBlocks, TaskData
 from ...engines import Each, Workers, serially
-from ...kernels import FittedKernel, is_precomputed, read_kernels
-from ...kernels.spreads import spread_warnings
+from ...kernels import FittedKernel, is_precomputed, read_kernels, spread_warnings
 from ...memory import Need, fit_need
 from ...uncertainty import HeldOutSource, Uncertainty
 from ...uncertainty.left_out import WithNearest
@@ -191,11 +190,6 @@ class Fit:
     def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
         """Return the couplings of the tasks of these data."""
         return read_couplings(self.couplings, data, self.sharing, self.task_features)
-
-    @property
-    def kernels_use_targets(self) -> bool:
-        """Whether kernels are fitted to targets, so that every fold needs its own."""
-        return not is_precomputed(self.kernels) and read_kernels(self.kernels).uses_targets
 
     @property
     def path_position(self) -> float:

@@ -61,9 +61,6 @@ function kernelValue(F, kernel, x, rows, at) {
     for (const j of kernel.columns) total += x[j] * rows[at + j];
     return (total + kernel.coef0) ** kernel.degree;
   }
-  const scales = kernel.scales === undefined ? null : F.arrays[kernel.scales];
-  kernel.columns.forEach((j, place) => {
-    total += ((x[j] - rows[at + j]) * (scales ? scales[place] : 1)) ** 2;
-  });
+  for (const j of kernel.columns) total += (x[j] - rows[at + j]) ** 2;
   return Math.exp(-.5 * total / kernel.width ** 2);
 }

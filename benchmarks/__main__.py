@@ -48,7 +48,6 @@ REPORTS = (
     "cluster_online",
     "defaults",
     "parsimony",
-    "matrix_normal",
     "randomised_svd",
     "intervals",
     "kin_times",

@@ -12,7 +12,7 @@ from errno import EPIPE
 from typing import Any
 
 from .. import __version__
-from . import compare, completion, fit, inspect, list_models, report, predict, score
+from . import compare, completion, fit, inspect, list_models, predict, report, score
 from .terminal import Terminal, complain
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130

@@ -45,7 +45,6 @@ REPORTS = (
     "smo_against_libsvm",
     "online",
     "online_quality",
-    "cluster_online",
     "defaults",
     "parsimony",
     "randomised_svd",

@@ -127,7 +127,7 @@ def test_only_classes_of_known_packages_are_storable():
     from sklearn.linear_model import Lasso
     from sklearn.pipeline import Pipeline
 
-    from kernelkin.storage.storage import Folder
+    from kernelkin.files import Folder
 
     estimators = [estimator for model in kernelkin.all_models() for estimator in model.estimators]
     assert all(map(is_storable, [*estimators, MultiTaskKernelEstimator, LpPenalty, Lasso, TableSchema]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data import RowBlocks, TaskData
+from ...data import TaskData
 from ...engines import Each, Workers, serially
 from ...kernels import FittedKernel, is_precomputed, read_kernels
 from ...kernels.spreads import spread_warnings
@@ -46,7 +46,7 @@ from ..problems import (
 )
 from ..solvers import Solution, Solver, solve
 from .base import Fitted, RunOptions
-from .blocks import RemotePlan, plan_remote, solve_in_blocks
+from .blocks import solve_in_blocks
 from .outcome import (
     approximation_warnings,
     clipping_excess,
@@ -151,10 +151,6 @@ class Fit:
             start=None if start is None else units.weights(start),
             units=units,
         )
-
-    def plan_remote(self, rows: RowBlocks) -> RemotePlan:
-        """Apply to rows that are where an engine works."""
-        return plan_remote(self, rows)
 
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""

@@ -218,11 +218,10 @@ def task_block_grams(
     return TaskGrams([GramStack(scaled) for scaled in stacks]), bank, np.array([present, left])
 
 
-def task_dimensions(data: TaskData, kernels: Sequence[FittedKernel], normalize: str | None) -> np.ndarray:
-    """Return the effective dimensions (t, K) of the kernels on the rows of each of some tasks."""
-    grams = task_block_grams(data, kernels, normalize, np.ones(len(kernels)))[0]
-    pairs = zip(grams.stacks, stack_weights(data), strict=True)
-    return np.array([effective_dimensions([(stack.values, weight)]) for stack, weight in pairs])
+def task_dimensions(kernels: tuple[Sequence[FittedKernel], str | None], data: TaskData) -> np.ndarray:
+    """Return the effective dimensions (K,) of kernels, given with `normalize`, summed over tasks."""
+    grams = task_block_grams(data, *kernels, np.ones(len(kernels[0])))[0]
+    return effective_dimensions(zip([stack.values for stack in grams.stacks], stack_weights(data), strict=True))
 
 
 def check_kernels(names: Sequence[str], found: np.ndarray) -> None:

@@ -169,10 +169,10 @@ PARAMETERS: dict[str, Parameter] = {
         "int, optional", "Number of threads over tasks. The result does not depend on it.", [Integral, None]
     ),
     "engine": Parameter(
-        '"threads", "joblib", a Dask client or an engine',
+        '"threads", a Dask client or an engine',
         'Where the work is done; the result does not depend on it. "threads": `n_jobs` threads of this process. '
-        '"joblib": joblib\'s current backend. A `distributed.Client`: the workers of its cluster hold the rows and '
-        "Gram matrices of blocks of tasks; X, y and tasks may then be Dask collections. The last two are for tasks "
+        "A `distributed.Client`: the workers of its cluster hold the rows and "
+        "Gram matrices of blocks of tasks; for tasks "
         'with rows of their own, without couplings and task_features. See the guide, "Past one machine".',
     ),
     "device": Parameter(

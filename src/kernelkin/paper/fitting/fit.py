@@ -300,8 +300,6 @@ class FitPlan:
             excess = clipping_excess(functions, self.data, machines, learner, solution.duals)
             attributes["objective_"] += excess
             attributes["duality_gap_"] += excess
-        if solution.kernel_relation is not None:
-            attributes["kernel_relationship_"] = solution.kernel_relation
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = self._part_shares(grams, solution)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()

@@ -10,8 +10,7 @@ import numpy as np
 
 from ...data import TaskData
 from ...engines import Each, Workers, serially
-from ...kernels import FittedKernel, is_precomputed, read_kernels
-from ...kernels.spreads import spread_warnings
+from ...kernels import FittedKernel, is_precomputed, read_kernels, spread_warnings
 from ...memory import Need, fit_need
 from ...uncertainty import HeldOutSource, Uncertainty
 from ...uncertainty.left_out import WithNearest
@@ -189,11 +188,6 @@ class Fit:
         return read_couplings(self.couplings, data, self.sharing, self.task_features)
 
     @property
-    def kernels_use_targets(self) -> bool:
-        """Whether kernels are fitted to targets, so that every fold needs its own."""
-        return not is_precomputed(self.kernels) and read_kernels(self.kernels).uses_targets
-
-    @property
     def path_position(self) -> float:
         """log(mu / C^3), the one parameter that C and mu make; see `model_selection.grid`."""
         return float(np.log(1.0 if isinstance(self.mu, str) else self.mu) - 3.0 * np.log(self.C))
@@ -306,8 +300,6 @@ class FitPlan:
             excess = clipping_excess(functions, self.data, machines, learner, solution.duals)
             attributes["objective_"] += excess
             attributes["duality_gap_"] += excess
-        if solution.kernel_relation is not None:
-            attributes["kernel_relationship_"] = solution.kernel_relation
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = self._part_shares(grams, solution)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()

@@ -11,8 +11,7 @@ from sklearn.utils import check_random_state
 
 from ...data import Form, TaskData
 from ...engines import Workers
-from ...kernels import is_precomputed, read_kernels, resolve_kernels
-from ...kernels.spreads import spread_warnings
+from ...kernels import is_precomputed, read_kernels, resolve_kernels, spread_warnings
 from ...memory import Need, two_stage_need
 from ..grams import BLOCK_BYTES, RowKernels, plan_grams
 from ..grams.build import kernel_charges

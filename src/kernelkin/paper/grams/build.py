@@ -15,18 +15,18 @@ import numpy as np
 from ...data import TaskData
 from ...decompositions import inverse
 from ...kernels import (
+    ASYMMETRY,
     FittedKernel,
     Scaling,
     check_gram,
     check_precomputed,
     evaluate,
+    fit_diagonal_scaling,
     fit_scaling,
     precomputed_names,
     project_stack,
+    rounding_shift,
 )
-from ...kernels.checks import ASYMMETRY
-from ...kernels.definite import rounding_shift
-from ...kernels.scaling import SCALINGS, fit_diagonal_scaling
 from ..couplings import Coupling, width
 from .coupled import CoupledGrams, FactorStack, LinkStack, PointStack
 from .lowrank import LowRankKernels, nystroem_kernels
@@ -332,7 +332,7 @@ def _largest(stack: np.ndarray) -> np.ndarray:
 
 def scales_on_device(data: TaskData, normalize: str | None) -> bool:
     """Whether `device_grams` is for these precomputed data: a factor is all of their scaling."""
-    return data.form == "wide" and normalize in SCALINGS and SCALINGS[normalize].factor_only
+    return data.form == "wide" and normalize in (None, "trace")
 
 
 def device_grams(data: TaskData, normalize: str | None, arrays: Arrays) -> tuple[SharedGrams, KernelBank]:

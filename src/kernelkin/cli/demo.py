@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..datasets import make_shops
-from ..storage.storage import Folder, open_whole
+from ..files import Folder, open_whole
 from .demo_models import OURS, POOLED, make_models
 
 if TYPE_CHECKING:

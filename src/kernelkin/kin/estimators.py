@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data import Queries, Table, TaskData
 from ..estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ..exceptions import warn_user
-from ..kernels.encoded import refuse_positions
+from ..kernels import refuse_positions
 from ..parameters import CLASSES, Parameter, describe
 from ..tables import TableEncoder
 from .data import join_task_features, read_task_kernels

@@ -1,11 +1,11 @@
-"""MK-MTRL and the other models of the paper: estimators and searches, and below them the parts that they are made of."""
+"""MK-MTRL and the other models of the paper: estimators, searches, and the parts that they are made of."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .model_selection import *
-    from .models import *
+    from .model_selection import *  # noqa: F403
+    from .models import *  # noqa: F403
 
 _MODELS = (
     *("MKMTRLClassifier", "MKMTRLRegressor", "TwoStageMKMTRLClassifier", "TwoStageMKMTRLRegressor"),

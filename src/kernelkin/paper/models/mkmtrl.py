@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...parameters import CLASSES, COUPLED, KERNEL_MACHINE, REGRESSION_LOSS, RELATED_KERNELS, describe, set_parameters
+from ...parameters import CLASSES, COUPLED, KERNEL_MACHINE, REGRESSION_LOSS, describe, set_parameters
 from ..fitting import Fit, Shape
 from ..penalties import RelationPenalty
 from .base import PaperClassifier, PaperRegressor
@@ -21,7 +21,6 @@ def relation_penalty(
     shrinkage: float = 0.1,
     min_rank: float = 1.0,
     evenness: float = 0.0,
-    kernel_shrinkage: float = 1.0,
 ) -> RelationPenalty:
     """Return the relationship penalty of tasks and couplings; `prior` and `min_rank` are about tasks alone."""
     T, J = shape.n_tasks, shape.n_components
@@ -36,17 +35,17 @@ def relation_penalty(
         extended = np.eye(J)
         extended[:T, :T] = np.asarray(prior) * (T / np.trace(prior))
         prior = extended if J > T else prior
-    return RelationPenalty(J, prior, shrinkage, min_rank, evenness, kernel_shrinkage)
+    return RelationPenalty(J, prior, shrinkage, min_rank, evenness)
 
 
 class _MKMTRL:
     def specification(self) -> Fit:
         model: Any = self
-        names = ("prior", "shrinkage", "min_rank", "evenness", "kernel_shrinkage")
+        names = ("prior", "shrinkage", "min_rank", "evenness")
         return kernel_fit(model, partial(relation_penalty, **{n: getattr(model, n) for n in names}), has_path=True)
 
 
-@describe((*KERNEL_MACHINE, *CLASSES, *COUPLED, *RELATED_KERNELS))
+@describe((*KERNEL_MACHINE, *CLASSES, *COUPLED))
 class MKMTRLClassifier(_MKMTRL, PaperClassifier):
     """Multi-task multiple kernel relationship learning for classification.
 
@@ -83,7 +82,6 @@ class MKMTRLClassifier(_MKMTRL, PaperClassifier):
         shrinkage=0.1,
         min_rank=1.0,
         evenness=0.0,
-        kernel_shrinkage=1.0,
         loss="hinge",
         class_weight=None,
         normalize="trace",
@@ -103,7 +101,7 @@ class MKMTRLClassifier(_MKMTRL, PaperClassifier):
         set_parameters(self, locals())
 
 
-@describe((*KERNEL_MACHINE, *COUPLED, *RELATED_KERNELS), loss=REGRESSION_LOSS)
+@describe((*KERNEL_MACHINE, *COUPLED), loss=REGRESSION_LOSS)
 class MKMTRLRegressor(_MKMTRL, PaperRegressor):
     """Multi-task multiple kernel relationship learning for regression.
 
@@ -138,7 +136,6 @@ class MKMTRLRegressor(_MKMTRL, PaperRegressor):
         shrinkage=0.1,
         min_rank=1.0,
         evenness=0.0,
-        kernel_shrinkage=1.0,
         loss="squared",
         epsilon=0.1,
         fit_intercept=True,

@@ -31,9 +31,8 @@ def draw(seed, n_tasks=20, n_new=60, n_rows=6):
         {"couplings": "common", "unknown_tasks": "common"},
         {"couplings": "common", "task_features": True},
         {"couplings": "common", "task_features": True, "loss": "epsilon_insensitive"},
-        {"unknown_tasks": "nearest"},
     ],
-    ids=["common", "features", "epsilon-insensitive", "nearest"],
+    ids=["common", "features", "epsilon-insensitive"],
 )
 def test_intervals_of_new_tasks_cover_them(parameters):
     covered, ratios = [], []

@@ -10,7 +10,7 @@ from ..models.array_api import ArrayHome
 from ..models.parameters import REGRESSION_LOSS, Parameter, describe
 from .base import BaseSearch
 from .search_parameters import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS
-from .task_mixes import check_task_costs, choose_task_costs, fit_task_mixes, mix_specification
+from .task_mixes import fit_task_mixes, mix_specification
 
 _GRID = Parameter(
     "dict of lists, list of such dicts, or None",
@@ -237,22 +237,13 @@ class MKMTRLRegressorCV(BaseSearch):
         self.callback = callback
 
     def _fit_data(self, model: MKMTRLRegressor, data: TaskData, home: ArrayHome | None) -> Self:
-        for name in {"task_choices_", "task_costs_"} & vars(self).keys():
-            delattr(self, name)
-        if not self.per_task:
-            return super()._fit_data(model, data, home)
-        if data.form == "wide":
+        vars(self).pop("task_choices_", None)
+        if self.per_task:
             return fit_task_mixes(self, model, data, home)
-        check_task_costs(self)
-        if home is not None:
-            raise ValueError(
-                "per_task=True on tasks with rows of their own does not compute on arrays of "
-                f"{home.namespace.__name__}: pass arrays of NumPy"
-            )
-        return choose_task_costs(super()._fit_data(model, data, home), data)
+        return super()._fit_data(model, data, home)
 
     def _bytes(self, model: MKMTRLRegressor, data: TaskData) -> int:
-        if self.per_task and data.form == "wide":
+        if self.per_task:
             return mix_specification(self).plan(data).memory().peak
         return super()._bytes(model, data)
 

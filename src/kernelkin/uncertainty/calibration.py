@@ -1,12 +1,12 @@
 """From held-out values to probabilities and intervals, whatever the model.
 
-Classes: a logistic link. The log odds of a row of task t are `slope f + offset_t` (with more than two classes, these are
-the logits of a softmax, with an offset for each class). All tasks share the slope. Offsets are normally distributed
-around a pooled one, with a spread between tasks that maximises the marginal likelihood (Laplace's approximation): a task
-with few rows has nearly the pooled offset, one with many rows nearly its own. Targets are smoothed as Platt proposed, by
-the pooled counts of the classes. Probabilities of two classes are means over the uncertain slope and offset: log odds of
-variance v are divided by sqrt(1 + pi v / 8) (MacKay's approximation), and shifted so that held-out rows have the right
-mean probability.
+Classes: a logistic link. The log odds of a row of task t are `slope f + offset_t`; those of more than two classes are
+the logits of a softmax, with an offset for each class. All tasks share the slope. Offsets are normally distributed
+around a pooled one, with a spread between tasks that maximises the marginal likelihood (Laplace's approximation): a
+task with few rows has nearly the pooled offset, one with many rows nearly its own. Targets are smoothed as Platt
+proposed, by the pooled counts of the classes. Probabilities of two classes are means over the uncertain slope and
+offset: log odds of variance v are divided by sqrt(1 + pi v / 8) (MacKay's approximation), and shifted so that held-out
+rows have the right mean probability.
 
 Numbers: conformal intervals. The scale of a task is the root mean square of its held-out residuals; its logarithm is
 drawn towards that of all tasks, as strongly as the scales of tasks agree beyond chance (in the units of the targets or
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.optimize import brentq, minimize
-from scipy.special import expit, softmax
+from scipy.special import digamma, expit, polygamma, softmax
 from scipy.stats import t as student
 
 from ..decompositions import inverse, solve_stack
@@ -324,13 +324,12 @@ class Residuals:
         return float(student.ppf((1.0 + coverage) / 2.0, max(n_pooled - 1, 1)))
 
 
-def fit_residuals(residuals: Sequence[np.ndarray], spreads: np.ndarray) -> Residuals:
-    """Learn scales and shapes from held-out residuals (n_t,) of each task, NaN being left out.
-
-    `spreads` (T,) are the standard deviations of the targets of each task.
-    """
+def fit_residuals(residuals: Sequence[np.ndarray], targets: Sequence[np.ndarray]) -> Residuals:
+    """Learn scales and shapes from the held-out residuals (n_t,) of each task, NaN being left out, and its targets."""
     sizes = [np.abs(part[np.isfinite(part)]) for part in residuals]
-    scales = task_scales(sizes, spreads)
+    counts = np.array([len(y) for y in targets])
+    variances = np.array([np.var(y, ddof=1) if len(y) > 1 else np.nan for y in targets])
+    scales = task_scales(sizes, variances, counts)
     scaled = [np.sort(part) / scale if scale > 0 else part for part, scale in zip(sizes, scales, strict=False)]
     pooled = _thinned(np.sort(np.concatenate(scaled)), MAX_POOLED)
     return Residuals(scales, tuple(_thinned(part, MAX_OWN) for part in scaled), pooled)
@@ -341,47 +340,54 @@ def _thinned(scores: np.ndarray, limit: int) -> np.ndarray:
     return scores if len(scores) <= limit else np.quantile(scores, (np.arange(limit) + 0.5) / limit)
 
 
-def task_scales(residuals: Sequence[np.ndarray], spreads: np.ndarray) -> np.ndarray:
-    """Return the scale of each task, and of a typical one (T + 1,)."""
-    counts = np.array([len(part) for part in residuals])
+def task_scales(residuals: Sequence[np.ndarray], variances: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the scale of each task, and of a typical one (T + 1,).
+
+    `variances` (T,) are those of the targets of each task, of `counts` (T,) rows.
+    """
+    n = np.array([len(part) for part in residuals])
     squares = np.array([np.mean(part**2) if len(part) else np.nan for part in residuals])
-    if not np.nansum(squares * counts) > 0:
+    if not np.nansum(squares * n) > 0:
         return np.zeros(len(residuals) + 1)
-    units = np.where(spreads > 0, spreads, np.median(spreads[spreads > 0]) if (spreads > 0).any() else 1.0) ** 2
-    candidates = [_shrunk(squares, counts, unit, residuals) for unit in (np.ones(len(units)), units)]
-    _, logs, center, unit = min(candidates, key=lambda found: found[0])
-    typical = float(np.exp(np.average(np.log(unit), weights=np.maximum(counts, 1e-9))))
-    return np.sqrt(np.append(np.exp(logs) * unit, np.exp(center) * typical))
+    # Few targets say little about their spread: it is drawn towards that of all tasks, too.
+    units = [np.ones(len(n)), np.exp(_drawn_together(variances, counts - 1, 2.0)[1])]
+    found = []
+    for unit in units:
+        relative = squares / unit
+        pooled = np.nansum(relative * n) / n.sum()
+        # A normal residual squared has variance 2; heavier tails make mean squares less certain.
+        fourth = sum(float(np.sum((part**2 / u) ** 2)) for part, u in zip(residuals, unit, strict=True)) / n.sum()
+        excess = float(np.clip(fourth / pooled**2 - 1.0, 2.0, 20.0))
+        # Residuals of a task go together: its fits differ by one fold.
+        found.append((*_drawn_together(relative, np.where(n > 1, n - 1, n), excess), unit))
+    _, logs, center, unit = min(found, key=lambda each: each[0])
+    typical = float(np.average(np.log(unit), weights=np.maximum(n, 1e-9)))
+    return np.sqrt(np.append(np.exp(logs) * unit, np.exp(center + typical)))
 
 
-def _shrunk(
-    squares: np.ndarray, counts: np.ndarray, unit: np.ndarray, residuals: Sequence[np.ndarray]
-) -> tuple[float, np.ndarray, float, np.ndarray]:
-    """Return the variance between tasks of log mean squares, these drawn to their center, the center, and the unit."""
-    relative = squares / unit
-    pooled = float(np.nansum(relative * counts) / counts.sum())
-    # A normal residual squared has variance 2; heavier tails make mean squares less certain.
-    fourth = sum(float(np.sum((part**2 / u) ** 2)) for part, u in zip(residuals, unit, strict=True)) / counts.sum()
-    excess = float(np.clip(fourth / pooled**2 - 1.0, 2.0, 20.0))
-    known = counts > 0
+def _drawn_together(squares: np.ndarray, counts: np.ndarray, excess: float) -> tuple[float, np.ndarray, float]:
+    """Return the variance between tasks of log mean squares (T,), these drawn to their center, and the center.
+
+    Mean squares are over `counts` (T,) numbers, whose squares have a variance of `excess`. The variance between tasks
+    is what estimates spread beyond chance (DerSimonian and Laird).
+    """
+    known = (counts > 0) & np.isfinite(squares)
+    if not np.sum(squares[known] * counts[known]) > 0:
+        return 0.0, np.zeros(len(squares)), 0.0
     n = np.where(known, counts, 1)
-    # The logarithm of a mean square of n normal residuals is 1/n too low on average.
-    logs = np.log(np.maximum(np.where(known, relative, pooled), 1e-12 * pooled)) + 1.0 / n
-    precision = np.where(known, n / excess, 0.0)
-    if known.sum() == 1:
-        return 0.0, np.full(len(logs), np.log(pooled)), float(np.log(pooled)), unit
-    between = _between(logs, precision)
-    center = float(np.log(pooled)) if between == 0 else float(np.average(logs, weights=1 / (1 / n + between)))
+    pooled = float(squares[known] @ counts[known] / counts[known].sum())
+    # Mean and variance of the logarithm of a mean square of n normal numbers.
+    logs = np.log(np.maximum(np.where(known, squares, pooled), 1e-12 * pooled)) - digamma(n / 2) + np.log(n / 2)
+    precision = np.where(known, 2.0 / (excess * polygamma(1, n / 2)), 0.0)
+    mean = float(np.average(logs, weights=precision))
+    spare = precision.sum() - (precision**2).sum() / precision.sum()
+    chance = np.count_nonzero(known) - 1
+    between = max(0.0, (float(precision @ (logs - mean) ** 2) - chance) / spare) if spare > 0 else 0.0
+    if between == 0:
+        return 0.0, np.full(len(logs), np.log(pooled)), float(np.log(pooled))
+    center = float(np.average(logs, weights=precision / (1.0 + between * precision)))
     weight = between * precision / (1.0 + between * precision)
-    return between, center + weight * (logs - center), center, unit
-
-
-def _between(values: np.ndarray, precision: np.ndarray) -> float:
-    """Return the variance between tasks beyond that of the estimates (DerSimonian and Laird)."""
-    mean = float(np.average(values, weights=precision))
-    Q = float(precision @ (values - mean) ** 2)
-    denominator = precision.sum() - (precision**2).sum() / precision.sum()
-    return max(0.0, (Q - (np.count_nonzero(precision) - 1)) / denominator)
+    return between, center + weight * (logs - center), center
 
 
 @dataclass(frozen=True)
@@ -423,7 +429,8 @@ def fit_new_tasks(residuals: Sequence[np.ndarray]) -> NewTaskResiduals:
     order = np.argsort(values, kind="stable")
     below = np.cumsum(np.repeat(worth / counts, counts)[order]) / worth.sum()
     below[-1] = 1.0
-    kept = np.arange(len(values) - 1, -1, -(-(-len(values) // MAX_POOLED)))[::-1]
+    step = -(-len(values) // MAX_POOLED)
+    kept = np.arange(len(values) - 1, -1, -step)[::-1]
     scale = float(np.sqrt(np.mean([np.mean(part**2) for part in sizes])))
     return NewTaskResiduals(scale, values[order][kept], below[kept], float(worth.sum()))
 

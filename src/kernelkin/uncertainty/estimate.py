@@ -103,26 +103,28 @@ def held_out_values(
         fitted = specification.plan(data.take(fold.kept)).run(options).attributes
         classes = fitted.get("task_classes_", classes)
         unfitted = fitted.get("unfitted_tasks_", {})
-        for t, part in enumerate(_fold_values(fitted["functions_"], data, fold)):
-            width = len(classes[t]) if classes and len(classes[t]) > 2 else 1
-            if values[t].shape[1] != width:
-                values[t] = np.full((len(data.y[t]), width), np.nan)
+        for t, part in enumerate(fold_values(fitted, data, fold)):
+            if values[t].shape[1] != part.shape[1]:
+                values[t] = np.full((len(data.y[t]), part.shape[1]), np.nan)
             if data.labels[t].item() not in unfitted:
-                values[t][fold.held[t]] = part[:, :width]
+                values[t][fold.held[t]] = part
     return values, list(classes)
 
 
-def _fold_values(functions: Any, data: TaskData, fold: Fold) -> list[np.ndarray]:
-    """Evaluate functions that were fitted without a fold at its rows -> (q_t, M) for each task."""
-    held = [rows[part] for rows, part in zip(data.rows, fold.held, strict=True)]
+def fold_values(fitted: dict[str, Any], data: TaskData, fold: Fold) -> list[np.ndarray]:
+    """Evaluate what was fitted without a fold at its rows -> (q_t, m_t) for each task."""
+    held, functions = [rows[part] for rows, part in zip(data.rows, fold.held, strict=True)], fitted["functions_"]
     if data.form == "wide":
         kept, rows = fold.rows(data)
         X = data.X[np.ix_(rows, kept)] if data.X.ndim == 3 else data.X[rows]
-        values = functions.values(X, None)
-        return [values[np.searchsorted(rows, part), t] for t, part in enumerate(held)]
-    codes = np.repeat(np.arange(len(held)), [len(part) for part in held])
-    values = functions.values(data.X[np.concatenate(held)], codes)
-    return np.split(values, np.cumsum([len(part) for part in held])[:-1])
+        every = functions.values(X, None)
+        values = [every[np.searchsorted(rows, part), t] for t, part in enumerate(held)]
+    else:
+        codes = np.repeat(np.arange(len(held)), [len(part) for part in held])
+        every = functions.values(data.X[np.concatenate(held)], codes)
+        values = np.split(every, np.cumsum([len(part) for part in held])[:-1])
+    classes = fitted.get("task_classes_", [()] * len(held))
+    return [part[:, : len(own) if len(own) > 2 else 1] for part, own in zip(values, classes, strict=True)]
 
 
 def left_out_tasks(specification: Any, data: TaskData, options: Any) -> dict[str, list[np.ndarray]]:
@@ -165,16 +167,18 @@ def _link(
 
 
 def _residuals(values: Sequence[np.ndarray], new: dict[str, list[np.ndarray]], data: TaskData) -> Residuals:
-    residuals = [y - part[:, 0] for y, part in zip(data.y, values, strict=True)]
     targets = np.concatenate(data.y)
     # Without anything better, targets are predicted by the mean of all.
     plain = [y - targets.mean() for y in data.y]
-    if not any(np.isfinite(part).any() for part in residuals):
-        residuals = plain
-    found = {kind: [y - part[:, 0] for y, part in zip(data.y, parts, strict=True)] for kind, parts in new.items()}
-    kinds = {kind: fit_new_tasks(found.get(kind, plain)) for kind in ("common", "features")}
-    spreads = np.array([float(np.std(y)) for y in data.y])
-    return replace(fit_residuals(residuals, spreads), new_tasks=kinds)
+    residuals = [y - part[:, 0] for y, part in zip(data.y, values, strict=True)]
+    if any(np.isfinite(part).any() for part in residuals):
+        result = fit_residuals(residuals, data.y)
+    else:
+        result = fit_residuals([np.concatenate(plain)], [targets])
+        scales, scores = np.full(data.n_tasks + 1, result.scales[0]), (np.empty(0),) * data.n_tasks
+        result = replace(result, scales=scales, scores=scores)
+    left = {kind: [y - part[:, 0] for y, part in zip(data.y, parts, strict=True)] for kind, parts in new.items()}
+    return replace(result, new_tasks={kind: fit_new_tasks(left.get(kind, plain)) for kind in ("common", "features")})
 
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:

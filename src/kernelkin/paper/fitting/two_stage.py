@@ -134,8 +134,8 @@ class TwoStageFit:
         B = np.zeros((len(weights), len(labels)))
         B[:, : weights.shape[1]] = np.maximum(weights, 0.0)
         charged = (B.T / charges).T
-        # Signs determine a direction and no length: every task's combined Gram is given a mean diagonal of one, as every
-        # kernel has, and C means what it means for one kernel. A task that has learned nothing averages the kernels.
+        # Signs determine a direction and no length: every task's combined Gram is given a mean diagonal of one, as
+        # every kernel has, and C means what it means for one kernel. A task that has learned nothing averages them.
         charged = np.where(charged.any(axis=0), charged, 1.0)
         return {
             "tasks_": labels,

@@ -24,10 +24,9 @@ _GRID = Parameter(
 _PER_TASK = Parameter(
     "bool",
     "Whether to choose for each task by its own held-out errors, drawn towards all tasks by how much its rows can "
-    "tell; for the squared loss (see the guide on large data). On wide data, labels of which may be missing, kernel "
+    "tell; for the squared loss on wide data, labels of which may be missing (see the guide on large data). Kernel "
     "weights and strength are chosen in place of the search over `grid`; `kernel_weights_` are then those at C = 1, "
-    "and what describes the penalty (`mu`, `shrinkage` and so on), `cv` and `scoring` are not used. Tasks with rows of "
-    "their own get a C each after the search, unless the best candidate has parts that tasks share.",
+    "and what describes the penalty (`mu`, `shrinkage` and so on), `cv` and `scoring` are not used.",
     ["boolean"],
 )
 _SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}
@@ -35,13 +34,8 @@ _REGRESSOR_ATTRIBUTES = {
     **SEARCH_ATTRIBUTES,
     "task_choices_": (
         "array of shape (T, 2)",
-        "With ``per_task=True`` on wide data, the mix of kernels and the strength that each task chose, by position "
+        "With ``per_task=True``, the mix of kernels and the strength that each task chose, by position "
         "among those that `cv_results_` lists.",
-    ),
-    "task_costs_": (
-        "array of shape (T,)",
-        "With ``per_task=True`` on tasks with rows of their own, the C of each task; `kernel_weights_` are those at "
-        'the C of all, `best_params_["C"]`, so that they have the factor between the two.',
     ),
 }
 

@@ -28,7 +28,7 @@ def mix_specification(search: Any) -> TaskMixFit:
 
 
 def fit_task_mixes(search: Any, model: Any, data: TaskData, home: ArrayHome | None) -> Any:
-    """Fit a search with `per_task=True`, to wide data: choose for each task, fit its model, and store what was tried."""
+    """Fit a search with `per_task=True`: choose for each task, fit its model, and store what was tried."""
     _refuse(search, ("grid", "couplings", "task_features", "cache"), "kernel weights")
     began = time.perf_counter()
     specification = mix_specification(search)

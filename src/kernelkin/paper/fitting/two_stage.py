@@ -13,9 +13,15 @@ from sklearn.utils import check_random_state
 from ...data import Form, TaskData, tiny_tasks
 from ...decompositions import eigh
 from ...engines import Workers
-from ...kernels import FittedKernel, Scaling, is_precomputed, read_kernels, resolve_kernels
-from ...kernels.distances import mirror
-from ...kernels.spreads import spread_warnings
+from ...kernels import (
+    FittedKernel,
+    Scaling,
+    is_precomputed,
+    mirror,
+    read_kernels,
+    resolve_kernels,
+    spread_warnings,
+)
 from ...memory import Need, fit_need, machines_need, two_stage_need
 from ...uncertainty import Uncertainty
 from ..couplings import Coupling, read_couplings, width
@@ -181,7 +187,9 @@ class TwoStagePlan:
         """Learn the kernel weights, fit the machines, and keep what a stream goes on from."""
         fit, data, values = self.fit, self.data, self.values
         if options.engine.splits:
-            raise ValueError("engine: two-stage models are fitted on one machine; use engine='threads'")
+            raise ValueError(
+                "engine: the first stage of this model takes one pair of rows after the other; use engine='threads'"
+            )
         seed = fit.seed()
         rng = np.random.default_rng(seed)
         with Workers(1):

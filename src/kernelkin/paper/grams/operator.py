@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...decompositions import eigh, inverse_stack
-from ...kernels.definite import has_cholesky
+from ...kernels.checks import has_cholesky
 
 Result = TypeVar("Result")
 
@@ -252,7 +252,7 @@ class SharedOperator:
         return vectors, arrays.xp.hstack([spectra, ((traces - spectra.sum(1)) / (n - LEADING)).reshape(-1, 1)])
 
     def split(self, V: Any) -> tuple[Any, Any]:
-        """V (n, o) -> its coordinates (r, o) in the basis, and what is left of it (n, o); None where that is nothing."""
+        """V (n, o) -> its coordinates (r, o) in the basis, and the rest of it (n, o); None where that is nothing."""
         vectors = self.basis[0]
         turned = vectors.T @ V
         return turned, None if vectors.shape[0] == vectors.shape[1] else V - vectors @ turned

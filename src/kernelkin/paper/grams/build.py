@@ -219,9 +219,10 @@ def task_block_grams(
 
 
 def task_dimensions(kernels: tuple[Sequence[FittedKernel], str | None], data: TaskData) -> np.ndarray:
-    """Return the effective dimensions (K,) of kernels, given with `normalize`, summed over tasks."""
+    """Return the effective dimensions (t, K) of kernels, given with `normalize`, on the rows of each task."""
     grams = task_block_grams(data, *kernels, np.ones(len(kernels[0])))[0]
-    return effective_dimensions(zip([stack.values for stack in grams.stacks], stack_weights(data), strict=True))
+    pairs = zip(grams.stacks, stack_weights(data), strict=True)
+    return np.array([effective_dimensions([(stack.values, weight)]) for stack, weight in pairs])
 
 
 def check_kernels(names: Sequence[str], found: np.ndarray) -> None:

@@ -38,7 +38,6 @@ from ..problems import (
     PanelDuals,
     Units,
     WorstTaskProblem,
-    panel_part_shares,
     panel_pays,
 )
 from ..solvers import Solution, Solver, solve
@@ -313,9 +312,7 @@ class FitPlan:
         return Fitted(attributes, warnings)
 
     def _part_shares(self, grams: CoupledGrams, solution: Solution) -> np.ndarray:
-        if isinstance(solution.duals, PanelDuals):
-            return panel_part_shares(grams, solution.B, solution.duals)
-        return grams.part_shares(solution.B, [dual.a for dual in solution.duals])
+        return solution.duals.part_shares(grams, solution.B)
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks

@@ -47,7 +47,6 @@ REPORTS = (
     "online_quality",
     "defaults",
     "parsimony",
-    "matrix_normal",
     "randomised_svd",
     "intervals",
     "kin_times",

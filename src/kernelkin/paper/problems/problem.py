@@ -133,14 +133,6 @@ class AnyProblem:
         units = Units.of(self.machines, self.learner, weights=False)
         return self._with(machines=units.machines(self.machines), learner=units.learner(self.learner)), units
 
-    def revised(self, B: np.ndarray, tol: float) -> Self:
-        """The problem to solve next, at a solution B of this one; itself where its penalty is convex."""
-        return self
-
-    def kernel_relation(self) -> np.ndarray | None:
-        """Relationship (K, K) of the kernels; None where it is not learned."""
-        return None
-
     def _with(self, **changes: Any) -> Self:
         known: Any = self
         return replace(known, **changes)
@@ -192,15 +184,6 @@ class Problem(AnyProblem):
     def relation(self, B: np.ndarray) -> Relation:
         """The penalty's relationship of the components at B (K, J)."""
         return self.penalty.relation(B)
-
-    def revised(self, B: np.ndarray, tol: float) -> Self:
-        """The problem with the penalty's next upper bound, made at B (K, J)."""
-        penalty = self.penalty.revised(B, tol)
-        return self if penalty is self.penalty else self._with(penalty=penalty)
-
-    def kernel_relation(self) -> np.ndarray | None:
-        """The penalty's relationship (K, K) of the kernels; None where it is not learned."""
-        return self.penalty.kernel_relation(self.grams.n_kernels)
 
 
 @dataclass(frozen=True)

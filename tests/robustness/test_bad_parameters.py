@@ -197,7 +197,7 @@ KERNELS = {
     "indefinite": (
         lambda A, B: -(A @ B.T),
         r"kernel '<lambda>' is not positive semi-definite on the training rows: smallest eigenvalue -14\.9, mean of "
-        r"the diagonal -2\.88\. Use another kernel, or clip its Gram matrix with kernelkin\.nearest_psd\(G\) .+",
+        r"the diagonal -2\.88\. Use another kernel, or clip its Gram matrix with kernelkin\.kernels\.nearest_psd.+",
     ),
 }
 

@@ -55,7 +55,7 @@ def solve_in_blocks(plan: FitPlan, options: RunOptions) -> tuple[KernelBank, Sol
     if fit.parsimony:
         parts = np.array_split(np.arange(data.n_tasks), min(data.n_tasks, 4 * engine.n_workers))
         found = engine.map(task_dimensions, [take_tasks(data, at) for at in parts], (plan.kernels, fit.normalize))
-        charges = charges_of(np.sum(found, axis=0), fit.parsimony)
+        charges = charges_of(np.concatenate(found).sum(axis=0), fit.parsimony)
     blocks = MachineBlocks(engine, data, plan.kernels, fit.normalize, charges, plan.machines, plan.learner)
     problem = weights_problem(blocks, blocks, plan.learner, plan.penalty, plan.mu)
     solution = plan.solve(problem, verbose=options.verbose, callback=options.callback)

@@ -35,11 +35,10 @@ COUNT = [Interval(Integral, 1, None, closed="left")]
 
 PARAMETERS: dict[str, Parameter] = {
     "kernels": Parameter(
-        'None, "auto", "relevance", "precomputed", dict, or a kernel, a name, a callable, or a list of these',
+        'None, "auto", "precomputed", dict, or a kernel, a name, a callable, or a list of these',
         "The base kernels. None: Gaussians of several widths around the median distance, and a linear kernel. "
         '"auto": these, and Gaussians on each column and on groups of columns; a dict from names to columns does '
-        'the same with groups of your own. "relevance": Gaussians with a length scale for each column, learned '
-        "from all tasks. "
+        "the same with groups of your own. "
         '"precomputed": X holds Gram matrices, of shape (n, n, K) in `fit` and (q, n, K) in `predict`.',
     ),
     "C": Parameter("float", "Cost of errors on training rows.", POSITIVE),

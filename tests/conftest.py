@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from kernelkin.paper.grams.operator import Arrays, TorchArrays
+from kernelkin.paper.grams.operator import Arrays
 
 # Tests start Python some fifty times: without bytecode each process would compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -40,4 +40,4 @@ def arrays(request):
         return Arrays()
     device = "cuda" if request.param.endswith("cuda") else "cpu"
     _torch(device)
-    return TorchArrays(device)
+    return Arrays(device)

@@ -19,7 +19,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ..data.labels import read_groupings
+from ..data.checks import read_groupings
 from ..mixed import Bernoulli, FittedStructure, Gaussian, MixedData, Structure
 from ..mixed.likelihoods import LabelRegression
 from ..tables import TableEncoder

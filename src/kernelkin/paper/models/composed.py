@@ -53,7 +53,7 @@ def _is_classification(model: MultiTaskKernelEstimator) -> bool:
         "str, solver or None",
         "A name or an instance of `paper.solvers`, or one of your own (a subclass of `paper.solvers.Solver`). "
         "None: the solver that suits the problem.",
-        [str, HasMethods(["init", "step"]), None],
+        [str, HasMethods("run"), None],
     ),
 )
 class MultiTaskKernelEstimator(PaperEstimator):

@@ -26,9 +26,9 @@ from ...parameters import (
     set_parameters,
 )
 from ..fitting import (
-    StreamMachinesPlan,
     TwoStageFit,
     check_stream,
+    plan_stream_machines,
     start_stream,
     stream_fitted,
 )
@@ -182,10 +182,15 @@ class _TwoStage(PaperEstimator):
         check_is_fitted(self)
         if "functions_" in vars(self):
             return
-        plan, options = StreamMachinesPlan(self.specification(), self.stream_, self.kernel_weights_), self.run_options()
+        plan, options = (
+            plan_stream_machines(self.specification(), self.stream_, self.kernel_weights_),
+            self.run_options(),
+        )
         check_memory(plan.memory(count_workers(options.n_jobs)))
         for name, value in plan.run(options).attributes.items():
-            setattr(self, name, value)
+            # Kernel weights and classes are those of the stream, of which the rows of the machines are a sample.
+            if name not in vars(self):
+                setattr(self, name, value)
 
     def read_queries(self, X: Any, tasks: Any) -> Queries:
         """Return what `predict` is given; refuses tasks that have no machine."""

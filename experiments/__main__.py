@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import experiments
-from kernelkin.storage.storage import Folder
+from kernelkin.files import Folder
 
 from .engine import run_protocol
 from .images_data import FOLDER as IMAGE_FOLDER

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import log_loss
 
-from kernelkin.storage.storage import Folder
+from kernelkin.files import Folder
 
 from . import metrics
 from .molecules import (

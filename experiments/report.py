@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from kernelkin import __version__
-from kernelkin.storage.storage import Folder
+from kernelkin.files import Folder
 
 from .figures import draw_sizes
 from .protocol import Metric, Protocol

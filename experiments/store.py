@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kernelkin.storage.storage import Folder
+from kernelkin.files import Folder
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import pytest
 
 from kernelkin import MKMTRLRegressor, linear_kernels, save_model
 from kernelkin.cli import main as cli
+from kernelkin.files import Folder, check_writable, open_whole, write_whole
 from kernelkin.paper.model_selection import MultiTaskCV
-from kernelkin.storage.storage import Folder, check_writable, open_whole, write_whole
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
@@ -61,7 +61,7 @@ COMMANDS = {
     ],
     "predict": lambda folder, out: ["predict", f"{folder}/m.kin", f"{folder}/t.csv", "-o", f"{out}/p.csv"],
     "report": lambda folder, out: ["report", f"{folder}/m.kin", "-o", f"{out}/r.html"],
-    "compare": lambda folder, out: ["compare", *fit_arguments(folder / "t.csv"), "--cache", f"{out}/cache"],
+    "compare": lambda folder, out: ["compare", *fit_arguments(folder / "t.csv")[:-2], "--cache", f"{out}/cache"],
     "demo": lambda folder, out: ["demo", "-o", f"{out}/demo"],
 }
 
@@ -73,10 +73,10 @@ def begun(*arguments, **more):
 @pytest.fixture
 def no_work(monkeypatch):
     for name in (
-        "app.commands.training.Recipe.fit",
+        "cli.training.Recipe.fit",
         "report.report_of_files",
-        "io.SavedModel.predict",
-        "app.demo.make_shops",
+        "storage.SavedModel.predict",
+        "cli.demo.make_shops",
     ):
         monkeypatch.setattr(f"kernelkin.{name}", begun)
 

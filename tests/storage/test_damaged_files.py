@@ -17,7 +17,7 @@ from kernelkin.storage.values import MOST_PARTS, ValueFault, dump, load
 MARKER = "robustness.marker"
 # Bytes of memory for each byte of a file that is damaged, and for modules and caches that loading fills.
 MULTIPLE, CONSTANT = 60, 2**21
-CODE = ["os:system", "builtins:eval", f"{MARKER}:run", "sklearn.pipeline:Pipeline", "kernelkin.storage.storage:Folder"]
+CODE = ["os:system", "builtins:eval", f"{MARKER}:run", "sklearn.pipeline:Pipeline", "kernelkin.files:Folder"]
 STRANGE = [
     None, True, -1, 0, 2**63, 10**400, 1e308, float("nan"), "", "../x", "\0", "\ud800", [], [[]], {}, "9" * 5000,
     {"at": 0}, {"at": -1}, {"at": 10**9}, {"at": True}, [10**12], [10**6, 10**6], [0, 10**12], [-1], "<f8", "|O", "<U0",
@@ -121,24 +121,6 @@ def test_a_model_without_one_of_its_parameters_is_refused(saved):
         saved.write().load()
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("n_rows", "many", "n_rows of a TableSchema cannot be 'many'"),
-        ("target_scales", 1.0, "target_scales of a TableSchema cannot be 1.0"),
-        ("columns", None, "columns of a TableSchema cannot be None"),
-        ("task", 3.0, "loaded"),
-    ],
-)
-def test_fields_of_a_schema_have_their_types(saved, name, value, message):
-    saved.attribute("TableSchema", name, value)
-    if message == "loaded":
-        assert saved.write().load().schema.task == value
-        return
-    with pytest.raises(ModelFileError, match=message):
-        saved.write().load()
-
-
 def test_the_schema_of_another_model(saved):
     saved.attribute("MKMTRLRegressor", "n_features_in_", 2)
     with pytest.raises(ModelFileError, match="its table has 3 features, its model 2"):
@@ -184,8 +166,8 @@ def test_random_states_and_generators_are_whole(saved):
     state[1][[pair[0] for pair in state[1]].index("pos")][1] = 100_000
     with pytest.raises(ModelFileError, match="a random state has another size than it says"):
         saved.write().load()
-    with pytest.raises(ValueFault, match="of a kind that cannot be saved"):
-        load(*dump(np.random.Generator(np.random.MT19937(0))))
+    with pytest.raises(ValueFault, match="does not hold the values of a model"):
+        load(*dump(np.random.Generator(np.random.SFC64(0))))
 
 
 def test_many_empty_objects_are_refused_before_they_are_parsed(saved, monkeypatch):
@@ -200,10 +182,10 @@ def test_many_empty_objects_are_refused_before_they_are_parsed(saved, monkeypatc
     assert MOST_PARTS < 10**7
 
 
-@pytest.mark.parametrize("node", [["set", []], ["dict", []], ["objects", [0], []], ["random state", {"at": 0}]])
+@pytest.mark.parametrize("node", [["set", []], ["dict", []], ["objects", [0], []], ["random", {"at": 0}]])
 def test_memory_is_bounded_by_the_size_of_a_file_whatever_it_repeats(saved, node):
     saved.tree["nodes"].extend([node] * 50_000)
-    assert refused_or_loaded(saved.write().path) is None or node[0] != "random state"
+    assert refused_or_loaded(saved.write().path) is None or node[0] != "random"
 
 
 def test_deep_nesting_is_refused(saved):

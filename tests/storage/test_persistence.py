@@ -55,7 +55,6 @@ MODELS = {
     "KinClassifier": quick(kernelkin.KinClassifier),
     "MTRLClassifier": kernelkin.MTRLClassifier(),
     "TwoStageMKMTRLClassifier": quick(kernelkin.TwoStageMKMTRLClassifier),
-    "related kernels": MKMTRLRegressor(kernel_shrinkage=0.2, prior=np.eye(2)),
     "couplings": MKMTRLRegressor(couplings={"region": ["n", "s"]}, prior=np.eye(2)),
     "kernels by name": MKMTRLRegressor(
         ["laplacian", rbf_kernel, *linear_kernels(per_feature=True)], normalize="center"
@@ -128,7 +127,7 @@ def test_only_classes_of_known_packages_are_storable():
     from sklearn.linear_model import Lasso
     from sklearn.pipeline import Pipeline
 
-    from kernelkin.storage.storage import Folder
+    from kernelkin.files import Folder
 
     estimators = [estimator for model in kernelkin.all_models() for estimator in model.estimators]
     assert all(map(is_storable, [*estimators, MultiTaskKernelEstimator, LpPenalty, Lasso, TableSchema]))

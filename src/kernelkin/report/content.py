@@ -11,16 +11,24 @@ from ..plots._order import leaf_order, weight_linkage
 from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import all_models
 from ..relations import SharingReport, TaskRelations
+from ..relations.ablations import ABLATIONS, OURS
 from ..storage import SavedModel
 from ..tables.describe import describe_column
-from .comparison import comparison_content
-from .drivers import drivers_content
+from .effects import drivers_content
+from .evaluation import SCORES
 from .values import number, numbers, table
 
 # With more groups, a heatmap of all pairs is neither readable nor small.
 MOST_GROUPS = 60
 # Kernel weights of this many tasks are in the page, at most.
 MOST_TASKS = 1000
+TITLES = {
+    "independent": "Independent kernel learning",
+    "average": "Average kernel, each task alone",
+    "single": "One kernel, each task alone",
+    "pooled": "A pooled model",
+    "boosting": "Gradient boosting",
+}
 
 
 def model_content(
@@ -107,9 +115,40 @@ def _in_order(evaluation: dict[str, Any], tasks: list[str]) -> dict[str, Any]:
 
 
 def _comparison(saved: SavedModel) -> dict[str, Any] | None:
-    """The model beside simpler ones, as `sharing_report` compared them."""
-    stored = saved.about.get("sharing")
-    return None if stored is None else comparison_content(SharingReport.from_dict(stored))
+    """The models that `sharing_report` compared: their scores, and what the model gains on each."""
+    if "sharing" not in saved.about:
+        return None
+    report = SharingReport.from_dict(saved.about["sharing"])
+    times = "once" if report.n_repeats == 1 else f"{report.n_repeats} times"
+    models = []
+    for name, summary in report.summaries.items():
+        gain = report.gains.get(name)
+        models.append(
+            {
+                "name": name,
+                "title": report.name if name == OURS else TITLES.get(name, name),
+                "about": "" if name == OURS else ABLATIONS.get(name, ""),
+                "ours": name == OURS,
+                "mean": number(summary.tasks),
+                "rows": number(summary.rows),
+                "median": number(summary.median),
+                "gain": gain and [number(gain.mean.tasks), number(gain.low.tasks), number(gain.high.tasks)],
+                "sign": gain and gain.sign,
+                "ahead": gain and gain.ahead,
+                "behind": gain and gain.behind,
+                "task_gain": gain and numbers(gain.tasks),
+            }
+        )
+    return {
+        "score": SCORES[report.score],
+        "level": report.level,
+        "n_tasks": int(report.used.sum()),
+        "n_rows": int(report.test_rows[report.used].sum()),
+        "tasks": [str(task) for task in report.tasks.tolist()],
+        "models": models,
+        "how": f"{report.cv}-fold cross-validation in the training rows, {times}",
+        "verdict": report.verdict.removeprefix("Recommendation: "),
+    }
 
 
 def _kernels(model: Any) -> dict[str, Any] | None:

@@ -2,52 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
-from .inputs import Input
-from .reference import Reference
+from ..data import Queries
+from ..storage import SavedModel
+from ..tables.columns import RARE, Column
 from .values import number, numbers
 
-# Columns whose effect is drawn, and rows that are used to choose them.
-MAX_COLUMNS, SCREEN_ROWS = 12, 30
+# Rows that effects are computed over, columns whose effect is drawn, and rows that are used to choose these columns.
+MAX_ROWS, MAX_COLUMNS, SCREEN_ROWS = 200, 12, 30
+# Values of a column of numbers that effects are computed at, and the part of its range that they cover.
+N_VALUES, RANGE = 11, (0.05, 0.95)
 # Ends of the range over rows that is shown around the mean effect.
 TAILS = (0.05, 0.95)
 
 
-def effects_content(reference: Reference, inputs: list[Input]) -> list[dict[str, Any]]:
-    """The effect of the columns that change predictions most, the largest first."""
-    chosen = _largest(reference, inputs) if len(inputs) > MAX_COLUMNS else inputs
-    bounds = (0.0, 1.0) if reference.is_probability else (-np.inf, np.inf)
-    found = [_effect(one, curves(reference, one), bounds) for one in chosen]
+def drivers_content(saved: SavedModel) -> dict[str, Any]:
+    """Shares of columns in what a model explains, and the effects of columns, or why there are none."""
+    model = getattr(saved.model, "best_estimator_", saved.model)
+    shares = list((getattr(saved.model, "column_shares_", None) or {}).items())[:20]
+    found: dict[str, Any] = {"shares": [[name, number(share)] for name, share in shares], "effects": [], "fixed": []}
+    if is_classifier(model) and len(model.classes_) > 2:
+        return {**found, "quantity": None, "reason": "the model has more than two classes"}
+    rows = reference_rows(model)
+    if rows is None:
+        return {**found, "quantity": None, "reason": "the model keeps no rows with columns"}
+    inputs, found["fixed"] = read_inputs(saved, rows[0])
+    found |= {
+        "quantity": _quantity(saved, model),
+        "rows": len(rows[0]),
+        "effects": effects_content(saved, *rows, inputs),
+    }
+    return {**found, "reason": None if found["effects"] else "no column of numbers or texts varies"}
+
+
+def _quantity(saved: SavedModel, model: Any) -> str:
+    """What the values are."""
+    if is_classifier(model):
+        return f"probability of {model.classes_[1]}"
+    return saved.schema.target if saved.schema is not None and saved.schema.task else "prediction"
+
+
+def effects_content(saved: SavedModel, X: np.ndarray, codes: np.ndarray, inputs: list[Input]) -> list[dict[str, Any]]:
+    """The effect of the columns that change predictions of rows X (n, d) of tasks (n,) most, the largest first."""
+    if len(inputs) > MAX_COLUMNS:
+        few, few_codes = X[:SCREEN_ROWS], codes[:SCREEN_ROWS]
+        changes = []
+        for one in inputs:
+            ends = [values_of(saved, one.set(few, v), few_codes) for v in one.ends]
+            changes.append(float(np.ptp(ends, axis=0).mean()))
+        inputs = [inputs[k] for k in np.argsort(changes)[::-1][:MAX_COLUMNS]]
+    bounds = (0.0, 1.0) if is_classifier(saved.model) else (-np.inf, np.inf)
+    found = []
+    for one in inputs:
+        n, V = len(X), len(one.labels)
+        stacked = np.concatenate([one.set(X, v) for v in range(V)])
+        curves = values_of(saved, stacked, np.tile(codes, V)).reshape(V, n).T
+        found.append(_effect(one, curves, bounds))
     return sorted(found, key=lambda effect: -effect["change"][0])
 
 
-def _largest(reference: Reference, inputs: list[Input]) -> list[Input]:
-    """The columns that change the predictions of a few rows most, between the ends of their range."""
-    few = Reference(reference.saved, reference.rows[:SCREEN_ROWS], reference.codes[:SCREEN_ROWS])
-    changes = []
-    for one in inputs:
-        ends = [few.values(one.set(few.rows, v), few.codes) for v in (0, len(one.labels) // 2, len(one.labels) - 1)]
-        changes.append(float(np.ptp(ends, axis=0).mean()))
-    return [inputs[k] for k in np.argsort(changes)[::-1][:MAX_COLUMNS]]
-
-
-def curves(reference: Reference, one: Input) -> np.ndarray:
-    """Predictions (n, V) of the rows, each in its task, with the column at each of its values."""
-    n, V = len(reference.rows), len(one.labels)
-    stacked = np.concatenate([one.set(reference.rows, v) for v in range(V)])
-    return reference.values(stacked, np.tile(reference.codes, V)).reshape(V, n).T
-
-
-def _effect(one: Input, found: np.ndarray, bounds: tuple[float, float]) -> dict[str, Any]:
-    """The mean curve, an interval for it, and where the curves of most rows are around their own level."""
-    mean = found.mean(axis=0)
-    level = found.mean(axis=1, keepdims=True)
-    low, high = mean.mean() + np.quantile(found - level, TAILS, axis=0)
-    error = 1.96 * (found - level).std(axis=0) / np.sqrt(len(found))
-    change = np.ptp(found, axis=1)
+def _effect(one: Input, curves: np.ndarray, bounds: tuple[float, float]) -> dict[str, Any]:
+    """The mean of curves (n, V), an interval for it, and where the curves of most rows are around their own level."""
+    mean = curves.mean(axis=0)
+    level = curves.mean(axis=1, keepdims=True)
+    low, high = mean.mean() + np.quantile(curves - level, TAILS, axis=0)
+    error = 1.96 * (curves - level).std(axis=0) / np.sqrt(len(curves))
+    change = np.ptp(curves, axis=1)
     return {
         "name": one.name,
         "unit": one.unit,
@@ -60,3 +86,135 @@ def _effect(one: Input, found: np.ndarray, bounds: tuple[float, float]) -> dict[
         "high": numbers(np.clip(high, *bounds)),
         "change": [number(change.mean()), *numbers(np.quantile(change, TAILS))],
     }
+
+
+def values_of(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Predictions (q,) for encoded rows in the units of the table; of two classes, the probability of the second."""
+    model, schema = getattr(saved.model, "best_estimator_", saved.model), saved.schema
+    if is_classifier(model):
+        return _class_probability(model, X, codes)
+    values = model.functions_.values(X, codes)[:, 0]
+    if schema is None:
+        return values
+    T = len(model.tasks_)
+    means, scales = (np.broadcast_to(part, T)[codes] for part in (schema.target_means, schema.target_scales))
+    return values * scales + means
+
+
+def _class_probability(model: Any, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    if not hasattr(model, "uncertainty_"):
+        return model.functions_.probabilities(Queries(X, codes))[:, 1]
+    values, link = model.functions_.values(X, codes), model.uncertainty_.link
+    out = np.empty(len(X))
+    for t in np.unique(codes).tolist():
+        rows = codes == t
+        out[rows] = link.probabilities(values[rows, :1], t)[:, 1]
+    return out
+
+
+def reference_rows(model: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return encoded rows (n, d) and their tasks (n,): of the training data, or those that the functions are over."""
+    found = model.uncertainty_.held_out() if hasattr(model, "uncertainty_") else None
+    T, rng = len(model.tasks_), np.random.default_rng(0)
+    if found is not None:
+        data = found[1]
+        if data.X.ndim != 2:
+            return None
+        codes = np.repeat(np.arange(T), [len(part) for part in data.rows])
+        kept = _spread_over_tasks(codes, rng)
+        return data.X[np.concatenate(data.rows)[kept]], codes[kept]
+    known = model.functions_.rows()
+    if known is None or not len(known):
+        return None
+    kept = rng.permutation(max(len(known), min(T, MAX_ROWS)))[:MAX_ROWS]
+    return known[kept % len(known)], np.arange(len(kept)) % T
+
+
+def _spread_over_tasks(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Positions of at most MAX_ROWS rows: one of each task, then a second, and so on."""
+    order = rng.permutation(len(codes))
+    turn = np.empty(len(codes), dtype=np.intp)
+    for t in np.unique(codes).tolist():
+        own = order[codes[order] == t]
+        turn[own] = np.arange(len(own))
+    return order[np.argsort(turn[order], kind="stable")][:MAX_ROWS]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A column that can be set.
+
+    Attributes
+    ----------
+    name, unit : of the column.
+    positions : the features that depend on it.
+    labels : of the values: numbers in the units of the column, or texts.
+    features : (V, len(positions)) the features at each value.
+    is_number : whether values between those listed make sense.
+    """
+
+    name: str
+    unit: str
+    positions: Sequence[int]
+    labels: Sequence[float | str]
+    features: np.ndarray
+    is_number: bool
+
+    @property
+    def ends(self) -> tuple[int, int, int]:
+        """The first, the middle and the last value, by position."""
+        return 0, len(self.labels) // 2, len(self.labels) - 1
+
+    def set(self, X: np.ndarray, value: int) -> np.ndarray:
+        """Rows (n, d) with this column at one of its values, by position."""
+        out = X.copy()
+        out[:, self.positions] = self.features[value]
+        return out
+
+
+def read_inputs(saved: SavedModel, rows: np.ndarray) -> tuple[list[Input], list[str]]:
+    """Return the columns that can be set, and the names of those that cannot; rows (n, d) are encoded."""
+    model = getattr(saved.model, "best_estimator_", saved.model)
+    encoder = saved.schema.encoder if saved.schema is not None else getattr(model, "encoder_", None)
+    if encoder is None:
+        names = _feature_names(model, rows.shape[1])
+        made = [_number_input(name, "", [k], rows[:, k], 0.0, 1.0) for k, name in enumerate(names)]
+        return [one for one in made if len(one.labels) > 1], []
+    columns = list(zip(encoder.columns_, encoder.groups_.values(), strict=True))
+    # The features of a date do not change one at a time.
+    made = [_table_input(column, positions, rows) for column, positions in columns if column.kind != "date"]
+    return [one for one in made if len(one.labels) > 1], [c.name for c, _ in columns if c.kind == "date"]
+
+
+def _feature_names(model: Any, n_features: int) -> list[str]:
+    """The names of the columns of X, without the one that names tasks."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    column = getattr(model, "task_column", None)
+    if column is not None and names:
+        names = [name for k, name in enumerate(names) if column not in (k, name)]
+    return names if len(names) == n_features else [f"x{k}" for k in range(n_features)]
+
+
+def _number_input(
+    name: str, unit: str, positions: Sequence[int], values: np.ndarray, mean: float, scale: float
+) -> Input:
+    """A column of numbers; of few distinct values, all of them, otherwise steps over most of its range."""
+    distinct = np.unique(values)
+    low, high = np.quantile(values, RANGE)
+    steps = distinct if len(distinct) <= N_VALUES or low == high else np.linspace(low, high, N_VALUES)
+    features = np.zeros((len(steps), len(positions)))
+    features[:, 0] = steps
+    labels = [float(f"{value * scale + mean:.6g}") for value in steps.tolist()]
+    return Input(name, unit, positions, labels, features, True)
+
+
+def _table_input(column: Column, positions: Sequence[int], rows: np.ndarray) -> Input:
+    """A column of an encoded table."""
+    if column.kind == "number":
+        return _number_input(column.name, column.unit, positions, rows[:, positions[0]], column.mean, column.scale)
+    if column.kind == "boolean":
+        features = np.zeros((2, len(positions)))
+        features[:, 0] = (np.array([0.0, 1.0]) - column.mean) / column.scale
+        return Input(column.name, "", positions, ["no", "yes"], features, False)
+    labels = [*column.categories, *([RARE] if column.n_rare else []), *(["missing"] if column.n_missing else [])]
+    return Input(column.name, "", positions, labels, np.eye(len(labels)), False)

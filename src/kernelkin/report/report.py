@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from html import escape
+from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Self
 
 from .. import __version__
 from ..data import listing
+from ..files import write_whole
 from ..relations import SharingReport, TaskRelations
 from ..storage import SavedModel
-from ..storage.storage import write_whole
 from .content import model_content
 from .evaluation import evaluation_content
 from .held_out import HeldOutRows, out_of_sample_rows, rows_of_arrays, rows_of_table
-from .vega import vega_script
 
 STYLES = ("theme.css", "layout.css", "parts.css", "tables.css", "media.css")
 SCRIPTS = (
@@ -30,8 +33,6 @@ SCRIPTS = (
     "predictions.js",
     "tasks.js",
     "drivers.js",
-    "formula.js",
-    "what_if.js",
     "relations.js",
     "fit.js",
     "main.js",
@@ -215,3 +216,35 @@ def _json(content: dict[str, Any]) -> str:
     """JSON that cannot end the script element it stands in."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+@lru_cache(maxsize=1)
+def vega_script() -> str:
+    """Return Vega-Lite and what it needs as one script, which defines `vegaEmbed`, with its licence in front.
+
+    The script is made by vl-convert-python, which carries the JavaScript of Vega, Vega-Lite and Vega-Embed (BSD
+    3-Clause). Making it takes seconds, so it is kept in the user's cache folder.
+    """
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise ImportError("a report needs vl-convert-python: install kernelkin[cli]") from error
+    kept = cache_folder() / f"vega-embed-{version('vl-convert-python')}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        if (text := kept.read_text(encoding="utf-8")).startswith("/*"):
+            return text
+    licence = files(__package__).joinpath("page", "vega-licence.txt").read_text(encoding="utf-8")
+    script = f"/* {licence}*/\n" + vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    # Inside a page, nothing in it may end the script element.
+    script = script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, script)
+    return script
+
+
+def cache_folder() -> Path:
+    """Return the folder of the user for files that can be made again."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "kernelkin"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelkin"

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import listing
 from ..exceptions import ModelFileError
+from ..files import write_whole
 from ..tables import TableSchema
-from .storage import write_whole
 from .values import ValueFault, dump, load
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Python values as JSON and arrays, and back: what a model file consists of.
 
 A value that is no number, text or None is a node of one flat list, and `{"at": 3}` refers to the fourth node. Nodes
-refer to nodes before them only, so that a value can neither contain itself nor be nested without end. Objects are
-created without calling anything of their class: no constructor, no hook, no code of the file.
+refer to earlier nodes only, so that no value contains itself. Objects are created without calling anything of their
+class: no constructor, no hook, no code of the file.
 """
 
 from __future__ import annotations
@@ -15,36 +15,12 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-# Packages of kernelkin whose classes may be part of a model.
-PACKAGES = frozenset(
-    [
-        "couplings",
-        "data",
-        "fitting",
-        "functions",
-        "grams",
-        "kernels",
-        "kin",
-        "learners",
-        "mixed",
-        "mixes",
-        "model_selection",
-        "models",
-        "penalties",
-        "problems",
-        "relations",
-        "solvers",
-        "tables",
-        "uncertainty",
-    ]
-)
-# Before JSON is parsed: no model comes near these.
+# Limits that are checked before JSON is parsed. No model comes near them.
 MOST_BYTES, MOST_PARTS = 2**28, 5_000_000
 # No model nests deeper than about twenty levels; what reads it later recurses.
 MOST_LEVELS = 100
@@ -55,20 +31,11 @@ MOST_RANDOM = 1000
 # Sequences of as many numbers are stored as arrays.
 LEAST_NUMBERS = 16
 _DTYPE = re.compile(r"[<|](b1|[iu][1248]|f[248]|c8|c16|[US]\d{1,9}|[mM]8(\[\d{0,9}(Y|M|W|D|h|m|s|ms|us|ns)\])?)")
-_MODULE = re.compile(r"kernelkin\.(\w+)(\.\w+)*")
+# Modules whose classes may be part of a model.
+_MODULE = re.compile(r"kernelkin\.(data|kernels|kin|mixed|paper|relations|tables|uncertainty)(\.\w+)*")
+_LINEAR_MODELS, _LINEAR_CLASSES = "sklearn.linear_model", ("Lasso", "LinearRegression")
 _PLAIN = (bool, int, float, str, type(None))
 _SEQUENCES: dict[str, Callable[..., Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
-_SKLEARN = ("Lasso", "LinearRegression")
-# Types of fields of `tables` that are checked when they are read.
-_FIELDS: dict[str, tuple[type, type | None]] = {
-    "str": (str, None),
-    "int": (int, None),
-    "bool": (bool, None),
-    "tuple[str, ...]": (tuple, str),
-    "tuple[float, ...]": (tuple, float),
-    "tuple[Column, ...]": (tuple, None),
-    "dict[str, str]": (dict, str),
-}
 
 
 class ValueFault(ValueError):
@@ -76,7 +43,7 @@ class ValueFault(ValueError):
 
 
 def dump(value: Any) -> tuple[bytes, bytes]:
-    """A value -> JSON, and the bytes of its arrays."""
+    """Return a value as JSON and the bytes of its arrays."""
     writer = _Writer()
     root = writer.write(value, "")
     text = json.dumps({"nodes": writer.nodes, "root": root}, separators=(",", ":"))
@@ -84,7 +51,7 @@ def dump(value: Any) -> tuple[bytes, bytes]:
 
 
 def load(text: bytes, arrays: bytes) -> Any:
-    """The value that `dump` was given; a ValueFault for what it cannot have written."""
+    """Return the value that `dump` was given; raise a ValueFault for anything else."""
     parts = sum(text.count(mark) for mark in (b"[", b"{", b","))
     if len(text) > MOST_BYTES or parts > MOST_PARTS:
         raise ValueFault(f"it has {len(text)} bytes of JSON with {parts} parts, more than any model has")
@@ -106,6 +73,8 @@ class _Writer:
         self._known: dict[int, tuple[dict[str, int] | None, Any]] = {}
 
     def write(self, value: Any, path: str) -> Any:
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)
         if type(value) in _PLAIN:
             return value
         if id(value) in self._known:
@@ -124,9 +93,7 @@ class _Writer:
         if isinstance(value, np.ndarray):
             return self._array(value, path)
         if isinstance(value, np.generic):
-            if value.dtype.kind in "mM":
-                return ["scalar", *self._array(np.asarray(value), path)[1:]]
-            return ["number", _dtype(value.dtype, path), value.item()]
+            return ["scalar", *self._array(np.asarray(value), path)[1:]]
         if type(value) in _SEQUENCES.values():
             return self._sequence(value, path)
         if type(value) is dict:
@@ -134,15 +101,12 @@ class _Writer:
         if isinstance(value, slice):
             return ["slice", [self.write(end, path) for end in (value.start, value.stop, value.step)]]
         if isinstance(value, np.random.RandomState):
-            return ["random state", self.write(value.get_state(legacy=False), path)]
+            return ["random", self.write(value.get_state(legacy=False), path)]
         if isinstance(value, np.random.Generator):
-            return ["generator", self.write(value.bit_generator.state, path)]
-        if isinstance(value, os.PathLike):
-            return ["text", os.fspath(value)]
+            return ["random", self.write(value.bit_generator.state, path)]
         if hasattr(value, "iloc") and hasattr(value, "columns"):
-            from ..paper.couplings import (
-                plain_task_features,  # features of tasks are the one data frame that models hold
-            )
+            # Features of tasks are the one data frame that models hold.
+            from ..paper.couplings import plain_task_features
 
             return self._object(plain_task_features(value), path)
         if name := next((name for name, function in _functions().items() if function is value), None):
@@ -153,14 +117,15 @@ class _Writer:
         if value.dtype.kind == "O":
             return ["objects", list(value.shape), [self.write(v, f"{path}[{i}]") for i, v in enumerate(value.flat)]]
         little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<")).reshape(value.shape)
-        node = ["array", _dtype(little.dtype, path), list(value.shape), self._end]
+        if not _DTYPE.fullmatch(little.dtype.str):
+            raise ValueFault(f"{path.removeprefix('.')} is an array of {little.dtype.str!r:.80}")
+        node = ["array", little.dtype.str, list(value.shape), self._end]
         self.arrays.append(little.tobytes())
         self._end += little.nbytes
         return node
 
     def _sequence(self, value: Any, path: str) -> list[Any]:
-        kind = type(value).__name__
-        types = set(map(type, value))
+        kind, types = type(value).__name__, set(map(type, value))
         if len(value) >= LEAST_NUMBERS and (types == {float} or (types == {int} and max(map(abs, value)) < 2**63)):
             return [kind, self.write(np.array(list(value)), path)]
         items = sorted(value, key=repr) if kind in ("set", "frozenset") else value
@@ -171,16 +136,13 @@ class _Writer:
         if not is_storable(cls):
             name = getattr(value, "__qualname__", cls.__qualname__)
             raise ValueFault(f"{path.removeprefix('.')} is {getattr(value, '__module__', cls.__module__)}.{name}")
-        return ["object", _class_name(cls), [[k, self.write(v, f"{path}.{k}")] for k, v in _state(value).items()]]
-
-
-def _state(value: Any) -> dict[str, Any]:
-    """The attributes of an object: the fields of a dataclass, or what it would give to pickle."""
-    if _is_data(type(value)):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    state = value.__getstate__() or {}
-    # Called during a fit only, and mostly a function of the user.
-    return {name: None if name == "callback" else part for name, part in state.items()}
+        if _is_data(cls):
+            state = {field.name: getattr(value, field.name) for field in fields(cls)}
+        else:
+            # A callback is called during a fit only, and mostly a function of the user.
+            given = (value.__getstate__() or {}).items()
+            state = {name: None if name == "callback" else part for name, part in given}
+        return ["object", _class_name(cls), [[k, self.write(v, f"{path}.{k}")] for k, v in state.items()]]
 
 
 class _Reader:
@@ -193,18 +155,15 @@ class _Reader:
         self._make: dict[str, Callable[..., Any]] = {
             "array": self._array,
             "scalar": lambda *given: self._array(*given)[()],
-            "number": lambda dtype, item: _checked_dtype(dtype).type(_plain(item)),
             "objects": self._objects,
             "dict": lambda items: {self._get(k): self._get(v) for k, v in items},
             "slice": lambda ends: slice(*map(self._get, ends)),
-            "random state": lambda state: _random_state(self._get(state)),
-            "generator": lambda state: _generator(self._get(state)),
-            "text": lambda text: str(_plain(text)),
+            "random": lambda state: _random(self._get(state)),
             "function": lambda name: _functions()[name],
             "object": self._object,
             **{kind: lambda items, make=make: make(self._items(items)) for kind, make in _SEQUENCES.items()},
         }
-        if sum(node[0] in ("random state", "generator") for node in nodes) > MOST_RANDOM:
+        if sum(node[0] == "random" for node in nodes) > MOST_RANDOM:
             raise ValueFault("it has more random states than any model has")
         for kind, *given in nodes:
             self._level = 0
@@ -233,8 +192,9 @@ class _Reader:
         return iter(map(self._get, items) if isinstance(items, list) else self._get(items).tolist())
 
     def _array(self, dtype: str, shape: list[int], start: int) -> np.ndarray:
-        kind = _checked_dtype(dtype)
-        count = _count(shape)
+        if not _DTYPE.fullmatch(dtype):
+            raise ValueFault(f"an array of {dtype!r:.80} is no part of a model")
+        kind, count = np.dtype(dtype), _count(shape)
         end = start + count * kind.itemsize
         # One array after the other: no bytes are read twice, so that memory is bounded by the file.
         if type(start) is not int or start != self._end or end > len(self._arrays):
@@ -257,7 +217,7 @@ class _Reader:
     def _object(self, name: str, items: list[list[Any]]) -> Any:
         cls = _find_class(name)
         state = {key: self._get(part) for key, part in items}
-        check_state(cls, state)
+        _check_names(cls, set(state))
         found: Any = object.__new__(cls)
         vars(found).update(state)
         return found
@@ -265,23 +225,18 @@ class _Reader:
 
 def is_storable(cls: type) -> bool:
     """Whether objects of a class may be part of a model: its packages hold data, and it keeps them as attributes."""
-    if cls.__module__.startswith("sklearn.linear_model."):
-        return cls.__name__ in _SKLEARN
-    match = _MODULE.fullmatch(cls.__module__)
-    if match is None or match[1] not in PACKAGES or "." in cls.__qualname__:
-        return False
-    return not hasattr(cls, "__del__")
+    if cls.__module__.startswith(f"{_LINEAR_MODELS}."):
+        return cls.__name__ in _LINEAR_CLASSES
+    return bool(_MODULE.fullmatch(cls.__module__)) and "." not in cls.__qualname__ and not hasattr(cls, "__del__")
 
 
-def check_state(cls: type, state: dict[str, Any]) -> None:
-    """Raise a ValueFault unless these may be all attributes of an object."""
-    names, where = set(state), f"{cls.__name__} in it"
+def _check_names(cls: type, names: set[str]) -> None:
+    """Raise a ValueFault unless these may be the names of all attributes of an object."""
+    where = f"{cls.__name__} in it"
     if _is_data(cls):
-        needed = {field.name for field in fields(cls)}
-        if names != needed:
-            raise ValueFault(f"{where} has not the fields of that class: {sorted(names ^ needed)[0]!r:.80}")
-        if cls.__module__.startswith("kernelkin.tables"):
-            _check_types(cls, state)
+        wrong = sorted(names ^ {field.name for field in fields(cls)})
+        if wrong:
+            raise ValueFault(f"{where} has not the fields of that class: {wrong[0]!r:.80}")
         return
     for name in names:
         if not name.isidentifier() or name.startswith("__") or callable(getattr(cls, name, None)):
@@ -290,61 +245,34 @@ def check_state(cls: type, state: dict[str, Any]) -> None:
         raise ValueFault(f"{where} lacks its attribute {sorted(absent)[0]!r}")
 
 
-def _check_types(cls: type, state: dict[str, Any]) -> None:
-    for field in fields(cls):
-        value = state[field.name]
-        outer, inner = _FIELDS.get(str(field.type), (object, None))
-        good = isinstance(value, outer)
-        if good and inner is not None:
-            parts = value.values() if isinstance(value, dict) else value
-            good = all(isinstance(part, inner) and part == part for part in parts)
-        if not good:
-            raise ValueFault(f"{field.name} of a {cls.__name__} cannot be {value!r:.80}")
-
-
 def _is_data(cls: type) -> bool:
     return is_dataclass(cls) and not issubclass(cls, BaseEstimator)
 
 
 def _class_name(cls: type) -> str:
-    module = "sklearn.linear_model" if cls.__module__.startswith("sklearn.") else cls.__module__
+    module = _LINEAR_MODELS if cls.__module__.startswith("sklearn.") else cls.__module__
     return f"{module}:{cls.__name__}"
 
 
 def _find_class(name: str) -> type:
     """The class of this name, if it may be part of a model; modules of other packages are not imported."""
     module, _, cls_name = name.partition(":")
-    match = _MODULE.fullmatch(module)
-    if module != "sklearn.linear_model" and (match is None or match[1] not in PACKAGES):
-        raise ValueFault(f"{name!r:.120} is no part of a model")
-    try:
-        found = vars(importlib.import_module(module)).get(cls_name)
-    except ImportError:
-        found = None
+    found = None
+    if module == _LINEAR_MODELS or _MODULE.fullmatch(module):
+        try:
+            found = vars(importlib.import_module(module)).get(cls_name)
+        except ImportError:
+            found = None
     if not isinstance(found, type) or _class_name(found) != name or not is_storable(found):
         raise ValueFault(f"{name!r:.120} is no part of a model")
     return found
 
 
-@cache
 def _functions() -> dict[str, Callable[..., Any]]:
     """scikit-learn's kernel functions, the only ones that a model holds."""
     from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
-    return dict(PAIRWISE_KERNEL_FUNCTIONS)
-
-
-def _dtype(dtype: np.dtype, path: str) -> str:
-    text = dtype.str
-    if not _DTYPE.fullmatch(text):
-        raise ValueFault(f"{path.removeprefix('.')} is an array of {text!r:.80}")
-    return text
-
-
-def _checked_dtype(text: str) -> np.dtype:
-    if not _DTYPE.fullmatch(text):
-        raise ValueFault(f"an array of {text!r:.80} is no part of a model")
-    return np.dtype(text)
+    return PAIRWISE_KERNEL_FUNCTIONS
 
 
 def _count(shape: list[int]) -> int:
@@ -355,25 +283,15 @@ def _count(shape: list[int]) -> int:
     return count
 
 
-def _plain(item: Any) -> Any:
-    if type(item) not in _PLAIN:
-        raise ValueFault("a number is no number")
-    return item
-
-
-def _random_state(state: dict[str, Any]) -> np.random.RandomState:
+def _random(state: dict[str, Any]) -> np.random.RandomState | np.random.Generator:
+    if state["bit_generator"] == "PCG64":
+        generator = np.random.Generator(np.random.PCG64(0))
+        generator.bit_generator.state = state
+        return generator
     key, position = state["state"]["key"], state["state"]["pos"]
     # NumPy reads its words from this position on without a check.
     if key.shape != (624,) or key.dtype != np.uint32 or type(position) is not int or not 0 <= position <= 624:
         raise ValueFault("a random state has another size than it says")
     found = np.random.RandomState(0)
     found.set_state({**state, "bit_generator": "MT19937"})
-    return found
-
-
-def _generator(state: dict[str, Any]) -> np.random.Generator:
-    if state.get("bit_generator") != "PCG64":
-        raise ValueFault("it has a random generator of a kind that cannot be saved")
-    found = np.random.Generator(np.random.PCG64(0))
-    found.bit_generator.state = state
     return found

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
-from ..storage.storage import check_writable, open_whole
+from ..files import check_writable, open_whole
 from .numbers import Decimal
 
 STDIN = STDOUT = "-"

@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...data import RowBlocks, TaskData
+from ...data import TaskData
 from ...engines import Each, Workers, serially
-from ...kernels import FittedKernel, is_precomputed, read_kernels
-from ...kernels.spreads import spread_warnings
+from ...kernels import FittedKernel, is_precomputed, read_kernels, spread_warnings
 from ...memory import Need, fit_need
-from ...uncertainty import HeldOutSource, Uncertainty
-from ...uncertainty.left_out import WithNearest
-from ...uncertainty.machines import MachinesHeldOut
+from ...uncertainty import Uncertainty
 from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..functions import InputIndex, task_functions
 from ..grams import (
@@ -41,12 +38,11 @@ from ..problems import (
     PanelDuals,
     Units,
     WorstTaskProblem,
-    panel_part_shares,
     panel_pays,
 )
 from ..solvers import Solution, Solver, solve
 from .base import Fitted, RunOptions
-from .blocks import RemotePlan, plan_remote, solve_in_blocks
+from .blocks import solve_in_blocks
 from .outcome import (
     approximation_warnings,
     clipping_excess,
@@ -152,10 +148,6 @@ class Fit:
             units=units,
         )
 
-    def plan_remote(self, rows: RowBlocks) -> RemotePlan:
-        """Apply to rows that are where an engine works."""
-        return plan_remote(self, rows)
-
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
         learner, wide = self.targets.learner(), data.form == "wide"
@@ -191,11 +183,6 @@ class Fit:
     def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
         """Return the couplings of the tasks of these data."""
         return read_couplings(self.couplings, data, self.sharing, self.task_features)
-
-    @property
-    def kernels_use_targets(self) -> bool:
-        """Whether kernels are fitted to targets, so that every fold needs its own."""
-        return not is_precomputed(self.kernels) and read_kernels(self.kernels).uses_targets
 
     @property
     def path_position(self) -> float:
@@ -291,7 +278,7 @@ class FitPlan:
     def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
         """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
         if options.engine.splits and raw is None:
-            return self._fitted(None, *solve_in_blocks(self, options))
+            return self._fitted(None, *solve_in_blocks(self, options), options)
         return self.run_scaled(*(self.grams() if raw is None else self.scale(raw)), options)
 
     def run_scaled(self, grams: Grams, bank: KernelBank, options: RunOptions) -> Fitted:
@@ -299,10 +286,12 @@ class FitPlan:
         problem = self.problem(grams)
         with Workers(options.n_jobs) as workers:
             solution = self.solve(problem, workers.map, options.verbose, options.callback)
-        return self._fitted(grams, bank, solution)
+        return self._fitted(grams, bank, solution, options)
 
-    def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution) -> Fitted:
+    def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution, options: RunOptions) -> Fitted:
         attributes, excess = self._attributes(bank, solution), 0.0
+        classification = isinstance(self.fit.targets, Classification)
+        attributes["uncertainty_"] = Uncertainty(self.fit, self.data, options, classification=classification)
         if bank.clipped:
             targets, linked = self.fit.targets, connected_tasks(self.couplings, self.data.n_tasks)
             machines = targets.machines(self.data, self.fit.C, linked if self.couplings else ())
@@ -310,8 +299,6 @@ class FitPlan:
             excess = clipping_excess(functions, self.data, machines, learner, solution.duals)
             attributes["objective_"] += excess
             attributes["duality_gap_"] += excess
-        if solution.kernel_relation is not None:
-            attributes["kernel_relationship_"] = solution.kernel_relation
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = self._part_shares(grams, solution)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
@@ -325,9 +312,7 @@ class FitPlan:
         return Fitted(attributes, warnings)
 
     def _part_shares(self, grams: CoupledGrams, solution: Solution) -> np.ndarray:
-        if isinstance(solution.duals, PanelDuals):
-            return panel_part_shares(grams, solution.B, solution.duals)
-        return grams.part_shares(solution.B, [dual.a for dual in solution.duals])
+        return solution.duals.part_shares(grams, solution.B)
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
@@ -352,22 +337,8 @@ class FitPlan:
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
         }
         attributes |= input_index(self.fit.unknown_tasks, data)
-        attributes["uncertainty_"] = machines_uncertainty(self, solution.B, attributes)
         linked = connected_tasks(self.couplings, n_tasks) if self.couplings else ()
         return attributes | self.fit.targets.attributes(data, linked)
-
-
-def machines_uncertainty(plan: FitPlan, B: np.ndarray, attributes: dict[str, Any]) -> Uncertainty:
-    """Return what follows from the machines of a plan at weights B (K, J), without some of their rows.
-
-    `attributes` are those of the fit: where new tasks are predicted as the nearest one, its functions are needed.
-    """
-    classification = isinstance(plan.fit.targets, Classification)
-    source: HeldOutSource = MachinesHeldOut(plan, B, classification)
-    if plan.fit.unknown_tasks == "nearest":
-        functions, index = attributes["functions_"], attributes.get("input_index_")
-        source = WithNearest(source, functions, plan.data, classification, index)
-    return Uncertainty(source, plan.data, classification=classification)
 
 
 def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling], data: TaskData) -> None:

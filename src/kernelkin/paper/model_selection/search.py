@@ -12,10 +12,10 @@ import numpy as np
 
 from ...data import Fold, TaskData
 from ...engines import Engine, Workers, count_workers
+from ...files import Folder, fingerprint
 from ...kernels import FittedKernel
 from ...memory import Need, check_memory, fit_need, search_need
 from ...progress import Progress
-from ...storage.cache import ResultCache, fingerprint
 from ..couplings import width
 from ..fitting import Fit, Fitted, RunOptions
 from ..grams import RawGrams
@@ -29,12 +29,12 @@ class Cache:
     """The outcomes of each finished line on each fold. Without a folder, nothing is kept."""
 
     def __init__(self, folder: Any, data: TaskData) -> None:
-        self._results = None if folder is None else ResultCache(folder)
+        self._results = None if folder is None else Folder(folder).prepare()
         self._data = "" if folder is None else fingerprint(data)
 
     def load(self, line: Line, fold: Fold) -> list[Outcome] | None:
         """Return what was stored of this line on this fold."""
-        stored = None if self._results is None else self._results.load(self._key(line, fold))
+        stored = None if self._results is None else self._results.read_arrays(self._key(line, fold))
         if stored is None:
             return None
         widths, sizes = stored["widths"], [len(held) for held in fold.held]
@@ -49,7 +49,7 @@ class Cache:
         """Keep the outcomes of a line on a fold."""
         if self._results is None:
             return
-        self._results.store(
+        self._results.write_arrays(
             self._key(line, fold),
             widths=np.array([part.shape[1] for part in outcomes[0].values]),
             values=np.array([np.concatenate([part.ravel() for part in outcome.values]) for outcome in outcomes]),
@@ -59,7 +59,7 @@ class Cache:
 
     def _key(self, line: Line, fold: Fold) -> str:
         specifications = [step.specification for step in line.steps]
-        return fingerprint(self._data, fold.kept, fold.held, specifications)
+        return f"{fingerprint(self._data, fold.kept, fold.held, specifications)}.npz"
 
 
 # Called with how many problems are solved, of how many.
@@ -106,18 +106,8 @@ class SharedGrams:
             self._held = plan.raw_grams(sizes), plan.kernels
         return self._held
 
-    def of_fold(self, specification: Fit, params: Params, fold: Fold) -> tuple[RawGrams, Sequence[FittedKernel] | None]:
-        """Return the same for a fold: kernels that look at targets are fitted on its training rows."""
-        if not specification.kernels_use_targets:
-            return self.of(specification, params)
-        kernels = specification.fit_kernels(self.data.take(fold.kept))
-        plan = specification.plan(self.data, kernels)
-        return plan.raw_grams(plan.gram_plan(self._widths[_gram_key(params)])), kernels
-
     def refit(self, specification: Fit, params: Params, options: RunOptions) -> Fitted:
         """Fit a candidate on all rows."""
-        if specification.kernels_use_targets:
-            return specification.plan(self.data).run(options)
         raw, kernels = self.of(specification, params)
         return specification.plan(self.data, kernels).run(options, raw)
 
@@ -213,7 +203,7 @@ def run_search(
     def build(line: Line, fold: int) -> FoldFits:
         if grams is None:
             return SeparateFoldFits(data, folds[fold])
-        raw, kernels = grams.of_fold(line.specification, line.params, folds[fold])
+        raw, kernels = grams.of(line.specification, line.params)
         return SharedFoldFits(raw, kernels, data, folds[fold], line.specification)
 
     def work(job: Job) -> list[Outcome]:
@@ -228,7 +218,7 @@ def run_search(
     found: dict[int, list[Outcome]] = {}
     with Workers(n_jobs) as workers, tally.display or nullcontext():
         for group in _same_grams(lines):
-            if grams is not None and not group[0].specification.kernels_use_targets:
+            if grams is not None:
                 grams.of(group[0].specification, group[0].params)
             jobs = [Job(line, fold) for fold in range(len(folds)) for line in group]
             prepared = FoldCache(build, jobs)

@@ -7,7 +7,6 @@ function driversSection(models) {
       {},
       parts.length ? make("div", { class: "grid" }, parts) : null,
       effectsPicture(model),
-      whatIf(model),
     );
   });
 }

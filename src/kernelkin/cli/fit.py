@@ -1,0 +1,341 @@
+"""`kernelkin fit`: learn a model from a table, measure it on held-out rows, save it."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..data import listing
+from ..files import check_writable
+from ..paper.models.facts import changed_parameters, relative_gap
+from ..progress import Progress
+from ..relations import TaskRelations
+from ..relations.baselines import make_baselines
+from ..report.evaluation import evaluation_content
+from ..report.held_out import rows_of_table
+from ..storage import SavedModel
+from ..tables import TableSchema
+from ..tables.describe import describe_column
+from ..tables.text import STDIN, display_name
+from .evaluation import hold_out, mean, predict_baseline, predict_entries, read_entries, score_models, show_scores
+from .problem import Problem, add_data_arguments, load_problem
+from .sharing import REPEATS, SECONDS, tested_relations, verdict_on_sharing
+from .terminal import Terminal, complain
+from .training import (
+    KERNELS_HELP,
+    SEARCHED,
+    Recipe,
+    add_model_arguments,
+    check_cache,
+    check_parameters,
+    says_what_is_kept,
+)
+
+HELP = "learn a model of many tasks from a table, measure it on held-out rows, save it"
+EXAMPLES = (
+    "  kernelkin fit shops.csv --task shop --target sales -o sales.kin\n"
+    "  kernelkin fit shops.csv --task shop --target sales --drop id --test later.csv -o sales.kin\n"
+    "  kernelkin fit robot.csv --target torque1 torque2 torque3 -o robot.kin\n"
+    "  kernelkin fit umsatz.csv --sep ';' --decimal , --encoding cp1252 --task ort --target umsatz -o m.kin\n"
+    "  kernelkin fit shops.csv --task shop --target sales --set C=10 min_rank=2 -o sales.kin\n"
+    "  kernelkin fit exams.parquet --task school --target grade --couplings common --kernels gaussian@each -o m.kin\n"
+    "  kernelkin fit sales.csv --task shop --target sales --task-features shops.csv -o sales.kin\n"
+    "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.kin\n\n"
+    "a search of parameters (--cv) that is interrupted continues with the same command, if --cache names a folder\n\n"
+    + KERNELS_HELP
+)
+# How long steps take beside the fit of the model: the baselines, the test of relations, and the cross-validation that
+# answers whether sharing helps; first for Kin, then for the models of the paper. And how times grow with the rows.
+_BASELINES, _RELATIONS, _VERDICT = (0.1, 3.0), (0.1, 3.0), (2.5, 30.0)
+_GROWTH = 1.5
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_data_arguments(parser)
+    parser.add_argument("-o", "--out", required=True, metavar="MODEL", help="the file to save the model to")
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        help="see `kernelkin models` (default: Kin, an average of mixed kernel models)",
+    )
+    parser.add_argument("--quick", action="store_true", help="fit MK-MTRL as it is")
+    add_model_arguments(parser)
+    parser.add_argument(
+        "--test-size",
+        type=float,
+        default=0.25,
+        metavar="SHARE",
+        help="share of every task to hold out; 0: no test (default: 0.25)",
+    )
+    parser.add_argument("--test", metavar="FILE", help="a labelled table to test on, in place of rows held out of DATA")
+    parser.add_argument(
+        "--sharing-repeats",
+        type=int,
+        metavar="N",
+        help="repetitions of the cross-validation that answers whether sharing helps; 0: leave it out (default: "
+        f"{REPEATS}, or fewer if they take more than {SECONDS:.0f} s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
+    parser.add_argument(
+        "--keep-test", action="store_true", help="save the model that was tested; by default it is refitted to all rows"
+    )
+
+
+def run(arguments: Namespace, terminal: Terminal) -> None:
+    _check(arguments)
+    if arguments.json:
+        terminal.use_json()
+    problem = load_problem(arguments, arguments.test)
+    recipe = Recipe.of(choose_model(arguments), problem, arguments)
+    check_parameters([recipe], arguments)
+    problem = problem.settle_tiny_tasks(shares_functions=recipe.shares_functions)
+    _show_data(terminal, arguments, problem)
+    with says_what_is_kept(arguments.cache):
+        model, about, schema = _fit_and_save(problem, recipe, arguments, terminal)
+    rows = "all rows" if _refits(arguments) else "the training rows; the test rows were kept out"
+    out = shlex.quote(arguments.out)
+    terminal.say(
+        "",
+        f"Saved {arguments.out}, fitted to {rows}. Next:",
+        f"  kernelkin report {out} -o report.html",
+        f"  kernelkin predict {out} NEW.csv -o predictions.csv",
+    )
+    terminal.emit(_summary(arguments, problem, model, about, schema))
+
+
+def _refits(arguments: Namespace) -> bool:
+    """Whether the model is fitted again after the test, to all rows."""
+    return not (arguments.keep_test or arguments.test)
+
+
+def _summary(
+    arguments: Namespace, problem: Problem, model: Any, about: dict[str, Any], schema: TableSchema
+) -> dict[str, Any]:
+    """What a script may want to know about a fit."""
+    evaluation = about.get("evaluation")
+    return {
+        "model": arguments.out,
+        "estimator": type(model).__name__,
+        "regression": problem.regression,
+        "tasks": model.tasks_.tolist(),
+        "rows": schema.n_rows,
+        "columns": {column.name: describe_column(column) for column in schema.columns},
+        "left_out": schema.left_out,
+        "notes": list(problem.notes),
+        "evaluation": evaluation and {name: value for name, value in evaluation.items() if name != "report"},
+        "mean_scores": evaluation and {name: mean(scores) for name, scores in evaluation["scores"].items()},
+        "sharing": about.get("sharing"),
+        "variance_components": getattr(model, "variance_components_", None),
+        "column_shares": getattr(model, "column_shares_", None),
+        "explanation": model.explain() if hasattr(model, "explain") else None,
+        "command": about["command"],
+    }
+
+
+def _check(arguments: Namespace) -> None:
+    if not 0 <= arguments.test_size < 1:
+        raise ValueError(f"--test-size must be at least 0 and below 1, not {arguments.test_size:g}")
+    if arguments.keep_test and not arguments.test_size:
+        raise ValueError("--keep-test needs a test: --test-size above 0")
+    if arguments.cache and not arguments.cv:
+        raise ValueError("--cache keeps the parts of a cross-validation of parameters: it needs --cv")
+    if arguments.sharing_repeats is not None and arguments.sharing_repeats < 0:
+        raise ValueError(f"--sharing-repeats must be 0 or more, not {arguments.sharing_repeats}")
+    check_writable(arguments.out)
+    check_cache(arguments)
+
+
+def _fit_and_save(
+    problem: Problem, recipe: Recipe, arguments: Namespace, terminal: Terminal
+) -> tuple[Any, dict[str, Any], TableSchema]:
+    """Test the model, fit it to all rows and save it; then compare it with simpler models, and save what was found."""
+    from ..storage import save_model
+
+    about: dict[str, Any] = {"data": "standard input" if arguments.data == STDIN else arguments.data}
+    about["command"] = shlex.join(["kernelkin", *arguments.argv])
+    weights = _weights(arguments, searched=recipe.name == SEARCHED)
+    with terminal.progress(len(weights), weights) as progress:
+        train = np.arange(len(problem.frame))
+        if arguments.test_size or arguments.test:
+            about["evaluation"], train, schema, model = _evaluate(problem, recipe, arguments, progress)
+        if _refits(arguments):
+            progress.begin(f"{recipe.name} on all {len(problem.frame)} rows")
+            schema = problem.schema()
+            model = recipe.fit(schema, problem.frame, progress)
+        about["task_rows"] = _task_rows(schema, problem)
+        save_model(model, arguments.out, schema=schema, about=about)
+        progress.clear()
+        _show_model(terminal, model)
+        if "evaluation" in about:
+            show_scores(terminal, about["evaluation"])
+        try:
+            for answer in _answers(problem, recipe, SavedModel(model, schema), train, terminal, progress):
+                about |= answer
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"{arguments.out} is saved, without the comparison of models") from None
+        except Exception as error:
+            # A model that was fitted is never lost by what is asked about it afterwards.
+            complain(f"warning: {type(error).__name__}: {error}; {arguments.out} is saved without this comparison")
+    save_model(model, arguments.out, schema=schema, about=about)
+    return model, about, schema
+
+
+def _answers(
+    problem: Problem, recipe: Recipe, saved: SavedModel, train: np.ndarray, terminal: Terminal, progress: Progress
+) -> Iterator[dict[str, Any]]:
+    """Whether sharing helps, and how the tasks are related, as they are shown -> what is saved of each."""
+    arguments = recipe.arguments
+    if arguments.sharing_repeats != 0:
+        # Without sharing, tiny tasks cannot be learned: there is nothing to compare.
+        others = train[~problem.is_tiny[train]]
+        found = verdict_on_sharing(recipe, problem.schema(others), problem.frame.iloc[others], progress)
+        progress.clear()
+        terminal.say("", *str(found).split("\n"))
+        if not isinstance(found, str):
+            if recipe.name != SEARCHED and not arguments.cv:
+                terminal.say("Parameters were not tuned for this table; --cv tunes them.")
+            yield {"sharing": found.to_dict()}
+    progress.begin("test of the relations of tasks")
+    assert saved.schema is not None
+    tested = tested_relations(saved.model, *_rows(saved.schema, problem), arguments.seed)
+    progress.clear()
+    if tested is not None:
+        terminal.say("", str(TaskRelations.from_dict(tested)))
+        yield {"relations": tested}
+
+
+def _weights(arguments: Namespace, *, searched: bool) -> list[float]:
+    """How long the steps take beside each other."""
+    baselines, relations = (pair[not searched] for pair in (_BASELINES, _RELATIONS))
+    weights = [1.0, baselines] if arguments.test_size or arguments.test else []
+    weights += [(1 / (1 - arguments.test_size)) ** _GROWTH] if _refits(arguments) else []
+    weights += [_VERDICT[not (searched or arguments.cv)]] if arguments.sharing_repeats != 0 else []
+    return [*weights, relations]
+
+
+def _rows(schema: TableSchema, problem: Problem) -> tuple[np.ndarray, Any, np.ndarray | None]:
+    """All rows as the model sees them, their targets and tasks."""
+    frame = problem.frame
+    return schema.encode(frame), schema.targets(frame), schema.tasks(frame)
+
+
+def _evaluate(
+    problem: Problem, recipe: Recipe, arguments: Namespace, progress: Progress
+) -> tuple[dict[str, Any], np.ndarray, TableSchema, Any]:
+    """Fit to some rows and score on the others, beside the baselines -> scores; training rows, schema, model."""
+    data, classes = problem.task_data(), problem.classes
+    if problem.n_test:
+        train, test = np.split(np.arange(len(problem.frame)), [len(problem.frame) - problem.n_test])
+    else:
+        train, test = hold_out(data, arguments.test_size, arguments.seed, classification=not problem.regression)
+    if not len(test):
+        raise ValueError(f"{display_name(arguments.data)}: the tasks have too few rows to hold any out: --test-size 0")
+    schema, known, new = problem.schema(train), problem.frame.iloc[train], problem.frame.iloc[test]
+    progress.begin(f"{recipe.name} on {len(train)} rows, tested on {len(test)}")
+    model = recipe.fit(schema, known, progress)
+    values = {recipe.name: predict_entries(model, schema, new, data.labels, classes)}
+    baselines = make_baselines(not problem.regression, random_state=arguments.seed)
+    progress.begin("models to compare with")
+    for done, (name, baseline) in enumerate(baselines.items()):
+        progress.part(done, len(baselines), f"{name}, model")
+        values[name] = predict_baseline(baseline, schema, known, new, data.labels, classes)
+    y, codes, _ = read_entries(schema, new, data.labels)
+    overall, scores = score_models(y, codes, len(data.labels), values, classes, wide=problem.task is None)
+    how = f"the rows of {arguments.test}" if arguments.test else f"{arguments.test_size:.0%} of the rows of every task"
+    refitted = "; the saved model was then fitted to all rows" if _refits(arguments) else ""
+    predicted = rows_of_table(SavedModel(model, schema), new, f"{how}, which this fit had not seen{refitted}")
+    evaluation = {
+        "score": "R²" if problem.regression else "accuracy",
+        "tasks": data.labels.tolist(),
+        "scores": scores,
+        "overall": overall,
+        "test_rows": len(test),
+        "task_test_rows": np.bincount(codes, minlength=len(data.labels)).tolist(),
+        "train_rows": len(train),
+        "tuned": bool(arguments.cv),
+        "report": evaluation_content(predicted),
+    }
+    return evaluation, train, schema, model
+
+
+def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem) -> None:
+    schema, frame = problem.schema(slice(len(problem.frame) - problem.n_test)), problem.frame
+    if problem.task is None:
+        terminal.say(f"{len(frame)} rows, {len(problem.targets)} tasks ({listing(problem.targets, 5)}).")
+    else:
+        counts = frame[problem.task].value_counts()
+        each = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+        terminal.say(f"{len(frame)} rows, {len(counts)} tasks ({problem.task!r}) of {each} rows.")
+    terminal.say(*problem.notes)
+    kinds = {kind: [c.name for c in schema.columns if c.kind == kind] for kind in _KIND_WORDS}
+    found = [
+        f"{len(names)} {_KIND_WORDS[kind][len(names) > 1]} ({listing(names, 5)})"
+        for kind, names in kinds.items()
+        if names
+    ]
+    terminal.say(f"Features: {'; '.join(found)}.")
+    for column in schema.columns:
+        if column.kind == "date" or column.n_rare:
+            terminal.say(f"Column {column.name!r}: {describe_column(column)}.")
+    for name, reason in schema.left_out.items():
+        if name not in arguments.drop:
+            terminal.say(f"Left out column {name!r}: {reason}.")
+    incomplete = [column.name for column in schema.columns if column.n_missing]
+    if incomplete:
+        terminal.say(
+            f"Missing values in {listing(incomplete, 5)}: numbers are taken as the mean, texts as none of the known "
+            "ones, and a feature marks them."
+        )
+    terminal.say()
+
+
+# Of one column, and of several.
+_KIND_WORDS = {
+    "number": ("number, standardised", "numbers, standardised"),
+    "boolean": ("yes or no", "yes or no"),
+    "text": ("text, one feature for each value", "texts, one feature for each value"),
+    "date": ("date", "dates"),
+}
+
+
+def choose_model(arguments: Namespace) -> str:
+    """Return the name of the model: the given one, or the search unless something asks for MK-MTRL itself."""
+    if arguments.model is not None:
+        if arguments.quick:
+            raise ValueError("--quick fits MK-MTRL: leave out --model, or leave out --quick")
+        return arguments.model
+    return "MK-MTRL" if arguments.quick or arguments.cv or arguments.couplings or arguments.set else SEARCHED
+
+
+def _show_model(terminal: Terminal, model: Any) -> None:
+    if hasattr(model, "explain"):
+        terminal.say(*model.explain().replace(". ", ".\n").split("\n"))
+        return
+    parameters = ", ".join(f"{name}={value}" for name, value in changed_parameters(model).items())
+    terminal.say(f"Parameters: {parameters or 'the defaults'}.")
+    if hasattr(model, "kernel_weights_"):
+        weights = model.kernel_weights_.mean(axis=0)
+        top = [k for k in np.argsort(-weights, kind="stable")[:3] if weights[k] > 0]
+        named = ", ".join(f"{model.kernel_names_[k]} {weights[k] / weights.sum():.0%}" for k in top)
+        terminal.say(f"Kernels with the largest weights over all tasks: {named}.")
+    if getattr(model, "couplings_", ()) and hasattr(model, "part_shares_"):
+        shared = 1 - model.part_shares_[:, 0]
+        low, high = model.tasks_[shared.argmin()], model.tasks_[shared.argmax()]
+        terminal.say(
+            f"The part that tasks share is {shared.mean():.0%} of their functions on average, from {shared.min():.0%} "
+            f"({low}) to {shared.max():.0%} ({high})."
+        )
+    gap = relative_gap(model)
+    if gap is not None:
+        terminal.say(f"Certified: the objective is within {gap:.1e} of the optimum of this model's problem.")
+
+
+def _task_rows(schema: TableSchema, problem: Problem) -> list[list[Any]]:
+    if problem.task is None:
+        return [[name, int(problem.frame[name].notna().sum())] for name in problem.targets]
+    labels, counts = np.unique(np.asarray(schema.tasks(problem.frame)), return_counts=True)
+    return [list(pair) for pair in zip(labels.tolist(), counts.tolist(), strict=True)]

@@ -1,0 +1,237 @@
+"""`kernelkin predict`: predictions for a table of any length, a piece at a time."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+
+from ..data import listing
+from ..tables.columns import CellError
+from ..tables.files import Piece, read_pieces
+from ..tables.text import STDOUT, check_output, display_name, input_separator, open_output
+from .problem import DATA_HELP, add_format_arguments, text_format
+from .terminal import Terminal, complain
+from .training import add_task_features, by_task, read_task_features
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+HELP = "add a column of predictions to a table of any length"
+EXAMPLES = (
+    "  kernelkin predict sales.kin new.csv -o predictions.csv\n"
+    "  cat new.csv | kernelkin predict sales.kin - -o - | head\n"
+    "  kernelkin predict sales.kin new_shops.csv --task-features shops.csv -o predictions.csv\n"
+    "  kernelkin predict sales.kin new.csv --interval -o predictions.csv\n"
+    "  kernelkin predict churn.kin new.csv --proba -o predictions.csv\n\n"
+    "the cells of a CSV or TSV file are repeated as they are, and one with the prediction is added to each row. A\n"
+    "model of several targets adds a column for each, named by the target and --column. What is written is UTF-8"
+)
+# What a spreadsheet takes for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="a file saved by `kernelkin fit`")
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="OUT", help="a CSV or TSV file, also packed as .gz, or - for stdout"
+    )
+    parser.add_argument("--column", default="prediction", metavar="NAME", help="its name (default: prediction)")
+    parser.add_argument(
+        "--proba",
+        action="store_true",
+        help="also add the probability of each class, in columns probability_CLASS",
+    )
+    parser.add_argument(
+        "--interval",
+        type=float,
+        nargs="?",
+        const=0.9,
+        metavar="COVERAGE",
+        help="also add the ends of intervals that contain this share of the targets (without a number: 0.9), in "
+        "columns NAME_low and NAME_high",
+    )
+    parser.add_argument(
+        "--unknown-tasks",
+        choices=["common", "error"],
+        help="tasks that training did not have: predict them by what all tasks have in common, or refuse them "
+        "(default: as in `kernelkin fit`)",
+    )
+    add_task_features(parser, "predicts new tasks by a model that was fitted with features of tasks")
+    parser.add_argument(
+        "--safe-csv",
+        action="store_true",
+        help="put ' before texts that a spreadsheet would run as a formula (those that begin with = + - @)",
+    )
+    add_format_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object about what was written, for scripts")
+    parser.add_argument("--rows", type=int, default=20_000, metavar="N", help="rows at a time (default: 20000)")
+
+
+def run(arguments: Namespace, terminal: Terminal) -> None:
+    from ..storage import load_model
+
+    if arguments.rows < 1:
+        raise ValueError(f"--rows must be at least 1, not {arguments.rows}")
+    if arguments.json:
+        if arguments.out == STDOUT:
+            raise ValueError("--json prints to standard output, and so does -o -: name a file")
+        terminal.use_json()
+    separator = check_output(arguments.out)
+    saved = load_model(arguments.model)
+    if saved.schema is None:
+        raise ValueError(f"{arguments.model} was saved without the schema of a table: predict with it from Python")
+    _check_columns(saved.model, arguments)
+    if arguments.task_features is not None:
+        saved = _with_tasks(saved, arguments)
+    if arguments.unknown_tasks is not None:
+        _set_unknown_tasks(saved.model, arguments.unknown_tasks)
+    columns = added_columns(saved, arguments)
+    with open_output(arguments.out) as file:
+        count, unseen = _predict_all(saved, arguments, file, separator, columns)
+    for name, values in unseen.items():
+        complain(
+            f"warning: column {name!r} has values that training did not have: {listing(sorted(values), 5)}; they are "
+            "taken as none of the known ones"
+        )
+    if arguments.out != STDOUT:
+        word = "column" if len(columns) == 1 else "columns"
+        terminal.say(f"Wrote {count} rows with the {word} {listing(columns, 6)} to {arguments.out}.")
+    unknown = {name: sorted(values) for name, values in unseen.items()}
+    terminal.emit({"out": arguments.out, "rows": count, "columns": columns, "unknown_values": unknown})
+
+
+def _check_columns(model: Any, arguments: Namespace) -> None:
+    """Refuse probabilities of numbers, and intervals of classes."""
+    if arguments.proba and not hasattr(model, "predict_proba"):
+        raise ValueError("--proba: this model predicts numbers; use --interval")
+    if arguments.interval is not None and not hasattr(model, "predict_interval"):
+        raise ValueError("--interval: this model predicts classes; use --proba")
+    if arguments.interval is not None and not 0 < arguments.interval < 1:
+        raise ValueError(f"--interval must be between 0 and 1, not {arguments.interval:g}")
+
+
+def added_columns(saved: Any, arguments: Namespace) -> list[str]:
+    """Return the names of the columns that are added; where every target is a task, those of each target."""
+    schema = saved.schema
+    starts = [""] if schema.task is not None else [f"{target} " for target in schema.target_names]
+    names = [f"{start}{arguments.column}" for start in starts]
+    if arguments.proba:
+        each = zip(starts, _classes(saved), strict=True)
+        names += [f"{start}probability_{label}" for start, labels in each for label in labels.tolist()]
+    if arguments.interval is not None:
+        names += [f"{start}{arguments.column}_{end}" for start in starts for end in ("low", "high")]
+    return names
+
+
+def _classes(saved: Any) -> list[np.ndarray]:
+    """The classes of each target."""
+    return [saved.model.classes_] if saved.schema.task is not None else list(saved.model.task_classes_)
+
+
+def _probabilities(saved: Any, values: DataFrame) -> np.ndarray:
+    """(n, m): on wide data the classes of the first target, then those of the next."""
+    p = saved.predict_proba(values)
+    if saved.schema.task is not None:
+        return p
+    used = [np.isin(saved.model.classes_, labels) for labels in _classes(saved)]
+    return np.hstack([p[:, t, columns] for t, columns in enumerate(used)])
+
+
+def _predict_all(
+    saved: Any, arguments: Namespace, file: TextIO, separator: str, columns: list[str]
+) -> tuple[int, dict[str, set[str]]]:
+    """Write every piece with its predictions -> the number of rows, and texts that training did not have."""
+    features = [column.name for column in saved.schema.columns]
+    count, unseen = 0, dict[str, set[str]]()
+    form = text_format(arguments)
+    if form.decimal != ".":
+        saved = replace(saved, schema=replace(saved.schema, decimal=form.decimal))
+    for piece in read_pieces(arguments.data, arguments.rows, form):
+        if found := set(columns).intersection(piece.header):
+            name = display_name(arguments.data)
+            raise ValueError(f"{name} already has a column {min(found)!r}: choose another with --column")
+        values = piece.values(features, saved.schema.task)
+        added = dict(zip(columns, _predict(saved, values, arguments, count), strict=True))
+        # A table of semicolons stays one, unless the endings say otherwise.
+        anew = piece.separator is None or separator != input_separator(arguments.data)
+        between = separator if anew else str(piece.separator)
+        _write_cells(file, piece, added, arguments.safe_csv, between, saved.schema.decimal, first=not count)
+        for name, texts in saved.schema.unseen(values).items():
+            unseen.setdefault(name, set()).update(texts)
+        count += len(piece.frame)
+        if sys.stderr is not None and sys.stderr.isatty():
+            print(f"{count} rows", end="\r", file=sys.stderr, flush=True)
+    if not count:
+        raise ValueError(f"{display_name(arguments.data)} has no rows")
+    return count, unseen
+
+
+def _write_cells(
+    file: TextIO, piece: Piece, added: dict[str, Any], safe_csv: bool, separator: str, decimal: str, first: bool
+) -> None:
+    """Write the cells of a piece and those of the added columns."""
+    out, header = piece.frame.assign(**added), [*piece.header, *added]
+    if safe_csv:
+        out, header = neutralise(out), [_neutral(name) for name in header]
+    out.to_csv(
+        file, index=False, header=header if first else False, sep=separator, decimal=decimal, lineterminator="\n"
+    )
+
+
+def _with_tasks(saved: Any, arguments: Namespace) -> Any:
+    """Return the model with the new tasks of a file of features."""
+    frame = read_task_features(arguments.task_features, saved.schema.task, text_format(arguments))
+    try:
+        return replace(saved, model=saved.model.with_tasks(by_task(frame, saved.schema)))
+    except ValueError as error:
+        raise ValueError(f"--task-features {arguments.task_features}: {error}") from error
+
+
+def _set_unknown_tasks(model: Any, unknown_tasks: str) -> None:
+    model = getattr(model, "best_estimator_", model)
+    if "unknown_tasks" in model.get_params(deep=False):
+        model.set_params(unknown_tasks=unknown_tasks)
+    elif unknown_tasks != "error":
+        raise ValueError(f"--unknown-tasks {unknown_tasks}: {type(model).__name__} has no part that all tasks share")
+
+
+def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -> list[Any]:
+    """The columns that are added to a piece, with so many rows before it; errors name the file and the row in it."""
+    try:
+        parts = [saved.predict(values)]
+        if arguments.proba:
+            parts.append(_probabilities(saved, values))
+        if arguments.interval is not None:
+            parts.append(saved.predict_interval(values, arguments.interval))
+        # (n,), (n, m) or on wide data (n, T, m): a column for each task and value.
+        return [column for part in parts for column in part.reshape(len(values), -1).T]
+    except CellError as error:
+        raise ValueError(f"{display_name(arguments.data)}: {error.after(before)}") from error
+    except ValueError as error:
+        advice = " (here: --unknown-tasks common)" if str(error).startswith("unknown task") else ""
+        raise ValueError(f"{display_name(arguments.data)}: {error}{advice}") from error
+
+
+def neutralise(frame: DataFrame) -> DataFrame:
+    """A table whose texts no spreadsheet takes for formulas."""
+    texts = [str(name) for name, dtype in frame.dtypes.items() if dtype.kind not in "biufc"]
+    return frame.assign(**{name: [_neutral(cell) for cell in frame[name]] for name in texts})
+
+
+def _neutral(cell: Any) -> Any:
+    """
+    >>> [_neutral(cell) for cell in ("=1+1", "-1.5", "@x", "a=b", None)]
+    ["'=1+1", '-1.5', "'@x", 'a=b', None]
+    """
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell

@@ -1,0 +1,324 @@
+"""From a table and command line arguments to a learning problem: rows, tasks, targets, and what kind they are."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ..data import TaskData, listing, read_training
+from ..tables import TableEncoder, TableSchema
+from ..tables.files import read_table
+from ..tables.labels import common_unit, read_target
+from ..tables.numbers import Decimal, as_numbers
+from ..tables.schema import check_columns
+from ..tables.text import TextFormat, display_name
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+T = TypeVar("T")
+# Whole numbers with at most this many distinct values are taken as classes.
+MOST_CLASSES = 10
+DATA_HELP = "a CSV, TSV, Parquet or Excel file with a header, also packed (.gz, .zst), or - for CSV on stdin"
+
+
+def add_data_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
+    parser.add_argument("--task", metavar="COL", help="the column with the task of each row")
+    parser.add_argument(
+        "--target",
+        required=True,
+        nargs="+",
+        metavar="COL",
+        help="the column to predict; or several, each of which is a task on the same rows (then without --task)",
+    )
+    parser.add_argument("--drop", nargs="+", default=[], metavar="COL", help="columns to leave out")
+    add_format_arguments(parser)
+    parser.add_argument(
+        "--day-first",
+        action=BooleanOptionalAction,
+        help="whether 3/4/2024 is the third of April (default: no, with a warning where no date of a column shows it)",
+    )
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--classification", action="store_true", help="treat the target as a class")
+    kind.add_argument("--regression", action="store_true", help="treat the target as a number")
+
+
+def add_format_arguments(parser: ArgumentParser) -> None:
+    """How text files are written: of all commands that read a table."""
+    parser.add_argument(
+        "--sep", metavar="CHAR", help="what separates columns, tab for a tab (default: by the ending and the header)"
+    )
+    parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="of a text file (default: utf-8)")
+    parser.add_argument(
+        "--decimal", choices=[".", ","], default=".", help="what separates the fractions of numbers (default: .)"
+    )
+
+
+def text_format(arguments: Namespace) -> TextFormat:
+    """Return how the text files are written that these arguments name."""
+    separator = {"tab": "\t", "\\t": "\t"}.get(arguments.sep, arguments.sep)
+    return TextFormat(separator, arguments.encoding, arguments.decimal)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A table whose rows all have a task and a target, and how to learn from it.
+
+    Attributes
+    ----------
+    task : the column of tasks; None where every target is a task.
+    targets : the columns to predict; one where there is a task.
+    n_test : number of rows at the end of the table that are for testing only.
+    units : of the targets, where their cells have any, such as "EUR".
+    tiny_tasks : the tasks with one row, or one class, to train on.
+    notes : how the table was read.
+    day_first : whether the day comes first in dates such as 3/4/2024.
+    """
+
+    frame: DataFrame
+    task: str | None
+    targets: tuple[str, ...]
+    drop: tuple[str, ...]
+    regression: bool
+    notes: tuple[str, ...]
+    decimal: Decimal = "."
+    n_test: int = 0
+    units: tuple[str, ...] = ()
+    tiny_tasks: tuple[Any, ...] = ()
+    day_first: bool | None = None
+
+    def task_data(self) -> TaskData:
+        """The tasks and targets of all rows, in the units of the table: what folds and scores are made from."""
+        whole = self.schema()
+        y = whole.restore(whole.targets(self.frame))
+        # Folds and scores need no features.
+        return read_training(np.zeros((len(y), 1)), y, whole.tasks(self.frame), classification=not self.regression)
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """All classes of all targets; None for numbers."""
+        return None if self.regression else np.unique(np.concatenate(self.task_data().y))
+
+    @property
+    def is_tiny(self) -> np.ndarray:
+        """Whether the task of a row is tiny, (n,)."""
+        if self.task is None:
+            return np.zeros(len(self.frame), dtype=bool)
+        return self.frame[self.task].isin(self.tiny_tasks).to_numpy()
+
+    def settle_tiny_tasks(self, *, shares_functions: bool) -> Problem:
+        """Leave the tiny tasks out, unless tasks share parts of their functions; a note says what was done."""
+        if not self.tiny_tasks:
+            return self
+        count = "1 task" if len(self.tiny_tasks) == 1 else f"{len(self.tiny_tasks)} tasks"
+        found = f"{count} with only one {'row' if self.regression else 'class'}: {listing(self.tiny_tasks)}"
+        if shares_functions:
+            return replace(self, notes=(*self.notes, f"{found}, learned by what tasks share."))
+        kept = ~self.is_tiny
+        n_test = int(kept[len(kept) - self.n_test :].sum())
+        notes = (*self.notes, f"Left out {found}.")
+        return replace(self, frame=self.frame[kept], n_test=n_test, notes=notes, tiny_tasks=())
+
+    def schema(self, rows: np.ndarray | slice = slice(None)) -> TableSchema:
+        """The schema of some of the rows."""
+        return TableSchema.fit(
+            self.frame.iloc[rows],
+            self.task,
+            self.targets if self.task is None else self.targets[0],
+            self.drop,
+            regression=self.regression,
+            decimal=self.decimal,
+            units=self.units,
+            day_first=self.day_first,
+        )
+
+
+def load_problem(arguments: Namespace, test: str | None = None) -> Problem:
+    """Read the table that the arguments name, and the labelled table `test`, if any; errors name the file."""
+    frame, day_first = _load(arguments.data, arguments)
+    if test is None:
+        return replace(_in_file(arguments.data, lambda: read_problem(frame, arguments)), day_first=day_first)
+    import pandas as pd
+
+    tested, _ = _load(test, arguments)
+    _in_file(test, lambda: _check_test_targets(frame, tested, arguments))
+    if arguments.task is not None:
+        unknown = sorted(set(tested[arguments.task].dropna()) - set(frame[arguments.task]))
+        if unknown:
+            raise ValueError(f"{test} has tasks that {display_name(arguments.data)} has not: {listing(unknown)}")
+    joined = pd.concat([frame.assign(**{_TEST: False}), tested.assign(**{_TEST: True})], ignore_index=True)
+    problem = _in_file(f"{display_name(arguments.data)} and {test}", lambda: read_problem(joined, arguments))
+    return replace(problem, day_first=day_first)
+
+
+# The name of a column of our own while two tables are one.
+_TEST = "\0test"
+
+
+def _load(path: str, arguments: Namespace) -> tuple[DataFrame, bool]:
+    """Read a table, and whether the day comes first in its dates: some of its rows may not show that.
+
+    Cells that cannot be encoded are refused while rows still have the numbers of the file.
+    """
+    _check_roles(arguments.task, tuple(dict.fromkeys(arguments.target)))
+    frame = read_table(path, arguments.task, arguments.target, text_format(arguments))
+    special = [*arguments.target, *([arguments.task] if arguments.task else [])]
+    _in_file(path, lambda: check_columns(frame, [*special, *arguments.drop]))
+    features = frame.drop(columns=[*special, *arguments.drop])
+    encoder = TableEncoder(decimal=arguments.decimal, day_first=arguments.day_first)
+    _in_file(path, lambda: encoder.fit(features))
+    found = any(column.date_format.startswith("%d/") for column in encoder.columns_)
+    return frame, found if arguments.day_first is None else arguments.day_first
+
+
+def _in_file(path: str, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except ValueError as error:
+        raise ValueError(f"{display_name(path)}: {error}") from error
+
+
+def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
+    """Choose the rows to use, and classification or regression."""
+    task, targets = arguments.task, tuple(dict.fromkeys(arguments.target))
+    special = [*([] if task is None else [task]), *targets]
+    check_columns(frame, [*special, *arguments.drop])
+    notes = []
+    frame, note = _with_labels(frame, task, targets)
+    notes += note
+    frame, units = _without_units(frame, targets, arguments)
+    notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]
+    regression, why = _guess_all(frame, targets, arguments)
+    notes.append(f"{'Regression' if regression else 'Classification'}: {why}.")
+    n_test = 0
+    if _TEST in frame.columns:
+        n_test, frame = int(frame[_TEST].sum()), frame.drop(columns=_TEST)
+    tiny = () if task is None else _tiny_tasks(frame.iloc[: len(frame) - n_test], task, targets[0], regression)
+    drop, decimal = tuple(arguments.drop), arguments.decimal
+    return Problem(frame, task, targets, drop, regression, tuple(notes), decimal, n_test, units, tiny)
+
+
+def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> tuple[Any, ...]:
+    """The tasks with one row, or one class; refused where there is no other task."""
+    groups = train.groupby(task)[target]
+    useful = groups.size() > 1 if regression else groups.nunique() > 1
+    if not useful.any():
+        fault = "only one row" if regression else f"only one class of {target!r}"
+        raise ValueError(f"every task has {fault}: is {task!r} the right task column?")
+    return tuple(useful.index[~useful].tolist())
+
+
+def _check_roles(task: str | None, targets: Sequence[str]) -> None:
+    if task is None and len(targets) == 1:
+        raise ValueError("--task is missing: name the column with the task of each row, or several columns as --target")
+    if task is not None and len(targets) > 1:
+        raise ValueError("several columns as --target are tasks of their own: leave out --task, or name one target")
+    if task in targets:
+        raise ValueError(f"--task and --target are the same column, {task!r}")
+
+
+def _with_labels(frame: DataFrame, task: str | None, targets: Sequence[str]) -> tuple[DataFrame, list[str]]:
+    """The rows that have a task and a target; of several targets, one at least."""
+    gone = frame[list(targets)].isna().all(axis=1)
+    names = " or ".join(map(repr, targets[:3] if task is None else [task, *targets]))
+    if task is not None:
+        gone |= frame[task].isna()
+    if gone.all():
+        raise ValueError(
+            f"no row has {'both a' if task else 'a'} {names.replace(' or ', ' and a ' if task else ' or ')}"
+        )
+    if not gone.any():
+        return frame, []
+    rows = f"row{'s' if gone.sum() > 1 else ''} {listing((frame.index[gone] + 1).tolist(), 5)}"
+    return frame[~gone], [f"Left out {gone.sum()} of {len(frame)} rows, without {names}: {rows}."]
+
+
+def _without_units(frame: DataFrame, targets: Sequence[str], arguments: Namespace) -> tuple[DataFrame, tuple[str, ...]]:
+    """The table with targets such as "30 EUR" as numbers, and their units; names of few classes stay as they are."""
+    found = dict.fromkeys(targets, "")
+    for name in targets:
+        values = frame[name].dropna()
+        if arguments.classification or (values.nunique() <= MOST_CLASSES and not arguments.regression):
+            continue
+        unit = common_unit(values, arguments.decimal)
+        if unit:
+            found[name] = unit
+            numbers = read_target(frame[name], arguments.decimal, unit)
+            frame = frame.assign(**{name: numbers})
+    return frame, tuple(found.values())
+
+
+def _guess_all(frame: DataFrame, targets: Sequence[str], arguments: Namespace) -> tuple[bool, str]:
+    """Whether to regress, and why; several targets must agree."""
+    found = {name: _guess(frame[name].dropna(), name, arguments) for name in targets}
+    kinds = {regression: name for name, (regression, _) in found.items()}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{kinds[True]!r} is a number and {kinds[False]!r} a class: fit them separately, or say --regression or "
+            "--classification"
+        )
+    regression, why = found[targets[0]]
+    others = f", and so {'is' if len(targets) == 2 else 'are'} {listing(targets[1:], 5)}" if len(targets) > 1 else ""
+    return regression, why + others
+
+
+def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+    distinct = values.nunique()
+    numeric = is_numeric_dtype(values) and not is_bool_dtype(values)
+    if not numeric and not arguments.classification:
+        _refuse_stray_text(values, name, arguments)
+    if arguments.regression or arguments.classification:
+        return arguments.regression, "on request"
+    if distinct <= 1:
+        found = f"{str(values.iloc[0])!r:.80} in every row" if distinct else "empty"
+        raise ValueError(f"{name!r} is {found}: nothing can be learned")
+    if not numeric and distinct > max(len(values) // 2, 2):
+        raise ValueError(
+            f"column {name!r} has {distinct} different texts in {len(values)} rows, such as "
+            f"{str(values.iloc[0])!r:.80}: classes must repeat, and numbers (of days, say) must not be text"
+        )
+    if not numeric:
+        return False, f"{name!r} is text with {distinct} distinct values"
+    whole = bool((values == values.round()).all())
+    if distinct == 2 or (whole and distinct <= MOST_CLASSES):
+        kind = "whole numbers" if whole else "numbers"
+        return False, f"{name!r} has {distinct} distinct values, {kind} (--regression to predict a number)"
+    return True, f"{name!r} is a number with {distinct} distinct values" + (
+        " (--classification to predict a class)" if whole and distinct <= 3 * MOST_CLASSES else ""
+    )
+
+
+def _refuse_stray_text(values: Series, name: str, arguments: Namespace) -> None:
+    """Refuse a target of text that is asked to be a number, or of which most values are numbers."""
+    cells = values.to_numpy(dtype=object)
+    other: Decimal = "," if arguments.decimal == "." else "."
+    stray = np.isinf(as_numbers(cells, arguments.decimal))
+    if stray.any() and not np.isinf(as_numbers(cells, other)).any():
+        raise ValueError(f"column {name!r} has numbers with the decimal sign {other!r}: say --decimal {other}")
+    if arguments.regression or (values.nunique() > MOST_CLASSES and 0 < stray.mean() < 0.5):
+        _refuse_first(values, name, stray, "correct or empty this cell, or say --classification")
+
+
+def _refuse_first(values: Series, name: str, stray: np.ndarray, advice: str) -> None:
+    if stray.any():
+        at = int(stray.argmax())
+        row = int(values.index[at]) + 1
+        raise ValueError(f"column {name!r} has {str(values.iloc[at])!r:.80} in row {row}, not a number: {advice}")
+
+
+def _check_test_targets(frame: DataFrame, tested: DataFrame, arguments: Namespace) -> None:
+    """Refuse text in a target of the labelled table where training has numbers, while rows have their numbers."""
+    from pandas.api.types import is_numeric_dtype
+
+    for name in arguments.target:
+        if is_numeric_dtype(frame[name]) and not is_numeric_dtype(tested[name]) and not arguments.classification:
+            values = tested[name].dropna()
+            stray = np.isinf(as_numbers(values.to_numpy(dtype=object), arguments.decimal))
+            _refuse_first(values, name, stray, "the other table has numbers; correct or empty this cell")

@@ -1,0 +1,191 @@
+"""Files that are written completely or not at all, folders of finished results, and keys for these.
+
+Results are NumPy archives and not joblib's Memory, whose files are pickles: reading a pickle can execute code.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from errno import EDQUOT, EFBIG, EISDIR, ENOSPC
+from pathlib import Path
+from secrets import token_hex
+from types import FunctionType
+from typing import Any, BinaryIO, Self
+
+import joblib
+import numpy as np
+
+# One block of a file system: a full disk does not even have that.
+_PROBE = bytes(4096)
+_FULL = (ENOSPC, EDQUOT, EFBIG)
+# Code that changes only with a version, so that its name stands for it.
+_LIBRARIES = ("builtins", "copyreg", "functools", "kernelkin", "numpy", "scipy", "sklearn")
+
+
+@contextmanager
+def open_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file that appears when it is complete: readers find the old content or the new one, also after a kill.
+
+    The new file has the permissions of the one that it replaces, and its owner and group where the system allows; a
+    file that did not exist follows the umask. What is no regular file, such as a pipe, is written to directly. A kill
+    may leave a hidden `.part` file, which nothing reads.
+    """
+    # A link stays a link.
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        with _named(path), open(target, "wb") as file:
+            yield file
+        return
+    # A short name, since that of the target may be as long as names can be; random, one for each writer.
+    partial = target.with_name(f".{os.getpid()}-{token_hex(4)}.part")
+    # Private until it has its owner, so that at no time more people can read it than the file it replaces.
+    mode = 0o600 if target.exists() else 0o666
+    try:
+        with _named(path, partial):
+            with open(partial, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+                _copy_permissions(target, partial)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _copy_permissions(target: Path, partial: Path) -> None:
+    """Give `partial` the owner and mode of `target`, if there is one."""
+    try:
+        known = target.stat()
+    except FileNotFoundError:
+        return
+    mode = stat.S_IMODE(known.st_mode)
+    if not _give_to(partial, known.st_uid, known.st_gid):
+        # Another group must not get the access that the old one had, only what everybody has.
+        mode = mode & ~0o6070 | (mode & 0o007) << 3
+    os.chmod(partial, mode)
+
+
+def _give_to(path: Path, user: int, group: int) -> bool:
+    """Set owner and group as far as the system allows -> whether the group is right."""
+    if not hasattr(os, "chown"):
+        return True
+    with suppress(PermissionError):
+        os.chown(path, -1, group)
+    with suppress(PermissionError):
+        os.chown(path, user, -1)
+    return path.stat().st_gid == group
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes | str) -> None:
+    with open_whole(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse, before any work is done, to write where there is no folder, no permission or no space."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), os.fspath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(Path(path).parent)!r} to write {Path(path).name!r} to")
+    if target.is_file() or not target.exists():
+        _probe(target.parent, path)
+
+
+class Folder:
+    """A folder with one file for each finished piece of work. Any number of processes may use it at once."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not os.fspath(path):
+            raise ValueError("the name of a folder is empty")
+        self.path = Path(path)
+
+    def prepare(self) -> Self:
+        """Create it, and refuse one that cannot be written to."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        _probe(self.path, self.path)
+        return self
+
+    def read(self, name: str) -> bytes | None:
+        """The content, or None where there is no such file."""
+        try:
+            return (self.path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes | str) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
+
+    def read_arrays(self, name: str) -> dict[str, np.ndarray] | None:
+        """The arrays of a file, or None where there is none or it is damaged: they can be computed again."""
+        content = self.read(name)
+        if content is None:
+            return None
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+                return dict(arrays)
+        except Exception:  # damaged archives and arrays raise errors of many types
+            return None
+
+    def write_arrays(self, name: str, **arrays: Any) -> None:
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        self.write(name, buffer.getvalue())
+
+
+def fingerprint(*parts: Any) -> str:
+    """Return a key of hexadecimal digits that depends on data, parameters, estimators and the version of this library.
+
+    Functions and classes of the user are refused with a ValueError: their code can change while their names do not.
+
+    >>> fingerprint([1, 2.0]) == fingerprint([1, 2.0]), fingerprint([1, 2.0]) == fingerprint([1, 2])
+    (True, False)
+    """
+    from . import __version__
+
+    _CodeCheck(io.BytesIO()).dump(parts)
+    return joblib.hash([__version__, *parts])
+
+
+class _CodeCheck(pickle.Pickler):
+    """Raises for functions and classes of the user."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        if isinstance(thing, FunctionType | type) and thing.__module__.partition(".")[0] not in _LIBRARIES:
+            raise ValueError(
+                f"a cache cannot detect when your function or class {thing.__module__}.{thing.__qualname__} changes: "
+                "use kernels of this library, kernels='precomputed', or no cache"
+            )
+        return NotImplemented
+
+
+def _probe(folder: Path, path: str | os.PathLike[str]) -> None:
+    """Write a block and remove it again; an error names `path`."""
+    partial = folder / f".{os.getpid()}-{token_hex(4)}.part"
+    try:
+        with _named(path, partial), open(partial, "xb") as file:
+            file.write(_PROBE)
+            file.flush()
+            os.fsync(file.fileno())
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _named(path: str | os.PathLike[str], partial: Path | None = None) -> Iterator[None]:
+    """Make errors of writing name the file that the user gave."""
+    try:
+        yield
+    except OSError as error:
+        nameless = error.filename is None and error.errno in _FULL
+        if nameless or (partial is not None and error.filename == str(partial)):
+            raise OSError(error.errno, f"cannot write: {error.strerror}", os.fspath(path)) from error
+        raise

@@ -1,0 +1,131 @@
+"""Scores of predicted rows that people know, and what one model gains on another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+from sklearn.metrics import roc_auc_score
+
+RMSE, R2, WITHIN, MEAN_R2 = "RMSE", "R²", "R² within groups", "mean R²"
+LOG_LOSS, AUC, ACCURACY = "log loss", "AUC", "accuracy"
+WITHIN_MEANS = (
+    "R² within groups is the share predicted of the variance around each group's own mean: levels of groups count for "
+    "nothing, so that it is lower than R²"
+)
+# A group with fewer test rows has no score of its own.
+LEAST_ROWS = 5
+# Differences of R² or of the log loss below this are of no use, however certain.
+LEAST_GAIN = 0.002
+
+
+def score_rows(y: np.ndarray, predicted: np.ndarray, codes: np.ndarray, classes: Any = None) -> dict[str, float]:
+    """Return scores over all test rows, the most important first.
+
+    Parameters
+    ----------
+    y : (n,) targets, or classes
+    predicted : (n,) means; or with `classes` the probability (n, C) of each
+    codes : (n,) the group of each row
+    classes : (C,) for classification
+
+    Returns
+    -------
+    scores : dict
+        RMSE in the units of y, R² and R² within groups; or log loss, AUC (two classes) and accuracy. NaN where a score
+        is not defined.
+    """
+    if classes is None:
+        error = float(np.mean((y - predicted) ** 2))
+        return {RMSE: error**0.5, R2: _r2(error, y.var()), WITHIN: _r2(error, variance_within(y, codes))}
+    found = {LOG_LOSS: float(row_losses(y, predicted, classes).mean())}
+    if len(classes) == 2:
+        both = len(np.unique(y)) == 2
+        found[AUC] = float(roc_auc_score(y == classes[1], predicted[:, 1])) if both else float("nan")
+    found[ACCURACY] = float(np.mean(np.asarray(classes)[predicted.argmax(axis=1)] == y))
+    return found
+
+
+def _r2(error: float, variance: float) -> float:
+    return 1.0 - error / float(variance) if variance > 0 else float("nan")
+
+
+def variance_within(y: np.ndarray, codes: np.ndarray) -> float:
+    """The mean squared distance of targets (n,) from the mean of their group."""
+    _, place, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    return float(np.mean((y - (np.bincount(place, y) / counts)[place]) ** 2))
+
+
+def row_losses(y: np.ndarray, predicted: np.ndarray, classes: Any = None) -> np.ndarray:
+    """The squared error of each row (n,), or minus the log of the probability of its class."""
+    if classes is None:
+        return (y - predicted) ** 2
+    known = {label: k for k, label in enumerate(np.asarray(classes).tolist())}
+    p = predicted[np.arange(len(y)), [known[label] for label in y.tolist()]]
+    return -np.log(np.clip(p, 1e-6, 1.0))
+
+
+def score_groups(
+    y: np.ndarray, predicted: np.ndarray, codes: np.ndarray, n_groups: int, classes: Any = None
+) -> np.ndarray:
+    """R², or the accuracy, of each group (T,); NaN for groups of fewer than five test rows, or of one value."""
+    found = np.full(n_groups, np.nan)
+    for t in np.flatnonzero(np.bincount(codes, minlength=n_groups) >= LEAST_ROWS).tolist():
+        rows = codes == t
+        if classes is not None:
+            found[t] = float(np.mean(np.asarray(classes)[predicted[rows].argmax(axis=1)] == y[rows]))
+        else:
+            found[t] = _r2(float(np.mean((y[rows] - predicted[rows]) ** 2)), y[rows].var())
+    return found
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What one model gains on another, in R² or in the log loss; above zero it is better.
+
+    Attributes
+    ----------
+    mean, low, high : float
+        The gain over all test rows, and its interval.
+    tasks : (T,) the gain of each group, drawn towards the mean as far as its rows leave it open; NaN: too few rows.
+    ahead, behind : int
+        Groups whose own interval is above, and below, zero.
+    """
+
+    mean: float
+    low: float
+    high: float
+    tasks: np.ndarray
+    ahead: int
+    behind: int
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval leaves out zero, and the gain is worth it; otherwise 0."""
+        return 0 if abs(self.mean) < LEAST_GAIN else int(self.low > 0) - int(self.high < 0)
+
+    @classmethod
+    def of(cls, difference: np.ndarray, codes: np.ndarray, n_groups: int, level: float, by_group: bool) -> Gain:
+        """From what each row gains (n,), in the units of the gain, and its group.
+
+        With `by_group` groups are drawn at random, and not only their rows: for groups that were not in training.
+        """
+        mean, counts = float(difference.mean()), np.bincount(codes, minlength=n_groups)
+        reach = norm.ppf(0.5 + level / 2.0)
+        rest = np.bincount(codes, difference - mean, n_groups) if by_group else difference - mean
+        used, n = (int((counts > 0).sum()) if by_group else len(rest)), len(difference)
+        error = np.sqrt(float(np.square(rest).sum()) * used / max(used - 1, 1)) / n
+        own = np.bincount(codes, difference, n_groups) / np.maximum(counts, 1)
+        spread = np.bincount(codes, (difference - own[codes]) ** 2, n_groups)
+        noise = spread / np.maximum(counts * (counts - 1), 1)
+        enough = counts >= LEAST_ROWS
+        tasks = np.full(n_groups, np.nan)
+        if enough.any():
+            # Empirical Bayes: as much of the spread between groups as is not noise.
+            between = max(float(own[enough].var()) - float(noise[enough].mean()), 0.0)
+            tasks[enough] = mean + between / np.maximum(between + noise[enough], 1e-300) * (own[enough] - mean)
+        clear = np.sign(own) * (enough & (np.abs(own) > reach * np.sqrt(noise)))
+        ends = mean - reach * error, mean + reach * error
+        return cls(mean, *map(float, ends), tasks, int((clear > 0).sum()), int((clear < 0).sum()))

@@ -1,0 +1,229 @@
+"""Several targets, labelled test files, formats of files, scores and JSON on the command line."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
+
+from kernelkin import load_model
+from kernelkin.cli.main import COMMANDS
+
+FLAGS = ["--task", "shop", "--target", "sales", "--drop", "busy", "--model", "AVG"]
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Two targets on the same rows, of which some are missing."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "day": rng.choice(["Mon", "Sat"], 60)})
+    frame["up"], frame["down"] = 10 * frame.x + 100, 2 * (frame.day == "Sat") - frame.x
+    frame.loc[:4, "up"] = np.nan
+    return frame
+
+
+@pytest.fixture(scope="module")
+def wide_model(wide, tmp_path_factory):
+    from kernelkin.cli import main as cli
+
+    folder = tmp_path_factory.mktemp("wide")
+    wide.to_csv(folder / "t.csv", index=False)
+    argv = ["fit", folder / "t.csv", "--target", "up", "down", "--model", "AVG", "--set", "C=100", "-o", folder / "m"]
+    assert cli.main(list(map(str, argv))) == 0
+    return folder
+
+
+def test_several_targets_are_tasks_on_the_same_rows(run, wide, wide_model, tmp_path):
+    saved = load_model(wide_model / "m")
+    assert saved.model.tasks_.tolist() == ["up", "down"]
+    assert saved.about["task_rows"] == [["up", 55], ["down", 60]]
+    assert saved.about["evaluation"]["test_rows"] == 15
+    run("predict", wide_model / "m", wide_model / "t.csv", "-o", tmp_path / "p.csv")
+    out = pd.read_csv(tmp_path / "p.csv")
+    assert out.columns.tolist() == ["x", "day", "up", "down", "up prediction", "down prediction"]
+    assert_allclose(out[["up prediction", "down prediction"]], saved.predict(wide))
+    # Predictions are in the units of each target.
+    assert_allclose(out["up prediction"], 10 * wide.x + 100, atol=3)
+    assert "every target; 2 tasks: 'up', 'down'" in run("inspect", wide_model / "m")
+
+
+def test_intervals_of_several_targets(run, wide, wide_model, tmp_path):
+    run("predict", wide_model / "m", wide_model / "t.csv", "--interval", "0.8", "-o", tmp_path / "p.csv")
+    out = pd.read_csv(tmp_path / "p.csv")
+    ends = ["up prediction_low", "up prediction_high", "down prediction_low", "down prediction_high"]
+    assert out.columns.tolist()[-4:] == ends
+    assert_allclose(out[ends], load_model(wide_model / "m").predict_interval(wide, 0.8).reshape(60, 4))
+    # In the units of each target, around its prediction.
+    for target in ("up", "down"):
+        name = f"{target} prediction"
+        assert (out[f"{name}_low"] < out[name]).all() and (out[name] < out[f"{name}_high"]).all()
+    assert ((wide.up > out[ends[0]]) & (wide.up < out[ends[1]]))[5:].mean() >= 0.6
+
+
+def test_probabilities_of_several_targets(run, wide, tmp_path):
+    frame = pd.DataFrame({"x": wide.x, "y": wide.down, "busy": np.where(wide.x > 0, "yes", "no"), "wet": wide.day})
+    frame.loc[:3, "busy"] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", "--target", "busy", "wet", "--model", "AVG", "-o", tmp_path / "m")
+    run("predict", tmp_path / "m", tmp_path / "t.csv", "--proba", "-o", tmp_path / "p.csv")
+    out, saved = pd.read_csv(tmp_path / "p.csv"), load_model(tmp_path / "m")
+    for k, (target, labels) in enumerate({"busy": ["no", "yes"], "wet": ["Mon", "Sat"]}.items()):
+        columns = [f"{target} probability_{label}" for label in labels]
+        assert [name for name in out.columns if name.startswith(f"{target} prob")] == columns
+        assert_allclose(out[columns], saved.predict_proba(frame)[:, k, np.isin(saved.model.classes_, labels)])
+        best = np.array(labels)[out[columns].to_numpy().argmax(axis=1)]
+        assert (best == out[f"{target} prediction"]).mean() > 0.9
+
+
+def test_scores_of_several_targets_leave_out_missing_ones(run, wide, wide_model):
+    found = json.loads(run("score", wide_model / "m", wide_model / "t.csv", "--json"))
+    predicted = load_model(wide_model / "m").predict(wide)[5:, 0]
+    assert found["tasks"]["up"]["rows"] == 55
+    assert_allclose(found["tasks"]["up"]["r2"], r2_score(wide.up[5:], predicted))
+
+
+def test_a_target_alone_needs_tasks(run, wide_model):
+    error = run("fit", wide_model / "t.csv", "--target", "up", "-o", wide_model / "n", fails=True)
+    assert "--task is missing: name the column with the task of each row, or several columns as --target" in error
+
+
+def test_targets_of_two_kinds_are_refused(run, wide_model):
+    error = run("fit", wide_model / "t.csv", "--target", "up", "day", "-o", wide_model / "n", fails=True)
+    assert "'up' is a number and 'day' a class: fit them separately" in error
+
+
+def test_a_labelled_file_is_tested_on_and_not_learned_from(run, folder, sales, tmp_path):
+    later = sales.iloc[::4].assign(sales=lambda frame: frame.sales + 1)
+    later.to_csv(tmp_path / "later.csv", index=False)
+    argv = [*FLAGS, "--test", tmp_path / "later.csv", "-o", tmp_path / "m.kin"]
+    found = json.loads(run("fit", folder / "sales.csv", *argv, "--json"))
+    assert (found["rows"], found["evaluation"]["train_rows"], found["evaluation"]["test_rows"]) == (120, 120, 30)
+    saved = load_model(tmp_path / "m.kin")
+    scores = json.loads(run("score", tmp_path / "m.kin", tmp_path / "later.csv", "--json"))
+    for task, score in zip(found["evaluation"]["tasks"], found["evaluation"]["scores"]["AVG"], strict=True):
+        rows = later.shop == task
+        assert_allclose(score, r2_score(later.sales[rows], saved.predict(later[rows])))
+        assert_allclose(score, scores["tasks"][task]["r2"])
+    later.assign(shop="east").to_csv(tmp_path / "later.csv", index=False)
+    assert "has tasks that" in run("fit", folder / "sales.csv", *argv, fails=True)
+
+
+def test_scores_in_the_units_of_the_target_or_by_rank(run, folder, sales, tmp_path):
+    out = run("score", folder / "number.kin", folder / "sales.csv")
+    (north,) = [line.split() for line in out.splitlines() if line.startswith("north")]
+    own = sales[sales.shop == "north"]
+    predicted = load_model(folder / "number.kin").predict(own)
+    assert north[:3] == ["north", "40", f"{r2_score(own.sales, predicted):.3f}"]
+    assert float(north[4]) == pytest.approx(mean_absolute_error(own.sales, predicted), abs=1e-3)
+    found = json.loads(run("score", folder / "class.kin", folder / "sales.csv", "--json"))["tasks"]["north"]
+    saved = load_model(folder / "class.kin")
+    values = saved.model.decision_function(saved.schema.encode(own), tasks=own.shop)
+    assert_allclose(found["auc"], roc_auc_score(own.busy == "yes", values))
+    assert_allclose(found["accuracy"], np.mean(saved.predict(own) == own.busy))
+
+
+def test_semicolons_decimal_commas_and_another_encoding(run, folder, sales, tmp_path):
+    frame = sales.assign(shop=sales.shop.str.replace("south", "süd"))
+    frame.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",", encoding="cp1252")
+    run("fit", folder / "sales.csv", *FLAGS, "-o", tmp_path / "plain.kin")
+    argv = ["--decimal", ",", "--encoding", "cp1252"]
+    run("fit", tmp_path / "t.csv", *FLAGS, *argv, "-o", tmp_path / "m.kin")
+    run("predict", tmp_path / "m.kin", tmp_path / "t.csv", *argv, "-o", tmp_path / "p.csv")
+    out = pd.read_csv(tmp_path / "p.csv", sep=";", decimal=",")
+    assert_allclose(out.prediction, load_model(tmp_path / "plain.kin").predict(sales), rtol=1e-6)
+    error = run("fit", tmp_path / "t.csv", *FLAGS, "--encoding", "cp1252", "-o", tmp_path / "n", fails=True)
+    assert "t.csv: column 'sales' has numbers with the decimal sign ',': say --decimal ," in error
+    error = run("fit", tmp_path / "t.csv", *FLAGS, "--decimal", ",", "-o", tmp_path / "n", fails=True)
+    assert "which is not UTF-8: save the file as UTF-8, or say --encoding cp1252" in error
+
+
+def test_a_separator_of_ones_own(run, sales, tmp_path):
+    sales.to_csv(tmp_path / "t.csv", index=False, sep="#")
+    out = run("fit", tmp_path / "t.csv", *FLAGS, "--sep", "#", "--test-size", 0, "-o", tmp_path / "m.kin")
+    assert "120 rows, 3 tasks" in out
+
+
+@pytest.mark.parametrize("name", ["t.csv.zst", "t.xlsx"])
+def test_other_files(run, folder, sales, tmp_path, name):
+    if name.endswith("xlsx"):
+        pytest.importorskip("openpyxl", reason="Excel files need openpyxl")
+        sales.to_excel(tmp_path / name, index=False)
+    else:
+        arrow = pytest.importorskip("pyarrow", reason="Zstandard needs pyarrow before Python 3.14")
+        with arrow.CompressedOutputStream(str(tmp_path / name), "zstd") as file:
+            file.write((folder / "sales.csv").read_bytes())
+    found = [
+        json.loads(run("score", folder / "number.kin", path, "--json"))
+        for path in (folder / "sales.csv", tmp_path / name)
+    ]
+    assert found[0]["tasks"] == found[1]["tasks"]
+    (tmp_path / f"bad{name}").write_bytes(b"no such file")
+    assert f"bad{name}" in run("score", folder / "number.kin", tmp_path / f"bad{name}", fails=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sales": {16: "two"}}, r"column 'sales' has 'two' in row 17, not a number: correct or empty this cell"),
+        ({"size": {16: "inf"}}, r"column 'size' has 'inf' in row 17, not a number: correct this cell or empty it"),
+        ({"size": {16: "1e300"}}, r"column 'size' has '1e+300' in row 17, too large a number"),
+    ],
+)
+def test_a_bad_cell_is_named_by_file_row_and_column(run, sales, tmp_path, change, message):
+    frame = sales.astype(object)
+    # Rows that are left out do not move the others.
+    frame.loc[:5, "shop"] = None
+    for column, cells in change.items():
+        frame.loc[list(cells), column] = list(cells.values())
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert f"error: {tmp_path}/t.csv: {message}" in run(
+        "fit", tmp_path / "t.csv", *FLAGS, "-o", tmp_path / "m", fails=True
+    )
+
+
+def test_json_is_all_that_is_printed(run, folder, tmp_path):
+    found = json.loads(run("fit", folder / "sales.csv", *FLAGS, "-o", tmp_path / "m.kin", "--json"))
+    assert found["columns"]["day"] == "text with 3 values, one feature each"
+    assert "a different text in every row" in found["left_out"]["id"]
+    assert found["mean_scores"]["AVG"] == pytest.approx(np.mean(found["evaluation"]["scores"]["AVG"]))
+    argv = ["predict", tmp_path / "m.kin", folder / "sales.csv", "--json", "-o"]
+    assert json.loads(run(*argv, tmp_path / "p.csv"))["rows"] == 120
+    assert "--json prints to standard output" in run(*argv, "-", fails=True)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions_have_every_command_and_option(run, shell):
+    pytest.importorskip("shtab", reason="completions are written by shtab")
+    script = run("completion", shell)
+    assert all(command.name in script for command in COMMANDS)
+    assert all(option in script for option in ("decimal", "unknown-tasks"))
+
+
+def test_targets_with_a_unit(run, sales, tmp_path):
+    frame = sales.assign(sales=[f"{value} EUR" for value in sales.sales])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert "Unit of 'sales': EUR." in run(
+        "fit", tmp_path / "t.csv", *FLAGS, "-o", tmp_path / "m", "--sharing-repeats", "0"
+    )
+    found = json.loads(run("score", tmp_path / "m", tmp_path / "t.csv", "--json"))
+    assert found["means"]["mae"] < sales.sales.std()
+    frame.assign(sales=[f"{value} USD" for value in sales.sales]).to_csv(tmp_path / "u.csv", index=False)
+    error = run("score", tmp_path / "m", tmp_path / "u.csv", fails=True)
+    assert (
+        "u.csv: column 'sales' has '" in error and "USD' in row 1, not a number: correct this cell or empty it" in error
+    )
+
+
+def test_the_whole_table_decides_which_of_day_and_month_is_first(run, tmp_path):
+    """One date in 72 shows that the day is first; rows of a fold may be without it."""
+    rng = np.random.default_rng(0)
+    days = [f"{day}/{month}/2003" for month in range(1, 13) for day in (2, 4, 6, 8, 10, 12)]
+    days[7] = "28/2/2003"
+    frame = pd.DataFrame({"shop": list("ab") * 36, "day": days, "x": rng.normal(size=72), "y": rng.normal(size=72)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    how = ["--task", "shop", "--target", "y", "--model", "AVG", "--sharing-repeats", "0", "-o", tmp_path / "m.kin"]
+    assert "date written as day/month/year," in run("fit", tmp_path / "t.csv", *how)
+    frame.drop(index=7).to_csv(tmp_path / "t.csv", index=False)
+    assert "date written as day/month/year," in run("fit", tmp_path / "t.csv", *how, "--day-first")

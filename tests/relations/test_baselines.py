@@ -1,0 +1,115 @@
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+
+from kernelkin.relations.baselines import BASELINES, KIN, how_to_make, leave_one_out, make_baselines, solve_ridge
+from kernelkin.relations.scores import score_groups, score_rows
+
+
+def problem(seed=0, n_groups=8, rows=12):
+    rng = np.random.default_rng(seed)
+    tasks = np.repeat([f"g{k}" for k in range(n_groups)], rows)
+    X = rng.normal(size=(len(tasks), 2))
+    slope = np.repeat(1.0 + 0.5 * rng.normal(size=n_groups), rows)
+    level = np.repeat(rng.normal(size=n_groups), rows)
+    return X, level + slope * X[:, 0] + 0.2 * rng.normal(size=len(tasks)), tasks
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_every_baseline_predicts_numbers_and_classes_of_known_and_new_groups(name):
+    X, y, tasks = problem()
+    train = np.arange(len(y)) % 3 > 0
+    model = make_baselines(False, [name])[name].fit(X[train], y[train], tasks[train])
+    assert score_rows(y[~train], model.predict(X[~train], tasks[~train]), tasks[~train])["R²"] > 0.4
+    assert np.isfinite(model.predict(X[:3], ["new", "g0", "other"])).all()
+    for labels in (np.where(y > 0, "yes", "no"), np.digitize(y, [-0.7, 0.7])):
+        model = make_baselines(True, [name])[name].fit(X[train], labels[train], tasks[train])
+        p = model.predict_proba(X[~train], tasks[~train])
+        assert_allclose(p.sum(axis=1), 1.0)
+        share = np.unique(labels[train], return_counts=True)[1] / train.sum()
+        scores = score_rows(labels[~train], p, tasks[~train], model.classes_)
+        assert scores["log loss"] < -(share * np.log(share)).sum()
+        assert scores["accuracy"] == (model.predict(X[~train], tasks[~train]) == labels[~train]).mean()
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_baselines_take_tables_groups_of_one_row_and_of_one_class(name):
+    X, y, _ = problem(n_groups=3, rows=10)
+    tasks = np.array(["a"] * 14 + ["b"] * 15 + ["c"])
+    table = pd.DataFrame({"x": X[:, 0], "day": ["Mon", "Tue"] * 15})
+    table.loc[3, "x"] = np.nan
+    found = make_baselines(False, [name])[name].fit(table, y, tasks).predict(table, tasks)
+    assert np.isfinite(found).all()
+    labels = np.where(tasks == "b", 1, (y > 0).astype(int))
+    model = make_baselines(True, [name])[name].fit(table, labels, tasks)
+    assert np.isfinite(model.predict_proba(table, tasks)).all()
+    assert (clone(model).fit(table, np.ones(30), tasks).predict(table, tasks) == 1).all()
+
+
+def test_scikit_learn_boosts_where_lightgbm_is_not_installed(monkeypatch):
+    X, y, tasks = problem()
+    monkeypatch.setattr("kernelkin.relations.baselines.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    monkeypatch.setattr("kernelkin.relations.baselines.TREES", 20)
+    model = make_baselines(False)["gradient boosting"].fit(X, y, tasks)
+    assert score_rows(y, model.predict(X, tasks), tasks)["R²"] > 0.5
+    model = make_baselines(True)["gradient boosting"].fit(X, y > 0, tasks)
+    assert np.mean(model.predict(X, tasks) == (y > 0)) > 0.8
+
+
+def test_leave_one_out_values_are_those_of_fits_without_the_row():
+    rng = np.random.default_rng(0)
+    for n, m in ((12, 4), (6, 9)):
+        F, Y = rng.normal(size=(n, m)), rng.normal(size=(n, 2))
+        found = leave_one_out(F, Y, np.array([0.3, 2.0]))
+        coefficients, intercept = solve_ridge(F, Y, 0.3)
+        reference = Ridge(0.3).fit(F, Y)
+        assert_allclose(coefficients, reference.coef_.T)
+        assert_allclose(intercept, reference.intercept_)
+        for i in range(n):
+            rest = np.delete(np.arange(n), i)
+            assert_allclose(found[1, i], Ridge(2.0).fit(F[rest], Y[rest]).predict(F[i : i + 1])[0])
+
+
+def test_a_separate_model_sees_its_own_rows_alone():
+    X, y, tasks = problem(n_groups=2, rows=15)
+    model = make_baselines(False)["a separate model for each group"].fit(X, y, tasks)
+    own = np.flatnonzero(tasks == "g0")
+    F = model.features_[0]((X[own] - model.center_) / model.scale_)
+    reference = Ridge(model.penalty_).fit(F, y[own])
+    assert_allclose(model.predict(X[own], tasks[own]), reference.predict(F))
+
+
+def test_scores_are_those_of_scikit_learn_and_small_groups_have_none():
+    from sklearn.metrics import log_loss, r2_score, root_mean_squared_error
+
+    rng = np.random.default_rng(0)
+    y, predicted, codes = rng.normal(size=14), rng.normal(size=14), np.repeat([0, 1, 2], [6, 4, 4])
+    found = score_rows(y, predicted, codes)
+    assert list(found) == ["RMSE", "R²", "R² within groups"]
+    assert_allclose(found["RMSE"], root_mean_squared_error(y, predicted))
+    assert_allclose(found["R²"], r2_score(y, predicted))
+    level = np.repeat([100.0, 0.0, -100.0], [6, 4, 4])
+    shifted = score_rows(y + level, predicted + level, codes)
+    assert_allclose(shifted["R² within groups"], found["R² within groups"])
+    assert shifted["R²"] > 0.99
+    of_groups = score_groups(y, predicted, codes, 3)
+    assert_allclose(of_groups[0], r2_score(y[:6], predicted[:6]))
+    assert np.isnan(of_groups[1:]).all()
+    p = rng.dirichlet([1, 1], size=14)
+    labels = np.where(y > 0, "yes", "no")
+    scores = score_rows(labels, p, codes, np.array(["no", "yes"]))
+    assert list(scores) == ["log loss", "AUC", "accuracy"]
+    assert_allclose(scores["log loss"], log_loss(labels, p))
+
+
+def test_the_way_to_a_model_is_named():
+    assert how_to_make(KIN, classification=True) == "`kernelkin fit`, or kernelkin.KinClassifier"
+    assert how_to_make("a linear mixed model") == "kernelkin.relations.LinearMixedModel"
+    with pytest.raises(ValueError, match="no baseline is named 'linear'"):
+        make_baselines(False, ["linear"])

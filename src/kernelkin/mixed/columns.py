@@ -31,7 +31,8 @@ class Columns:
     def fit(cls, X: np.ndarray, clip: bool, of_column: np.ndarray, weight: np.ndarray) -> Columns:
         """Read off training rows (N, d) with weights (N,).
 
-        Columns of one family have one scale, so that a category counts as one column. A column without outliers is not clipped: slopes over time go on beyond the training rows.
+        Columns of one family have one scale, so that a category counts as one column. A column
+        without outliers is not clipped: slopes over time go on beyond the training rows.
         """
         d = X.shape[1]
         low, high = np.full(d, -np.inf), np.full(d, np.inf)

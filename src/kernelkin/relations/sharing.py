@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
-from ..data import TaskData
-from ..paper.model_selection import Fold
+from ..data import Fold, TaskData
 from ..progress import Progress
 from .ablations import OURS, make_ablations
 from .gains import Gain, HeldOutScores, Summary

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Table, TaskData
-from ..paper.model_selection import Fold, make_folds
+from ..data import Fold, Table, TaskData, make_folds
 
 
 @dataclass(frozen=True)

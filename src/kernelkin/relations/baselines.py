@@ -324,7 +324,7 @@ class LinearMixedModel(Baseline):
     >>> X, groups = np.tile(np.arange(9.0), 3)[:, None], np.repeat(["a", "b", "c"], 9)
     >>> y = X[:, 0] + np.repeat([0.0, 5.0, 10.0], 9)
     >>> LinearMixedModel().fit(X, y, groups).predict(X[:2], ["b", "new"]).round()
-    array([5., 5.])
+    array([5., 6.])
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:

@@ -1,12 +1,11 @@
 """Fits on a Dask cluster of processes on this machine: time, memory and gap; and what a killed worker costs.
 
-python -m benchmarks cluster --tasks 10000 --workers 2               tasks of 50 rows, 8 kernels, made on the workers
+python -m benchmarks cluster --tasks 10000 --workers 2               tasks of 50 rows, 8 kernels
 python -m benchmarks cluster --tasks 10000 --workers 2 --kill        one worker is ended after the first evaluation
 python -m benchmarks cluster --tasks 10000 --workers 2 --grams keep  Gram matrices stay in memory, or "rebuild"
 python -m benchmarks cluster --table                                 what is stored, as Markdown
 
-Rows of every task are in all partitions at first, so that the fit has to shuffle all of them. Each run adds a line to
-`benchmarks/results/cluster.jsonl`.
+Each run adds a line to `benchmarks/results/cluster.jsonl`.
 """
 
 from __future__ import annotations
@@ -38,25 +37,16 @@ GRAMS = {"auto": None, "keep": True, "rebuild": False}
 PATIENCE = {"distributed.comm.timeouts.connect": "600s", "distributed.deploy.lost-worker-timeout": "600s"}
 
 
-def make_rows(part: int, n_tasks: int, rows: Sequence[int]) -> pd.DataFrame:
-    """Return the rows of these numbers of every task: three groups of tasks, each with functions of its own."""
+def make_rows(part: int, n_tasks: int, n_rows: int) -> pd.DataFrame:
+    """Return so many rows of every task: three groups of tasks, each with functions of its own."""
     rng = np.random.default_rng([7, part])
-    tasks = np.repeat(np.arange(n_tasks), len(rows))
+    tasks = np.repeat(np.arange(n_tasks), n_rows)
     X = rng.normal(size=(len(tasks), len(COLUMNS)))
     phase, group = np.modf(np.abs(np.sin(12.9898 * tasks)) * 43758.5453)[0], tasks % 3
     y = np.sin(2.0 * X[:, 0] + phase) * (group == 0) + X[:, 1] * X[:, 2] * (group == 1) + X[:, 3] * (group == 2)
     y += 0.5 * np.cos(X[:, 4]) * phase + 0.5 * rng.normal(size=len(tasks))
     frame = pd.DataFrame(X, columns=COLUMNS).assign(task=tasks, y=y)
     return frame.sample(frac=1.0, random_state=part)
-
-
-def make_frame(n_tasks: int, n_rows: int, n_parts: int, first: int = 0) -> Any:
-    """Return a Dask DataFrame of which every partition has rows of every task."""
-    import dask.dataframe as dd
-    from dask import delayed
-
-    parts = [delayed(make_rows)(first + p, n_tasks, range(p, n_rows, n_parts)) for p in range(n_parts)]
-    return dd.from_delayed(parts, meta=make_rows(0, 1, [0]).iloc[:0], verify_meta=False)
 
 
 def worker_facts() -> dict[str, float]:
@@ -84,7 +74,7 @@ class Watch:
 
 def run_fit(client: Any, options: argparse.Namespace) -> dict[str, Any]:
     """Fit, predict and score, and return what it took."""
-    frame = make_frame(options.tasks, options.rows, options.rows)
+    frame = make_rows(0, options.tasks, options.rows)
     before = client.run(worker_facts)
     watch = Watch(client, options.kill)
     engine = Dask(client, keep_grams=GRAMS[options.grams])
@@ -93,11 +83,10 @@ def run_fit(client: Any, options: argparse.Namespace) -> dict[str, Any]:
     model.fit(frame[[*COLUMNS, "task"]], frame["y"])
     seconds, own = time.perf_counter() - watch.began, time.process_time() - own
     after = client.run(worker_facts)
-    test = make_frame(min(options.tasks, SCORED), options.rows, options.rows, first=options.rows)
+    test = make_rows(1, min(options.tasks, SCORED), options.rows)
     score = model.score(test[[*COLUMNS, "task"]], test["y"])
     cpu = sum(facts["cpu"] - before.get(name, {"cpu": 0.0})["cpu"] for name, facts in after.items())
     return {
-        "blocks": len(model.functions_.held),
         "evaluations": model.n_iter_,
         "relative_gap": model.duality_gap_ / model.objective_,
         "objective": model.objective_,

@@ -105,5 +105,5 @@ plt.show()
 # :doc:`/results` and :doc:`/comparison`. A fit that would not fit into memory is refused with a
 # :class:`~kernelkin.exceptions.GramMemoryError` before it starts.
 # Tasks that are too many for one machine are fitted on the workers of a cluster: the parameter ``engine`` takes a Dask
-# client, a :class:`~kernelkin.engines.Dask` or a :class:`~kernelkin.engines.Joblib`, and a cluster that cannot do the
-# work ends the fit with a :class:`~kernelkin.exceptions.ClusterError`.
+# client or a :class:`~kernelkin.engines.Dask`, and a cluster that cannot do the work
+# ends the fit with a :class:`~kernelkin.exceptions.ClusterError`.

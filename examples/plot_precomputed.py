@@ -69,8 +69,7 @@ KernelWeightsDisplay(model.kernel_weights_, names, [f"{n} letters" for n in leng
 plt.show()
 
 # %%
-# Some similarities are not positive semi-definite: :func:`~kernelkin.nearest_psd` makes a kernel of them. Where rows
-# have columns but the usual families (:func:`~kernelkin.gaussian_kernels`, :func:`~kernelkin.polynomial_kernels`) do
-# not suit them, a function of two sets of rows is enough: see :class:`~kernelkin.Kernel`.
-# For molecules there are :func:`~kernelkin.tanimoto_kernels`, and :func:`~kernelkin.profile_kernel` compares tasks by
-# their targets.
+# Some similarities are not positive semi-definite: :func:`~kernelkin.kernels.nearest_psd` makes a kernel of them. Where
+# rows have columns but the usual families (:func:`~kernelkin.gaussian_kernels`, :func:`~kernelkin.polynomial_kernels`)
+# do not suit them, a function of two sets of rows is enough: see :class:`~kernelkin.Kernel`.
+# For molecules there are :func:`~kernelkin.tanimoto_kernels`.

@@ -63,7 +63,6 @@ def conic_optimum(
     evenness=0.0,
     fit_intercept=True,
     epsilon=0.1,
-    kernel_relation=None,
 ):
     """Minimise sum_t L_t(b_t) + (mu/2) tr(inv(Gamma) B inv(Omega) B') jointly over all w, B (K, T) and Omega (T, T).
 
@@ -79,8 +78,6 @@ def conic_optimum(
     loss : {"hinge", "squared", "epsilon_insensitive"}
     prior, shrinkage, min_rank, evenness, fit_intercept, epsilon
         As in the estimators.
-    kernel_relation : array (K, K), optional
-        Gamma; by default the one of `evenness`.
 
     Returns
     -------
@@ -97,7 +94,7 @@ def conic_optimum(
     machines = [
         _machine(stacks[t], np.asarray(ys[t], float), B[:, t], costs[t], loss, fit_intercept, epsilon) for t in range(T)
     ]
-    Gamma = (1 - evenness) * np.eye(K) + evenness if kernel_relation is None else kernel_relation
+    Gamma = (1 - evenness) * np.eye(K) + evenness
     values, vectors = np.linalg.eigh(Gamma)
     penalty = cp.matrix_frac(((vectors / np.sqrt(values)) @ vectors.T @ B @ inverse_root).T, Psi)
     limits = [Psi >> shrinkage / T * np.eye(T), Psi << np.eye(T) / min_rank, cp.trace(Psi) <= 1]

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from kernelkin import load_model
+from kernelkin.cli import fit
 from kernelkin.cli import main as cli
-from kernelkin.cli.commands import fit
 from kernelkin.progress import Progress
 
 rng = np.random.default_rng(0)

@@ -1,11 +1,10 @@
-"""Fits on a Dask cluster of processes: results, Dask collections, and what happens when workers die."""
+"""Fits on a Dask cluster of processes: results, and what happens when workers die."""
 
 import os
 import pickle
 import signal
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -14,22 +13,15 @@ from kernelkin import (
     MKMTRLClassifier,
     MKMTRLRegressor,
     MKMTRLRegressorCV,
-    MultiTaskKernelEstimator,
     STLRegressor,
-    TwoStageMKMTRLRegressor,
     gaussian_kernels,
-    load_model,
-    save_model,
 )
 from kernelkin.engines import Dask
 from kernelkin.exceptions import ClusterError, GramMemoryError
-from kernelkin.paper.penalties import FixedWeights
 
 pytest.importorskip("distributed")
-dd = pytest.importorskip("dask.dataframe")
 
 ROWS = ["a", "b", "c"]
-WITH_TASKS = [*ROWS, "shop"]
 # A few tasks a block.
 SMALL = 50_000
 
@@ -76,58 +68,6 @@ def test_a_clone_has_the_same_client_and_a_pickle_none(client):
     assert_same(again, model)
 
 
-@pytest.mark.parametrize(
-    ("estimator", "target", "parameters"),
-    [(MKMTRLRegressor, "sales", {"parsimony": 0.5}), (MKMTRLClassifier, "rising", {"class_weight": {"yes": 2.0}})],
-)
-def test_dask_collections_give_the_fit_of_their_rows(engine, estimator, target, parameters, tmp_path):
-    frame = shops()
-    parts = dd.from_pandas(frame, npartitions=3, sort=False)
-    expected = estimator(task_column="shop", **parameters)
-    expected.fit(frame[WITH_TASKS], frame[target], sample_weight=frame["weight"])
-    model = estimator(task_column="shop", engine=engine, **parameters)
-    model.fit(parts[WITH_TASKS], parts[target], sample_weight=parts["weight"])
-    assert_same(model, expected)
-    assert model.tasks_.tolist() == expected.tasks_.tolist()
-    assert model.feature_names_in_.tolist() == WITH_TASKS
-    np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-9)
-    predicted = model.predict(parts[WITH_TASKS])
-    known = pd.Series(expected.predict(frame[WITH_TASKS]), index=frame.index).sort_index()
-    assert isinstance(predicted, dd.Series)
-    found = predicted.compute().sort_index()
-    same = np.equal if target == "rising" else np.isclose
-    assert same(found, known).all()
-    score = expected.score(frame[WITH_TASKS], frame[target])
-    assert model.score(parts[WITH_TASKS], parts[target]) == pytest.approx(score)
-    assert model.score(frame[WITH_TASKS], frame[target]) == pytest.approx(score)
-    with pytest.raises(TypeError, match=r"the functions of this model are on the workers of a cluster: `model"):
-        model.functions_.__getstate__()
-    with pytest.raises(ValueError, match="probabilities need held-out values of all training rows in this process"):
-        getattr(model, "predict_proba" if target == "rising" else "predict_interval")(frame[WITH_TASKS])
-    model.functions_ = model.functions_.gather()
-    save_model(model, tmp_path / "model")
-    assert load_model(tmp_path / "model").model.score(frame[WITH_TASKS], frame[target]) == pytest.approx(score)
-    again = model.predict(parts[WITH_TASKS]).compute().sort_index()
-    assert same(again, known).all()
-
-
-def test_two_stages_on_dask_collections(engine):
-    frame = shops()
-    parts = dd.from_pandas(frame, npartitions=2, sort=False)
-    model = TwoStageMKMTRLRegressor(n_rounds=500, task_column="shop", random_state=0, engine=engine)
-    model.fit(parts[WITH_TASKS], parts["sales"])
-    assert model.n_iter_ == 500 and model.kernel_weights_.shape == (12, 6)
-    assert model.duality_gap_ <= 1e-3 * model.objective_
-    found = model.predict(parts[WITH_TASKS]).compute().sort_index()
-    # The machines are those of a fit at these kernel weights.
-    fixed = MultiTaskKernelEstimator(penalty=FixedWeights(model.kernel_weights_.T), task_column="shop")
-    known = fixed.fit(frame[WITH_TASKS], frame["sales"]).predict(frame[WITH_TASKS])
-    np.testing.assert_allclose(found, pd.Series(known, index=frame.index).sort_index(), atol=1e-8)
-    small = clone(model).set_params(max_exact=5)
-    with pytest.raises(ValueError, match="above max_exact=5 machines use Nystroem features"):
-        small.fit(parts[WITH_TASKS], parts["sales"])
-
-
 def test_searches_run_on_the_cluster(engine):
     frame = shops(6)
     given = frame[ROWS], frame["sales"], frame["shop"]
@@ -136,40 +76,6 @@ def test_searches_run_on_the_cluster(engine):
     found = clone(MKMTRLRegressorCV(gaussian_kernels(1.0), engine=engine, **options)).fit(*given)
     scores = [model.cv_results_["mean_test_score"] for model in (found, expected)]
     np.testing.assert_allclose(*scores, rtol=1e-12)
-    with pytest.raises(ValueError, match="a search gives every worker all rows, and X is a Dask collection"):
-        found.fit(dd.from_pandas(given[0], npartitions=2), given[1], given[2])
-
-
-def test_files_that_are_partitioned_by_task_are_not_shuffled(engine, tmp_path, monkeypatch):
-    frame = shops()
-    frame.to_parquet(tmp_path, partition_cols=["shop"])
-    parts = dd.read_parquet(tmp_path)
-    assert parts.npartitions > 1
-    monkeypatch.setattr(dd.DataFrame, "shuffle", None)
-    model = MKMTRLRegressor(engine=engine).fit(parts[ROWS], parts["sales"], tasks=parts["shop"])
-    assert_same(model, fit(MKMTRLRegressor()))
-
-
-def test_what_dask_collections_cannot_have_is_refused_by_name(engine):
-    frame = shops(4)
-    parts = dd.from_pandas(frame, npartitions=2)
-    given = parts[WITH_TASKS], parts["sales"]
-    for parameters, message in (
-        ({"couplings": "common"}, "tasks that share parts of their functions are one machine, which has no blocks"),
-        ({"task_features": {"shop 00": [1.0]}}, "tasks that share parts of their functions are one machine"),
-        ({"kernels": "relevance"}, "kernels='relevance' are found by looking at all rows"),
-        ({"unknown_tasks": "nearest"}, "unknown_tasks='nearest' is for arrays: rows of Dask"),
-        ({"engine": "threads"}, "X is a Dask collection: pass the Dask client as engine="),
-        ({"task_column": None}, "Dask collections need the task of each row, once: pass tasks="),
-        ({"task_column": "town"}, "task_column='town' is not a column of X"),
-    ):
-        model = MKMTRLRegressor(**{"task_column": "shop", "engine": engine, **parameters})
-        with pytest.raises(ValueError, match=message):
-            model.fit(*given)
-    with pytest.raises(TypeError, match="the target of its rows are not a Dask Series of the same rows"):
-        MKMTRLRegressor(task_column="shop", engine=engine).fit(given[0], frame["sales"])
-    with pytest.raises(ValueError, match="X, column 'b'"):
-        MKMTRLRegressor(task_column="shop", engine=engine).fit(given[0].assign(b=np.nan), given[1])
 
 
 def test_a_task_too_large_for_the_workers_is_refused_before_any_work(engine):

@@ -6,18 +6,19 @@ from sklearn.metrics import pairwise
 
 from kernelkin.kernels import (
     Kernel,
+    Linear,
     default_kernels,
     evaluate,
     fit_kernels,
     gaussian_kernels,
     linear_kernels,
+    median_distance,
+    pairs,
     polynomial_kernels,
     resolve_kernels,
     tanimoto_kernels,
     view_kernels,
 )
-from kernelkin.kernels.distances import median_distance
-from kernelkin.kernels.functions import Linear
 
 
 @pytest.fixture
@@ -183,7 +184,7 @@ def test_tanimoto_is_the_share_of_bits_that_both_have():
     plain, cubed = (kernel.fit(bits) for kernel in tanimoto_kernels((1, 3)))
     np.testing.assert_allclose(plain(bits), expected, rtol=1e-15)
     np.testing.assert_allclose(cubed(bits, bits[:5]), expected[:, :5] ** 3, rtol=1e-14)
-    np.testing.assert_allclose(plain.pairs(bits, np.arange(70), np.full(70, 3)), expected[:, 3], rtol=1e-15)
+    np.testing.assert_allclose(pairs([plain], bits, np.arange(70), np.full(70, 3))[0], expected[:, 3], rtol=1e-15)
 
 
 def test_tanimoto_of_any_numbers_is_positive_semi_definite():

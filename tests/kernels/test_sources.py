@@ -1,14 +1,16 @@
-"""Kernels made from training rows: groups of columns, and length scales by pooled evidence."""
+"""Kernels made from training rows: groups of columns, and a warning where columns differ much in spread."""
+
+import re
+import tracemalloc
 
 import numpy as np
 import pytest
-from scipy.optimize import check_grad
 
-from kernelkin import MKMTRLRegressor
+from kernelkin import MKMTRLRegressor, TableEncoder, TwoStageMKMTRLRegressor, linear_kernels
 from kernelkin.data import read_training
-from kernelkin.kernels import AutoKernels, RelevanceKernels, read_kernels, resolve_kernels
-from kernelkin.kernels.groups import column_groups, group_name
-from kernelkin.kernels.relevance import Sample, _Evidence, length_scales, make_sample
+from kernelkin.kernels import read_kernels, resolve_kernels
+from kernelkin.kernels.sources import column_groups, group_name
+from kernelkin.paper.model_selection import MultiTaskCV
 
 
 def table(n=60, seed=0):
@@ -47,6 +49,19 @@ def test_many_columns_are_joined_into_few_groups():
     assert sorted(map(sorted, groups)) == [list(range(40 * j, 40 * (j + 1))) for j in range(5)]
 
 
+def test_groups_of_very_many_columns_need_no_matrix_of_all_pairs():
+    """200 rows of 20,000 columns took 8 GiB."""
+    rng = np.random.default_rng(3)
+    factors = rng.normal(size=(200, 40))
+    X = np.repeat(factors, 500, axis=1) + 0.3 * rng.normal(size=(200, 20_000))
+    tracemalloc.start()
+    groups = column_groups(X, 40)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sorted(map(sorted, groups)) == [list(range(500 * j, 500 * (j + 1))) for j in range(40)]
+    assert peak < 200 * 2**20
+
+
 @pytest.mark.parametrize(
     ("group", "name"),
     [((0,), "age"), ((1, 2), "colour"), ((0, 3), "age, size"), ((0, 1, 2, 3), "age and 3 more")],
@@ -57,7 +72,7 @@ def test_names_of_groups(group, name):
 
 def test_auto_kernels_cover_all_columns_and_each_group():
     X, y = table()
-    names = [kernel.name for kernel in AutoKernels().fit(read(X, y))]
+    names = [kernel.name for kernel in read_kernels("auto").fit(read(X, y))]
     assert names[:6] == [kernel.name for kernel in resolve_kernels(None)]
     assert names[6:] == [f"rbf(1 x median)[{name}]" for name in ("3, 4, 5", "0", "1", "2", "0, 1")]
 
@@ -72,53 +87,33 @@ def test_named_groups():
         read_kernels({})
 
 
-@pytest.mark.parametrize("own_rows", [True, False])
-def test_the_gradient_of_the_evidence(own_rows):
-    rng = np.random.default_rng(3)
-    X, Y = rng.normal(size=(30, 3)), rng.normal(size=(30, 2))
-    tasks = rng.integers(0, 3, size=30) if own_rows else None
-    evidence, theta = _Evidence(Sample(X, tasks, Y), np.zeros(3)), 0.3 * rng.normal(size=6)
-    error = check_grad(lambda v: evidence(v)[0], lambda v: evidence(v)[1], theta)
-    assert error < 1e-5 * np.linalg.norm(evidence(theta)[1])
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 2)) * [1000, 1]
+Y, TASKS = X[:, 1] + X[:, 0] / 1000, np.repeat(["a", "b"], 20)
+MESSAGE = (
+    "the standard deviation of column 0 is 1.* times that of column 1, so that Gaussians on all columns depend on few"
+)
+MODELS = {
+    "a single model": MKMTRLRegressor(),
+    "two stages": TwoStageMKMTRLRegressor(n_rounds=100, random_state=0),
+    "a search": MultiTaskCV(MKMTRLRegressor(), grid={"C": [1.0, 10.0]}, cv=2),
+}
 
 
-def test_the_evidence_is_that_of_a_gaussian_process():
-    from scipy.stats import multivariate_normal
-
-    rng = np.random.default_rng(4)
-    X, y, tasks = rng.normal(size=(12, 2)), rng.normal(size=12), rng.integers(0, 2, size=12)
-    scale, signal, noise, rho = np.array([0.7, 1.9]), 1.3, 0.2, 0.6
-    squares = (((X[:, None] - X[None]) / scale) ** 2).sum(axis=-1)
-    K = signal * np.exp(-0.5 * squares) * (rho + (1 - rho) * (tasks[:, None] == tasks)) + noise * np.eye(12)
-    theta = np.concatenate([np.log(scale), [np.log(signal), np.log(noise), np.log(rho / (1 - rho))]])
-    value = _Evidence(Sample(X, tasks, y[:, None]), np.log(scale))(theta)[0]
-    expected = -multivariate_normal(np.zeros(12), K).logpdf(y) - 6 * np.log(2 * np.pi)
-    assert value == pytest.approx(expected, rel=1e-9)
+@pytest.mark.parametrize("name", MODELS)
+def test_columns_of_very_different_spread_are_named(name):
+    with pytest.warns(UserWarning, match=MESSAGE):
+        MODELS[name].fit(X, Y, tasks=TASKS)
 
 
-def test_the_relevant_column_has_the_shortest_length_scale():
-    rng = np.random.default_rng(5)
-    X, tasks = rng.normal(size=(120, 8)), np.repeat(np.arange(4), 30)
-    y = np.sin(2 * X[:, 3]) + 0.1 * rng.normal(size=120)
-    rows = [np.flatnonzero(tasks == t) for t in range(4)]
-    scales = length_scales(make_sample(X, rows, [y[r][:, None] for r in rows], wide=False))
-    assert scales.argmin() == 3
-    assert np.partition(scales, 1)[1] > 5 * scales[3]
-
-
-def test_relevance_finds_one_column_of_ten():
-    rng = np.random.default_rng(6)
-    X, tasks = rng.normal(size=(160, 10)), np.repeat(np.arange(4), 40)
-    y = np.sin(2 * X[:, 3]) + 0.1 * rng.normal(size=160)
-    X_test, tasks_test = rng.normal(size=(400, 10)), rng.integers(0, 4, size=400)
-    scores = {
-        name: MKMTRLRegressor(kernels, C=10.0)
-        .fit(X, y, tasks=tasks)
-        .score(X_test, np.sin(2 * X_test[:, 3]), tasks=tasks_test)
-        for name, kernels in {"plain": None, "relevance": "relevance"}.items()
-    }
-    assert scores["relevance"] > 0.9 > scores["plain"] + 0.3
-
-
-def test_relevance_looks_at_targets_and_groups_do_not():
-    assert RelevanceKernels().uses_targets and not AutoKernels().uses_targets
+@pytest.mark.parametrize(
+    ("model", "rows"),
+    [
+        (MKMTRLRegressor(), X / [1000, 1]),
+        (MKMTRLRegressor(), TableEncoder().fit(X).transform(X)),
+        (MKMTRLRegressor(linear_kernels()), X),
+    ],
+)
+def test_no_warning_where_no_distance_mixes_columns_of_different_spread(recwarn, model, rows):
+    model.fit(rows, Y, tasks=TASKS)
+    assert not [str(found.message) for found in recwarn if re.search("standard deviation", str(found.message))]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelkin.cli.commands.problem import read_problem
+from kernelkin.cli.problem import read_problem
 from kernelkin.tables.columns import CellError
 from kernelkin.tables.files import read_pieces, read_table
 

@@ -24,7 +24,6 @@ CONSTRAINTS = {
     "alpha_precision": ([-1.0, NAN], NOT_NEGATIVE),
     "shrinkage": ([-0.1, 1.1], r"a float in the range \[0\.0, 1\.0\]"),
     "evenness": ([-0.1, 1.0], r"a float in the range \[0\.0, 1\.0\)"),
-    "kernel_shrinkage": ([0.0, 1.1], r"a float in the range \(0\.0, 1\.0\]"),
     "min_rank": ([0.5, None], r"a float in the range \[1\.0, inf\)"),
     "p": ([0.5, NAN], r"a float in the range \[[12]\.0, inf[\])]"),
     "max_iter": ([0, 2.5, "3"], COUNT),
@@ -198,7 +197,7 @@ KERNELS = {
     "indefinite": (
         lambda A, B: -(A @ B.T),
         r"kernel '<lambda>' is not positive semi-definite on the training rows: smallest eigenvalue -14\.9, mean of "
-        r"the diagonal -2\.88\. Use another kernel, or clip its Gram matrix with kernelkin\.nearest_psd\(G\) .+",
+        r"the diagonal -2\.88\. Use another kernel, or clip its Gram matrix with kernelkin\.kernels\.nearest_psd.+",
     ),
 }
 

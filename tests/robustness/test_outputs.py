@@ -73,7 +73,7 @@ def begun(*arguments, **more):
 @pytest.fixture
 def no_work(monkeypatch):
     for name in (
-        "cli.commands.training.Recipe.fit",
+        "cli.training.Recipe.fit",
         "report.report_of_files",
         "storage.SavedModel.predict",
         "cli.demo.make_shops",

@@ -55,7 +55,6 @@ MODELS = {
     "KinClassifier": quick(kernelkin.KinClassifier),
     "MTRLClassifier": kernelkin.MTRLClassifier(),
     "TwoStageMKMTRLClassifier": quick(kernelkin.TwoStageMKMTRLClassifier),
-    "related kernels": MKMTRLRegressor(kernel_shrinkage=0.2, prior=np.eye(2)),
     "couplings": MKMTRLRegressor(couplings={"region": ["n", "s"]}, prior=np.eye(2)),
     "kernels by name": MKMTRLRegressor(
         ["laplacian", rbf_kernel, *linear_kernels(per_feature=True)], normalize="center"

@@ -12,7 +12,7 @@ from errno import EPIPE
 from typing import Any
 
 from .. import __version__
-from .commands import compare, completion, fit, inspect, list_models, make_report, predict, score
+from . import compare, completion, fit, inspect, list_models, predict, report, score
 from .terminal import Terminal, complain
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -68,9 +68,7 @@ COMMANDS = (
     Command("score", score.HELP, score.EXAMPLES, score.add_arguments, score.run),
     Command("inspect", inspect.HELP, inspect.EXAMPLES, inspect.add_arguments, inspect.run),
     Command("compare", compare.HELP, compare.EXAMPLES, compare.add_arguments, compare.run),
-    Command(
-        "report", make_report.HELP, make_report.EXAMPLES, make_report.add_arguments, make_report.run, writes_files=True
-    ),
+    Command("report", report.HELP, report.EXAMPLES, report.add_arguments, report.run, writes_files=True),
     Command("models", list_models.HELP, list_models.EXAMPLES, list_models.add_arguments, list_models.run),
     Command("completion", completion.HELP, completion.EXAMPLES, completion.add_arguments, completion.run),
 )

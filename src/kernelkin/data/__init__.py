@@ -2,9 +2,8 @@
 
 from .arrays import as_array, check_lengths, holds_dates, listing, missing, plain
 from .folds import Fold, make_folds
-from .forms import Columns, Form, Grouping, Queries, TaskData, read_queries, read_training
+from .forms import Columns, Form, Grouping, Queries, TaskData, read_queries, read_training, take_tasks
 from .labels import check_labels, encode_tasks
-from .row_blocks import RowBlocks, take_tasks
 from .rows import check_precomputed_queries, check_rows, read_rows, split_task_columns
 from .tables import Table, as_table, no_numbers
 from .targets import LARGEST, check_targets, check_weights, task_fault
@@ -17,7 +16,6 @@ __all__ = [
     "Form",
     "Grouping",
     "Queries",
-    "RowBlocks",
     "Table",
     "TaskData",
     "as_array",

@@ -305,3 +305,20 @@ def set_aside(data: TaskData, tasks: Collection[int], min_rows: int, reason: str
         UserWarning,
     )
     return data.select(kept)
+
+
+def take_tasks(data: TaskData, tasks: np.ndarray) -> TaskData:
+    """Return some tasks, by position, with their rows alone."""
+    rows = [data.rows[t] for t in tasks]
+    every, ends = np.concatenate(rows), np.cumsum([len(part) for part in rows]).tolist()
+    return TaskData(
+        X=data.X[every],
+        rows=tuple(np.arange(start, end) for start, end in zip([0, *ends], ends, strict=False)),
+        y=tuple(data.y[t] for t in tasks),
+        sample_weight=data.sample_weight[every],
+        labels=data.labels[tasks],
+        form=data.form,
+        feature_names=data.feature_names,
+        feature_origins=data.feature_origins,
+        groupings=tuple(grouping._replace(codes=grouping.codes[every]) for grouping in data.groupings),
+    )

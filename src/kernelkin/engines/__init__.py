@@ -1,26 +1,28 @@
-"""Where work runs: threads of this process, joblib's current backend, or a Dask cluster."""
+"""Where work runs: threads of this process, or the workers of a Dask cluster."""
 
 from copy import copy
 from typing import Any
 
-from .base import Engine, Held
 from .dask import Dask, DaskHeld
-from .threads import Each, Joblib, SingleThreadedBLAS, Threads, Workers, count_workers, serially
+from .threads import Each, HeldHere, SingleThreadedBLAS, Threads, Workers, count_workers, serially
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Threads, Joblib, Dask)}
+# Where work runs; the result does not depend on it.
+Engine = Threads | Dask
+# Objects that stay where an engine works on them.
+Held = HeldHere | DaskHeld
+
+ENGINES: dict[str, type[Threads] | type[Dask]] = {engine.name: engine for engine in (Threads, Dask)}
 
 
 def read_engine(engine: Any, n_jobs: int | None = None) -> Engine:
-    """Return the engine that a user means: "threads", "joblib", a Dask client, or an engine."""
+    """Return the engine that a user means: "threads", a Dask client, or an engine."""
     if engine is None or (isinstance(engine, str) and engine == Threads.name):
         return Threads(n_jobs)
-    if isinstance(engine, str) and engine == Joblib.name:
-        return Joblib(n_jobs)
-    if isinstance(engine, Threads | Joblib | Dask):
+    if isinstance(engine, Threads | Dask):
         return engine
     if hasattr(engine, "submit") and hasattr(engine, "scatter"):
         return Dask(engine)
-    raise ValueError(f'engine must be "threads", "joblib", a Dask client or an engine, got {engine!r}')
+    raise ValueError(f'engine must be "threads", a Dask client or an engine, got {engine!r}')
 
 
 def clone_with_engine(estimator: Any) -> Any:
@@ -50,7 +52,6 @@ __all__ = [
     "Each",
     "Engine",
     "Held",
-    "Joblib",
     "SingleThreadedBLAS",
     "Threads",
     "Workers",

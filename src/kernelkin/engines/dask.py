@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import count
-from operator import add
 from typing import Any, ClassVar, NoReturn
 from uuid import uuid4
 
 from ..exceptions import ClusterError
-from .base import Engine, Held
 from .threads import BLOCK_BYTES, with_one_thread
 
 # How often objects that were lost with their workers are made anew before the cluster is given up.
@@ -20,14 +17,12 @@ MOST_REBUILDS = 10
 
 # What the status of a future is whose object, or what it is made from, was lost.
 _LOST = ("cancelled", "lost")
-# Terms of a sum that are added up by one call.
-_TERMS = 4
 # Seconds that a cluster without workers may take to have some again: a worker that is restarted imports much.
 WAIT = 120
 
 
 @dataclass(frozen=True)
-class Dask(Engine):
+class Dask:
     """The workers of a Dask cluster.
 
     Parameters
@@ -50,7 +45,7 @@ class Dask(Engine):
 
     >>> from kernelkin.engines import ENGINES
     >>> sorted(ENGINES)
-    ['dask', 'joblib', 'threads']
+    ['dask', 'threads']
     """
 
     name: ClassVar[str] = "dask"
@@ -72,46 +67,35 @@ class Dask(Engine):
 
     @property
     def n_workers(self) -> int:
+        """How many pieces of work run at one time."""
         try:
             return max(1, sum(self.client.nthreads().values()))
         except Exception as error:
             self.refuse(error)
 
     def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
-        held = self.hold([shared], broadcast=True)
-        return held.pick([0] * len(items)).call(function, [(item,) for item in items])
+        """Return `function(shared, item)` of each item, in order. Functions and items must be picklable."""
+        held = DaskHeld(self, [shared], broadcast=True)
+        return held.call(function, [(item,) for item in items], [0] * len(items))
 
-    def hold(self, items: Sequence[Any], broadcast: bool = False) -> DaskHeld:
-        # Items are kept here, too: a worker that dies takes its copies with it.
-        def send(some: Sequence[Any]) -> list[Any]:
-            try:
-                return list(self.client.scatter(list(some), broadcast=broadcast, hash=False, timeout=WAIT))
-            except Exception as error:
-                self.refuse(error)
-
-        return DaskHeld(self, send(items), lambda i: send(items[i : i + 1])[0])
-
-    def hold_futures(self, futures: Sequence[Any]) -> Held:
-        """Hold what futures stand for; the scheduler knows how to make it anew."""
-        return DaskHeld(self, list(futures))
-
-    def share(self, value: Any) -> Any:
-        # The result of a call, not a scattered object: the scheduler can make it anew when workers die.
-        return self.submit(_same, value)
+    def hold(self, items: Sequence[Any]) -> DaskHeld:
+        """Send objects to workers, where they are worked on."""
+        return DaskHeld(self, items)
 
     def worker_memory(self) -> list[int]:
+        """Return the memory limit of each worker in bytes."""
         try:
             return self._limits()
         except Exception as error:
             self.refuse(error)
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, priority: int = 0) -> Any:
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return the future of a call on a worker of the same version of this library."""
         from .. import __version__
 
-        options = {"key": f"kernelkin-{getattr(function, '__name__', 'call')}-{uuid4().hex}", "priority": priority}
+        key = f"kernelkin-{getattr(function, '__name__', 'call')}-{uuid4().hex}"
         try:
-            return self.client.submit(_checked, __version__, function, *arguments, pure=False, **options)
+            return self.client.submit(_checked, __version__, function, *arguments, pure=False, key=key)
         except Exception as error:
             self.refuse(error)
 
@@ -152,45 +136,40 @@ class Dask(Engine):
         return [int(worker["memory_limit"]) for worker in workers.values() if worker.get("memory_limit")]
 
 
-class DaskHeld(Held):
-    """Objects behind futures.
+class DaskHeld:
+    """Objects on workers. They are kept here, too: a worker that dies takes its copies with it.
 
     Parameters
     ----------
     engine : Dask
-    futures : list
-    remake : callable, optional
-        From a position to a new future of an object that was lost with its worker; None where the scheduler knows how
-        to make objects anew.
+    items : the objects.
+    broadcast : whether every worker gets all of them.
     """
 
-    def __init__(self, engine: Dask, futures: list[Any], remake: Callable[[int], Any] | None = None) -> None:
-        self.engine, self.futures, self._remake = engine, futures, remake
+    def __init__(self, engine: Dask, items: Sequence[Any], broadcast: bool = False) -> None:
+        self.engine, self.items, self.broadcast = engine, items, broadcast
+        self.futures = self._send(items)
 
-    def __len__(self) -> int:
-        return len(self.futures)
+    def _send(self, items: Sequence[Any]) -> list[Any]:
+        try:
+            options = {"broadcast": self.broadcast, "hash": False, "timeout": WAIT}
+            return list(self.engine.client.scatter(list(items), **options))
+        except Exception as error:
+            self.engine.refuse(error)
 
-    def renewed(self, i: int) -> Any:
-        """The future of an object, made anew where it was lost."""
-        if self._remake is not None and self.futures[i].status in _LOST:
-            self.futures[i] = self._remake(i)
-        return self.futures[i]
-
-    def derive(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> DaskHeld:
-        def make(i: int) -> Any:
-            return self.engine.submit(function, self.renewed(i), *arguments[i])
-
-        futures = [make(i) for i in range(len(self))]
-        return DaskHeld(self.engine, futures, None if self._remake is None else make)
-
-    def pick(self, objects: Sequence[int]) -> DaskHeld:
-        futures = [self.futures[i] for i in objects]
-        return DaskHeld(self.engine, futures, None if self._remake is None else lambda i: self.renewed(objects[i]))
-
-    def call(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        pairs = zip(self.futures, arguments, strict=True)
-        futures = [self.engine.submit(function, future, *given) for future, given in pairs]
+    def call(
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], objects: Sequence[int] | None = None
+    ) -> list[Any]:
+        """Return `function(object, *argument)` of each object, in order; `objects` are positions of other objects."""
+        objects = range(len(self.items)) if objects is None else objects
+        futures: list[Any] = [None] * len(arguments)
         for attempt in count():
+            # What is lost was made from objects that only this process can send again.
+            for i, (k, given) in enumerate(zip(objects, arguments, strict=True)):
+                if futures[i] is None or futures[i].status in _LOST:
+                    if self.futures[k].status in _LOST:
+                        self.futures[k] = self._send(self.items[k : k + 1])[0]
+                    futures[i] = self.engine.submit(function, self.futures[k], *given)
             try:
                 return list(self.engine.client.gather(futures))
             except CancelledError as error:
@@ -198,47 +177,11 @@ class DaskHeld(Held):
                     self.engine.refuse(CommLost(str(error)))
             except Exception as error:
                 self.engine.refuse(error)
-            # What is lost was made from objects that only this process can send again.
-            for i, future in enumerate(futures):
-                if future.status in _LOST:
-                    futures[i] = self.engine.submit(function, self.renewed(i), *arguments[i])
         raise AssertionError("the loop ends by a result or an error")
-
-    def total(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
-        for attempt in count():
-            try:
-                return self._sum(function, arguments).result()
-            except CancelledError as error:
-                if self.engine.client.status != "running" or attempt == MOST_REBUILDS:
-                    self.engine.refuse(CommLost(str(error)))
-            except Exception as error:
-                self.engine.refuse(error)
-            for i in range(len(self)):
-                self.renewed(i)
-        raise AssertionError("the loop ends by a result or an error")
-
-    def _sum(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
-        """The future of a sum over all objects: first over those of each worker, so that few of its parts travel."""
-        holders = self.engine.client.who_has(self.futures)
-        order = sorted(range(len(self)), key=lambda i: (*holders.get(self.futures[i].key, ()), "")[0])
-        parts = [self.engine.submit(function, self.futures[i], *arguments[i]) for i in order]
-        while len(parts) > 1:
-            runs = [parts[start : start + _TERMS] for start in range(0, len(parts), _TERMS)]
-            # Before further terms are made: few of them are in memory at one time.
-            parts = [run[0] if len(run) == 1 else self.engine.submit(_add, *run, priority=1) for run in runs]
-        return parts[0]
 
 
 class CommLost(OSError):
     """Futures were cancelled because the scheduler is gone."""
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _add(*terms: Any) -> Any:
-    return reduce(add, terms)
 
 
 def _checked(version: str, function: Callable[..., Any], *arguments: Any) -> Any:

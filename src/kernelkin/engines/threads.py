@@ -1,4 +1,4 @@
-"""Engines of this machine: threads, and joblib's current backend. BLAS keeps to one thread while any fit runs."""
+"""Threads of this process. BLAS keeps to one thread while any fit runs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache
 from importlib import import_module
-from operator import add
 from threading import Lock
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-
-from .base import Engine, Held
 
 
 @cache
@@ -137,16 +134,21 @@ class Workers:
         return [result for part in self._pool.map(lambda piece: serially(function, piece), pieces) for result in part]
 
 
-# A function and its arguments after the first, for each of some objects.
-Step = tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]
-
 # Gram matrices of a block of tasks, in bytes: blocks are few enough for a scheduler and small beside a worker's memory.
 BLOCK_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
-class Threads(Engine):
-    """Threads of this process, `n_jobs` of them; all Gram matrices are in its memory."""
+class Threads:
+    """Threads of this process, `n_jobs` of them; all Gram matrices are in its memory.
+
+    Attributes
+    ----------
+    name : its key in `ENGINES`.
+    splits : whether a fit is split into blocks of tasks, which the engine holds.
+    block_bytes : bytes of Gram matrices of a block.
+    keep_grams : whether blocks keep their Gram matrices; None: where they fit into the memory of the workers.
+    """
 
     name: ClassVar[str] = "threads"
     splits: ClassVar[bool] = False
@@ -156,111 +158,36 @@ class Threads(Engine):
 
     @property
     def n_workers(self) -> int:
+        """How many pieces of work run at one time."""
         return count_workers(self.n_jobs)
 
     def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
+        """Return `function(shared, item)` of each item, in order."""
         with Workers(self.n_jobs) as workers:
             return workers.map(lambda item: function(shared, item), items)
 
-    def hold(self, items: Sequence[Any]) -> Held:
-        return Recipes(self, items)
-
-    def share(self, value: Any) -> Any:
-        return value
+    def hold(self, items: Sequence[Any]) -> HeldHere:
+        """Keep objects where they are worked on."""
+        return HeldHere(self, items)
 
     def worker_memory(self) -> list[int]:
+        """Return the memory limit of each worker in bytes; none is known."""
         return []
 
 
-@dataclass(frozen=True)
-class Joblib(Engine):
-    """joblib's current backend: processes, or what `joblib.parallel_config` says.
+class HeldHere:
+    """Objects in this process."""
 
-    Its workers keep nothing from one call to the next: blocks are sent, and their Gram matrices built, for every
-    evaluation.
-
-    Parameters
-    ----------
-    n_jobs : int, optional
-        Number of workers.
-    block_bytes : int
-        Gram matrices of a block of tasks, in bytes.
-    keep_grams : bool, optional
-        Has no effect: nothing is kept.
-
-    Examples
-    --------
-    >>> import joblib
-    >>> from kernelkin import MKMTRLRegressor
-    >>> from kernelkin.datasets import make_related_tasks
-    >>> from kernelkin.engines import Joblib
-    >>> data = make_related_tasks(4, 2, 2, random_state=0)
-    >>> with joblib.parallel_config("threading"):
-    ...     model = MKMTRLRegressor(data.kernels, engine=Joblib(n_jobs=2))
-    ...     model = model.fit(data.data, data.target, tasks=data.tasks)
-    >>> model.kernel_weights_.shape
-    (4, 2)
-    """
-
-    name: ClassVar[str] = "joblib"
-    splits: ClassVar[bool] = True
-    n_jobs: int | None = None
-    block_bytes: int = BLOCK_BYTES
-    keep_grams: bool | None = False
-
-    @property
-    def n_workers(self) -> int:
-        return count_workers(self.n_jobs)
-
-    def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
-        from joblib import Parallel, delayed
-
-        return Parallel(self.n_jobs)(delayed(with_one_thread)(function, shared, item) for item in items)
-
-    def hold(self, items: Sequence[Any]) -> Held:
-        return Recipes(self, items)
-
-    def share(self, value: Any) -> Any:
-        return value
-
-    def worker_memory(self) -> list[int]:
-        return []
-
-
-@dataclass(frozen=True)
-class Recipes(Held):
-    """Objects that are made when they are needed, from items and steps."""
-
-    engine: Threads | Joblib
-    items: Sequence[Any]
-    steps: tuple[Step, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def derive(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Recipes:
-        return Recipes(self.engine, self.items, (*self.steps, (function, arguments)))
-
-    def pick(self, objects: Sequence[int]) -> Recipes:
-        steps = [(function, [arguments[i] for i in objects]) for function, arguments in self.steps]
-        return Recipes(self.engine, [self.items[i] for i in objects], tuple(steps))
+    def __init__(self, engine: Threads, items: Sequence[Any]) -> None:
+        self.engine, self.items = engine, items
 
     def call(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        steps = (*self.steps, (function, arguments))
-        jobs = [(item, [(each, given[i]) for each, given in steps]) for i, item in enumerate(self.items)]
-        return self.engine.map(_follow, jobs, None)
-
-    def total(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
-        return reduce(add, self.call(function, arguments))
+        """Return `function(object, *argument)` of each object, in order."""
+        pairs = list(zip(self.items, arguments, strict=True))
+        return self.engine.map(lambda _, pair: function(pair[0], *pair[1]), pairs, None)
 
 
 def with_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function while BLAS keeps to one thread, as it does in every fit: results are then the same."""
     with SingleThreadedBLAS():
         return function(*arguments)
-
-
-def _follow(shared: None, job: tuple[Any, Sequence[tuple[Callable[..., Any], tuple[Any, ...]]]]) -> Any:
-    """Apply steps to an item, one after the other."""
-    item, steps = job
-    return reduce(lambda made, step: step[0](made, *step[1]), steps, item)

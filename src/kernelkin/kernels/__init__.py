@@ -1,14 +1,19 @@
 """Base kernels: specified, fitted on training rows, evaluated together, checked and scaled."""
 
-from .base import FittedKernel, Kernel
 from .checks import (
+    ASYMMETRY,
     check_gram,
     check_precomputed,
     check_values,
+    has_cholesky,
+    is_psd,
+    mirror,
+    nearest_psd,
     precomputed_names,
+    project,
     project_stack,
+    rounding_shift,
 )
-from .definite import is_psd, nearest_psd, project
 from .families import (
     KERNEL_FAMILIES,
     default_kernels,
@@ -20,29 +25,22 @@ from .families import (
     tanimoto_kernels,
     view_kernels,
 )
-from .functions import Linear, Polynomial
-from .pairwise import diagonals, evaluate, fit_kernels, pairs
+from .functions import Gaussian, Linear, Polynomial, median_distance, squared_distances, thin
+from .kernel import FittedKernel, Kernel, diagonals, evaluate, fit_kernels, pairs
 from .profiles import profile_kernel
 from .scaling import SCALINGS, Scaling, fit_diagonal_scaling, fit_scaling
-from .sources import (
-    AutoKernels,
-    KernelSource,
-    ListedKernels,
-    RelevanceKernels,
-    read_kernels,
-)
+from .sources import KernelSource, read_kernels, refuse_positions, spread_warnings
 
 __all__ = [
+    "ASYMMETRY",
     "KERNEL_FAMILIES",
     "SCALINGS",
-    "AutoKernels",
     "FittedKernel",
+    "Gaussian",
     "Kernel",
     "KernelSource",
     "Linear",
-    "ListedKernels",
     "Polynomial",
-    "RelevanceKernels",
     "Scaling",
     "check_gram",
     "check_precomputed",
@@ -54,9 +52,12 @@ __all__ = [
     "fit_kernels",
     "fit_scaling",
     "gaussian_kernels",
+    "has_cholesky",
     "is_precomputed",
     "is_psd",
     "linear_kernels",
+    "median_distance",
+    "mirror",
     "nearest_psd",
     "pairs",
     "polynomial_kernels",
@@ -65,7 +66,12 @@ __all__ = [
     "project",
     "project_stack",
     "read_kernels",
+    "refuse_positions",
     "resolve_kernels",
+    "rounding_shift",
+    "spread_warnings",
+    "squared_distances",
     "tanimoto_kernels",
+    "thin",
     "view_kernels",
 ]

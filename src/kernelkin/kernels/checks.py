@@ -1,14 +1,44 @@
-"""What a Gram matrix must satisfy. Each failure is a ValueError that names the kernel."""
+"""What a Gram matrix must be: finite, symmetric, positive semi-definite. Errors name the kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
+from scipy.linalg import LinAlgError
+from scipy.linalg import cholesky as cholesky_factor
 
-from .definite import project
+from ..decompositions import eigh, smallest_eigenvalue
 
 ASYMMETRY = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-8}
+# A Gram G = K + E of a kernel matrix K holds rounded values. Where each value took a few operations,
+# |E_ij| <= m eps sqrt(K_ii K_jj) with a small m, hence |E|_2 <= |E|_F <= m eps tr(K) = m eps n (mean diagonal): no
+# eigenvalue of G is below minus that. The trace is at most n times the largest eigenvalue, and so the tighter bound.
+_ROUNDINGS = 10
+# Kernels that subtract large numbers, as Gaussians of rows far from the origin do, lose more digits than that. So much
+# of the mean diagonal is taken for rounding on any number of rows. What is accepted is clipped, so that being lenient
+# here cannot make a certificate false.
+_CANCELLATION = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-6}
+
+
+def mirror(G: np.ndarray, block: int = 128) -> None:
+    """Copy the upper triangle of G (n, n) onto the lower one, in place, so that G is symmetric to the last bit.
+
+    By square blocks that fit into cache, where reading across rows costs nothing: ten times faster than by whole rows.
+    """
+    for start in range(0, len(G), block):
+        rows = slice(start, start + block)
+        for left in range(0, start, block):
+            columns = slice(left, left + block)
+            G[rows, columns] = G[columns, rows].T
+        corner = G[rows, rows]
+        np.copyto(corner, corner.T, where=_below_diagonal(len(corner)))
+
+
+@lru_cache(maxsize=8)
+def _below_diagonal(n: int) -> np.ndarray:
+    return np.tri(n, k=-1, dtype=bool)
 
 
 def check_values(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
@@ -22,35 +52,24 @@ def check_values(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
         )
 
 
-def check_gram(name: str, G: np.ndarray, known_psd: bool) -> np.ndarray:
-    """G (n, n), refused if it cannot be the Gram matrix of a kernel.
+def check_gram(name: str, G: np.ndarray, known_psd: bool, block: int = 512) -> np.ndarray:
+    """Refuse G (n, n) if it cannot be the Gram matrix of a kernel; return it, or its nearest such matrix.
 
     It must be square, finite, symmetric (1e-8 of its largest entry, 1e-4 in float32), not zero and, unless
-    `known_psd`, positive semi-definite on all rows: `definite.project` says how this is decided, and gives the matrix
-    that is returned in place of G where rounding left an eigenvalue below zero.
+    `known_psd`, positive semi-definite up to rounding, as `project` decides.
     """
-    check_values_of_gram(name, G)
-    return G if known_psd else project(name, G)
-
-
-def check_values_of_gram(name: str, G: np.ndarray) -> None:
-    """Refuse G (n, n) if it is not square, finite, symmetric and different from zero."""
     if G.ndim != 2 or G.shape[0] != G.shape[1]:
         raise ValueError(f"kernel {name!r}: a Gram matrix is square, got shape {G.shape}")
     check_values(name, G, G.shape)
     largest = max(float(G.max()), -float(G.min()))
     if largest == 0:
         raise ValueError(f"kernel {name!r} is zero on all training rows")
-    _check_symmetric(name, G, largest)
-
-
-def _check_symmetric(name: str, G: np.ndarray, largest: float, block: int = 512) -> None:
-    tolerance = ASYMMETRY.get(G.dtype, 1e-8) * largest
     for start in range(0, len(G), block):
         rows = slice(start, start + block)
         worst = float(np.abs(G[rows] - G[:, rows].T).max())
-        if worst > tolerance:
+        if worst > ASYMMETRY.get(G.dtype, 1e-8) * largest:
             raise ValueError(f"kernel {name!r} is not symmetric: k(x, z) and k(z, x) differ by {worst:.3g}")
+    return G if known_psd else project(name, G)
 
 
 def precomputed_names(n_kernels: int) -> list[str]:
@@ -59,7 +78,7 @@ def precomputed_names(n_kernels: int) -> list[str]:
 
 
 def check_precomputed(grams: np.ndarray, normalize: str | None) -> list[str]:
-    """Check a precomputed training stack (K, n, n) and how it is to be scaled; the names of its kernels.
+    """Check a precomputed training stack (K, n, n) and how it is to be scaled; return the names of its kernels.
 
     Whether its blocks are positive semi-definite is for `project_stack` to see, on the rows that make a Gram.
     """
@@ -70,12 +89,12 @@ def check_precomputed(grams: np.ndarray, normalize: str | None) -> list[str]:
         )
     names = precomputed_names(len(grams))
     for name, G in zip(names, grams, strict=True):
-        check_values_of_gram(name, G)
+        check_gram(name, G, known_psd=True)
     return names
 
 
 def project_stack(names: Sequence[str], grams: np.ndarray) -> bool:
-    """Refuse Grams (K, n, n) that are not positive semi-definite; clip, in place, those that rounding left so.
+    """Refuse Grams (K, n, n) that are not positive semi-definite; clip in place those that are so up to rounding.
 
     Returns whether any was clipped.
     """
@@ -84,3 +103,98 @@ def project_stack(names: Sequence[str], grams: np.ndarray) -> bool:
         if G.any() and (projected := project(name, G)) is not G:
             G[...], clipped = projected, True
     return clipped
+
+
+def project(name: str, G: np.ndarray) -> np.ndarray:
+    """Return the symmetric G (n, n) if positive semi-definite, its nearest such matrix if it is so up to rounding.
+
+    Otherwise a ValueError that names the kernel. One Cholesky factorisation of all rows, n^3 / 3 operations and a
+    float64 copy of G, decides for a matrix that is positive semi-definite to float64 rounding; eigenvalues, about
+    10 n^3, are computed for others only.
+    """
+    if is_psd(G):
+        return G
+    with np.errstate(over="ignore"):
+        # Values computed in float32 may have been stored as float64 since.
+        single = G.dtype.itemsize <= 4 or np.array_equal(G.astype(np.float32), G)
+    precision = np.dtype(np.float32 if single else np.float64)
+    mean_diagonal = float(G.diagonal().mean(dtype=np.float64))
+    relative = max(_CANCELLATION[precision], _ROUNDINGS * len(G) * float(np.finfo(precision).eps))
+    tolerance = relative * max(mean_diagonal, 0.0)
+    if not has_cholesky(G, tolerance):
+        smallest = smallest_eigenvalue(G.astype(np.float64))
+        if smallest < -tolerance:
+            raise ValueError(
+                f"kernel {name!r} is not positive semi-definite on the training rows: smallest eigenvalue "
+                f"{smallest:.3g}, mean of the diagonal {mean_diagonal:.3g}. Use another kernel, or clip its Gram "
+                "matrix with kernelkin.kernels.nearest_psd(G) and pass it with kernels='precomputed'"
+            )
+    return nearest_psd(G)
+
+
+def nearest_psd(G: np.ndarray) -> np.ndarray:
+    """Return the positive semi-definite matrix nearest to G, in the Frobenius norm.
+
+    Similarities that are not a kernel (a sigmoid, edit distances, a correlation with missing values) make a Gram
+    matrix with negative eigenvalues, which no fit accepts. This sets them to zero. Only training Grams need it:
+    values between rows to predict and training rows are used as they are.
+
+    Parameters
+    ----------
+    G : array (n, n)
+        Real numbers; its symmetric part is projected.
+
+    Returns
+    -------
+    nearest : array (n, n)
+        Symmetric, of the type of G (float64 if that is not a float). Eigenvalues that would be zero are as far above
+        zero as rounding to this type can move them, so that the stored matrix is positive semi-definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.kernels import nearest_psd
+    >>> nearest_psd(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    array([[1.5, 1.5],
+           [1.5, 1.5]])
+    """
+    G = np.asarray(G)
+    if G.ndim != 2 or G.shape[0] != G.shape[1]:
+        raise ValueError(f"G must be a square matrix, not an array of shape {G.shape}")
+    if G.dtype.kind not in "biuf" or not np.isfinite(G).all():
+        raise ValueError("G must hold finite real numbers")
+    dtype = G.dtype if G.dtype in _CANCELLATION else np.dtype(np.float64)
+    symmetric = G.astype(np.float64)
+    symmetric = (symmetric + symmetric.T) / 2
+    values, vectors = eigh(symmetric)
+    if values[0] >= 0:
+        return symmetric.astype(dtype)
+    # Rounding errors of n^2 entries that are independent have about this norm; twice the bound |E|_F is always enough.
+    norm = float(np.finfo(dtype).eps) * float(np.linalg.norm(values))
+    for floor in (norm / np.sqrt(len(G)), norm):
+        nearest = ((vectors * np.maximum(values, floor)) @ vectors.T).astype(dtype)
+        mirror(nearest)
+        if is_psd(nearest):
+            break
+    return nearest
+
+
+def is_psd(G: np.ndarray) -> bool:
+    """Whether the symmetric G (n, n) has no negative eigenvalue but for the rounding of float64."""
+    return has_cholesky(G, rounding_shift(len(G), float(G.diagonal().mean(dtype=np.float64))))
+
+
+def rounding_shift(n_rows: int, mean_diagonal: float) -> float:
+    """How far below zero the eigenvalues of a Gram matrix may be from the rounding of float64."""
+    return _ROUNDINGS * n_rows * float(np.finfo(np.float64).eps) * max(mean_diagonal, 0.0)
+
+
+def has_cholesky(G: np.ndarray, shift: float) -> bool:
+    """Whether G + shift I, of the symmetric G (n, n), is positive definite, in float64."""
+    shifted = G.astype(np.float64)
+    shifted[np.diag_indices_from(shifted)] += shift
+    try:
+        cholesky_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return False
+    return True

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .base import Kernel
-from .columns import Columns, freeze_columns, label_columns
 from .functions import Custom, Gaussian, KernelFunction, Linear, Polynomial, Tanimoto
+from .kernel import Columns, Kernel, freeze_columns, label_columns
 
 # Around the median distance, where a Gaussian kernel is neither the identity nor constant.
 RELATIVE_BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -48,8 +47,9 @@ def gaussian_kernels(
     """
     if bandwidths is None and not relative:
         raise ValueError("bandwidths must be given when relative=False: the default ones are relative to the median")
-    ladder = np.atleast_1d(RELATIVE_BANDWIDTHS if bandwidths is None else bandwidths)
-    return [_kernel(Gaussian(float(s), bool(relative)), columns, per_feature) for s in ladder]
+    name = "rbf({:g} x median)" if relative else "rbf(bandwidth={:g})"
+    ladder = np.atleast_1d(RELATIVE_BANDWIDTHS if bandwidths is None else bandwidths).tolist()
+    return [_kernel(name.format(s), Gaussian(float(s), bool(relative)), columns, per_feature) for s in ladder]
 
 
 def polynomial_kernels(
@@ -72,7 +72,9 @@ def polynomial_kernels(
     >>> [kernel.name for kernel in polynomial_kernels((1, 2, 3))]
     ['poly1', 'poly2', 'poly3']
     """
-    return [_kernel(Polynomial(degree.item(), float(coef0)), columns) for degree in np.atleast_1d(degrees)]
+    suffix = "" if coef0 == 1 else f"(coef0={coef0:g})"
+    powers = np.atleast_1d(degrees).tolist()
+    return [_kernel(f"poly{degree}{suffix}", Polynomial(degree, float(coef0)), columns) for degree in powers]
 
 
 def linear_kernels(per_feature: bool = False, columns: Columns = None) -> list[Kernel]:
@@ -91,7 +93,7 @@ def linear_kernels(per_feature: bool = False, columns: Columns = None) -> list[K
     >>> [kernel.name for kernel in linear_kernels()]
     ['linear']
     """
-    return [_kernel(Linear(), columns, per_feature)]
+    return [_kernel("linear", Linear(), columns, per_feature)]
 
 
 def tanimoto_kernels(powers: int | Sequence[int] = 1, columns: Columns = None) -> list[Kernel]:
@@ -119,7 +121,8 @@ def tanimoto_kernels(powers: int | Sequence[int] = 1, columns: Columns = None) -
     >>> [kernel.name for kernel in kernels]
     ['circular: tanimoto', 'circular: tanimoto^3', 'keys: tanimoto', 'keys: tanimoto^3']
     """
-    return [_kernel(Tanimoto(power.item()), columns) for power in np.atleast_1d(powers)]
+    named = [("tanimoto" if power == 1 else f"tanimoto^{power}", power) for power in np.atleast_1d(powers).tolist()]
+    return [_kernel(name, Tanimoto(power), columns) for name, power in named]
 
 
 def view_kernels(views: Mapping[str, Columns], kernel: Any = "rbf") -> list[Kernel]:
@@ -176,68 +179,57 @@ def resolve_kernels(kernels: Any = None) -> list[Kernel]:
     """What a user may pass as `kernels` -> a flat list of Kernel with unique names.
 
     None is `default_kernels()`. Otherwise a Kernel, the name of one ("rbf", "linear", "poly" are ours; the others are
-    scikit-learn's), a callable (X, Y) -> matrix, or a list of these, nested as you like.
+    scikit-learn's), a callable (X, Y) -> matrix, or a list of these, nested as you like. The second kernel of a name
+    gets the suffix " (2)", and so on.
     """
-    found = list(_flatten(default_kernels() if kernels is None else kernels))
-    if not found:
-        raise ValueError("kernels is an empty list: give one kernel at least, or None for the default ones")
-    return _number_repeated(found)
-
-
-def _kernel(function: KernelFunction, columns: Columns = None, per_feature: bool = False) -> Kernel:
-    # The kernels that a per-feature one stands for add their own column to the name.
-    suffix = "" if per_feature else label_columns(freeze_columns(columns, function.label))
-    return Kernel(function.label + suffix, function, columns, per_feature)
-
-
-def _flatten(kernels: Any) -> Iterator[Kernel]:
-    if isinstance(kernels, Kernel):
-        yield kernels
-    elif isinstance(kernels, str):
-        yield _named(kernels)
-    elif isinstance(kernels, list | tuple):
-        for kernel in kernels:
-            yield from _flatten(kernel)
-    elif isinstance(kernels, type) or any(kernels is family for family in KERNEL_FAMILIES.values()):
-        raise TypeError(f"kernels has {kernels.__name__} itself, which makes kernels: call it")
-    elif callable(kernels):
-        yield _kernel(Custom(kernels, _callable_name(kernels)))
-    else:
-        raise TypeError(f"a kernel is a name, a Kernel or a callable (X, Y) -> matrix; got {kernels!r}")
-
-
-def _named(name: str) -> Kernel:
-    from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
-
-    ours: dict[str, KernelFunction] = {
-        "rbf": Gaussian(1.0),
-        "linear": Linear(),
-        "poly": Polynomial(3),
-        "polynomial": Polynomial(3),
-        "tanimoto": Tanimoto(),
-    }
-    if name in ours:
-        return _kernel(ours[name])
-    if name not in PAIRWISE_KERNEL_FUNCTIONS:
-        raise ValueError(f"no kernel is named {name!r}; there are {sorted({*ours, *PAIRWISE_KERNEL_FUNCTIONS})}")
-    return _kernel(Custom(PAIRWISE_KERNEL_FUNCTIONS[name], name, known_psd=name in PSD_METRICS))
-
-
-def _callable_name(function: Callable) -> str:
-    function = getattr(function, "func", function)  # functools.partial
-    return getattr(function, "__name__", type(function).__name__)
-
-
-def _number_repeated(kernels: list[Kernel]) -> list[Kernel]:
-    """Give the second kernel of a name the suffix " (2)", and so on."""
+    left, unique = [default_kernels() if kernels is None else kernels], []
     # A per-feature kernel gets its column after its name, so it may share that with one on all columns.
     taken: set[tuple[str, bool]] = set()
-    unique = []
-    for kernel in kernels:
+    while left:
+        item = left.pop()
+        if isinstance(item, list | tuple):
+            left += reversed(item)
+            continue
+        kernel = item if isinstance(item, Kernel) else _one_kernel(item)
         name, count = kernel.name, 1
         while (name, kernel.per_feature) in taken:
             count += 1
             name = f"{kernel.name} ({count})"
         taken.add((name, kernel.per_feature))
-        unique.append(replace(kernel, name=name))
+        unique.append(kernel if count == 1 else replace(kernel, name=name))
+    if not unique:
+        raise ValueError("kernels is an empty list: give one kernel at least, or None for the default ones")
     return unique
+
+
+def _one_kernel(given: Any) -> Kernel:
+    """A kernel from its name or from a callable."""
+    from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+
+    if isinstance(given, str):
+        ours = {
+            "rbf": gaussian_kernels(1.0),
+            "linear": linear_kernels(),
+            "poly": polynomial_kernels(3),
+            "polynomial": polynomial_kernels(3),
+            "tanimoto": tanimoto_kernels(),
+        }
+        if given in ours:
+            return ours[given][0]
+        if given not in PAIRWISE_KERNEL_FUNCTIONS:
+            raise ValueError(f"no kernel is named {given!r}; there are {sorted({*ours, *PAIRWISE_KERNEL_FUNCTIONS})}")
+        return Kernel(given, Custom(PAIRWISE_KERNEL_FUNCTIONS[given], known_psd=given in PSD_METRICS))
+    if isinstance(given, type) or any(given is family for family in KERNEL_FAMILIES.values()):
+        raise TypeError(f"kernels has {given.__name__} itself, which makes kernels: call it")
+    if not callable(given):
+        raise TypeError(f"a kernel is a name, a Kernel or a callable (X, Y) -> matrix; got {given!r}")
+    function = getattr(given, "func", given)  # functools.partial
+    return Kernel(getattr(function, "__name__", type(function).__name__), Custom(given))
+
+
+def _kernel(name: str, function: KernelFunction, columns: Columns = None, per_feature: bool = False) -> Kernel:
+    # The kernels that a per-feature one stands for add their own column to the name.
+    if columns is not None and not per_feature:
+        columns = freeze_columns(columns, name)
+        name += label_columns(columns)
+    return Kernel(name, function, columns, per_feature)

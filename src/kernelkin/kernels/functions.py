@@ -1,65 +1,123 @@
-"""Kernel functions, each an elementwise map of a base (squared distances, inner products) that a family can share."""
+"""Kernel functions: elementwise maps of inner products or squared distances, which kernels of a family share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import cached_property
-from numbers import Integral
-from typing import ClassVar, Protocol
+from typing import Self
 
 import numpy as np
 
-from .checks import check_values
-from .distances import inner_products, median_distance, squared_distances
+from .checks import check_values, mirror
 
+# The median distance looks at no more rows than this: it costs more than linear time.
+MAX_ROWS = 1000
 # A callable gives matrices only: its value at a pair is read off the diagonal of a block of this many pairs.
 PAIR_BLOCK = 64
 
 
-class TrainingRows:
-    """Training rows X (n, d) on the columns of a kernel, and what kernels learn from them, computed at most once."""
-
-    def __init__(self, X: np.ndarray, sample_weight: np.ndarray | None = None):
-        self.X, self.sample_weight = X, sample_weight
-
-    @cached_property
-    def median_distance(self) -> float:
-        return median_distance(self.X, self.sample_weight)
+def thin(n: int) -> slice:
+    """The rows that stand for n rows where MAX_ROWS must do: all, or every (n // MAX_ROWS + 1)-th."""
+    return slice(None, None, 1 if n <= MAX_ROWS else n // MAX_ROWS + 1)
 
 
-class Base(Protocol):
-    """Values that several kernels on the same columns are maps of; equal bases are computed once."""
+def median_distance(X: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
+    """Weighted median of the non-zero Euclidean distances between the rows of X (n, d); 1.0 if there are none.
+
+    The pair (i, j) weighs ``w_i w_j``, so that repeating a row equals weighting it. Beyond 1000 rows of positive
+    weight only every (n // 1000 + 1)-th is looked at.
+    """
+    from scipy.spatial.distance import pdist
+
+    weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    kept = np.flatnonzero(weight > 0)
+    kept = kept[thin(len(kept))]
+    distance = pdist(X[kept].astype(np.float64))
+    apart = distance > 0
+    if not apart.any():
+        return 1.0
+    first, second = np.triu_indices(len(kept), 1)
+    values, weight = distance[apart], (weight[kept][first] * weight[kept][second])[apart]
+    order = np.argsort(values)
+    total = np.cumsum(weight[order])
+    # The middle of two distances where both are medians.
+    lower, upper = np.searchsorted(total, total[-1] / 2, "left"), np.searchsorted(total, total[-1] / 2, "right")
+    return float((values[order[lower]] + values[order[upper]]) / 2)
+
+
+def squared_distances(X: np.ndarray, Y: np.ndarray | None, out: np.ndarray) -> None:
+    """X (n, d), Y (m, d) -> out (n, m) >= 0; Y=None stands for X: symmetric, with a diagonal of exact zeros."""
+    other = X if Y is None else Y
+    if X.shape[1] == 1:
+        np.subtract(X, other.T, out=out)
+        np.square(out, out=out)
+        return
+    # |x|^2 + |y|^2 - 2 x'y cancels badly when the rows are far from the origin: move it to the mean of Y first.
+    center = other.mean(axis=0)
+    left, right = X - center, other - center
+    np.matmul(-2.0 * left, right.T, out=out)
+    out += np.einsum("ij,ij->i", left, left)[:, None]
+    out += np.einsum("ij,ij->i", right, right)
+    np.maximum(out, 0.0, out=out)
+    if Y is None:
+        np.fill_diagonal(out, 0.0)
+        mirror(out)
+
+
+class KernelFunction:
+    """A map of base values (inner products, unless a subclass says otherwise); immutable, compared by value.
+
+    Attributes
+    ----------
+    base : kernels on the same columns whose bases are equal share base values, which are computed once.
+    known_psd : whether theory says that Gram matrices are positive semi-definite.
+    """
+
+    @property
+    def base(self) -> Hashable:
+        return "inner products"
+
+    @property
+    def known_psd(self) -> bool:
+        return True
+
+    def fit(self, median: Callable[[], float]) -> Self:
+        """Fill in what depends on the training rows; `median` returns their median distance."""
+        return self
 
     def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
-        """X (n, d), Y (m, d) or None for X -> out (n, m). `name` is the kernel to name in errors."""
+        """Base values: X (n, d), Y (m, d) or None for X -> out (n, m). Errors call the kernel `name`."""
+        np.matmul(X, (X if Y is None else Y).T, out=out)
+        if Y is None:
+            mirror(out)
 
     def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
-        """X (p, d), Y (p, d) -> (p,): row by row."""
-
-
-class KernelFunction(Protocol):
-    """A map of the values of its base; immutable, compared by value."""
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def base(self) -> Base: ...
-
-    @property
-    def known_psd(self) -> bool: ...
-
-    def fit(self, rows: TrainingRows) -> KernelFunction:
-        """The same function with every number that depends on the training rows filled in."""
+        """Base values row by row: X (p, d), Y (p, d) -> (p,)."""
+        return np.einsum("ij,ij->i", X, Y)
 
     def apply(self, values: np.ndarray, out: np.ndarray) -> None:
         """Base values -> kernel values, elementwise; `out` may be `values`."""
+        if out is not values:
+            out[...] = values
 
 
 @dataclass(frozen=True)
-class SquaredDistance:
-    """|x - z|^2."""
+class Gaussian(KernelFunction):
+    """exp(-|x - z|^2 / (2 s^2)), s = bandwidth, or bandwidth x the median training distance when relative."""
+
+    bandwidth: float
+    relative: bool = True
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.bandwidth) and self.bandwidth > 0):
+            raise ValueError(f"the bandwidth of a Gaussian kernel must be positive and finite, got {self.bandwidth!r}")
+
+    @property
+    def base(self) -> Hashable:
+        return "squared distances"
+
+    def fit(self, median: Callable[[], float]) -> Gaussian:
+        return Gaussian(self.bandwidth * median(), relative=False) if self.relative else self
 
     def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
         squared_distances(X, Y, out)
@@ -68,130 +126,22 @@ class SquaredDistance:
         difference = X - Y
         return np.einsum("ij,ij->i", difference, difference)
 
-
-@dataclass(frozen=True)
-class ScaledSquaredDistance:
-    """sum_j (s_j (x_j - z_j))^2, with a scale s_j for each column."""
-
-    scales: tuple[float, ...]
-
-    def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
-        scales = np.array(self.scales, dtype=X.dtype)
-        squared_distances(X * scales, None if Y is None else Y * scales, out)
-
-    def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
-        difference = (X - Y) * np.array(self.scales, dtype=X.dtype)
-        return np.einsum("ij,ij->i", difference, difference)
-
-
-@dataclass(frozen=True)
-class InnerProduct:
-    """x'z."""
-
-    def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
-        inner_products(X, Y, out)
-
-    def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
-        return np.einsum("ij,ij->i", X, Y)
-
-
-@dataclass(frozen=True)
-class TanimotoSimilarity:
-    """x'z / (|x|^2 + |z|^2 - x'z); one between two rows of zeros, which are the same."""
-
-    def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
-        inner_products(X, Y, out)
-        left = np.einsum("ij,ij->i", X, X)
-        right = left if Y is None else np.einsum("ij,ij->i", Y, Y)
-        # By blocks, so that the matrix of denominators stays small.
-        for start in range(0, len(out), 64):
-            rows = slice(start, start + 64)
-            out[rows] = _tanimoto(out[rows], left[rows, np.newaxis] + right)
-        if Y is None:
-            # The squares of a row are added up in another order than its product with itself.
-            np.fill_diagonal(out, 1.0)
-
-    def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
-        squares = np.einsum("ij,ij->i", X, X) + np.einsum("ij,ij->i", Y, Y)
-        return _tanimoto(np.einsum("ij,ij->i", X, Y), squares)
-
-
-def _tanimoto(products: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Products x'z and sums |x|^2 + |z|^2 -> the similarity."""
-    empty = squares == 0
-    return np.where(empty, 1.0, products / np.where(empty, 1.0, squares - products))
-
-
-@dataclass(frozen=True)
-class Gaussian:
-    """exp(-|x - z|^2 / (2 s^2)), s = bandwidth, or bandwidth x the median training distance when relative."""
-
-    bandwidth: float
-    relative: bool = True
-    base: ClassVar[Base] = SquaredDistance()
-    known_psd: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if not (np.isfinite(self.bandwidth) and self.bandwidth > 0):
-            raise ValueError(f"the bandwidth of a Gaussian kernel must be positive and finite, got {self.bandwidth!r}")
-
-    @property
-    def label(self) -> str:
-        return f"rbf({self.bandwidth:g} x median)" if self.relative else f"rbf(bandwidth={self.bandwidth:g})"
-
-    def fit(self, rows: TrainingRows) -> Gaussian:
-        return Gaussian(self.bandwidth * rows.median_distance, relative=False) if self.relative else self
-
     def apply(self, values: np.ndarray, out: np.ndarray) -> None:
         np.multiply(values, -0.5 / self.bandwidth / self.bandwidth, out=out)
         np.exp(out, out=out)
 
 
 @dataclass(frozen=True)
-class ScaledGaussian:
-    """exp(-1/2 sum_j (s_j (x_j - z_j))^2 / width^2), with a scale s_j for each column."""
-
-    scales: tuple[float, ...]
-    width: float = 1.0
-    known_psd: ClassVar[bool] = True
-
-    @property
-    def label(self) -> str:
-        return f"relevance({self.width:g})"
-
-    @property
-    def base(self) -> Base:
-        return ScaledSquaredDistance(self.scales)
-
-    def fit(self, rows: TrainingRows) -> ScaledGaussian:
-        return self
-
-    def apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        np.multiply(values, -0.5 / self.width**2, out=out)
-        np.exp(out, out=out)
-
-
-@dataclass(frozen=True)
-class Polynomial:
+class Polynomial(KernelFunction):
     """(x'z + coef0)^degree; coef0 >= 0 and a whole degree keep it positive semi-definite."""
 
     degree: int
     coef0: float = 1.0
-    base: ClassVar[Base] = InnerProduct()
-    known_psd: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.degree, Integral) and self.degree >= 1):
-            raise ValueError(f"the degree of a polynomial kernel must be a whole number from 1, got {self.degree!r}")
+        _check_whole("degree of a polynomial", self.degree)
         if not (np.isfinite(self.coef0) and self.coef0 >= 0):
             raise ValueError(f"coef0 of a polynomial kernel must be finite and not negative, got {self.coef0!r}")
-
-    @property
-    def label(self) -> str:
-        return f"poly{self.degree}" + ("" if self.coef0 == 1 else f"(coef0={self.coef0:g})")
-
-    def fit(self, rows: TrainingRows) -> Polynomial:
-        return self
 
     def apply(self, values: np.ndarray, out: np.ndarray) -> None:
         np.add(values, self.coef0, out=out)
@@ -203,67 +153,71 @@ class Polynomial:
                 block *= factor
 
 
+class Linear(KernelFunction):
+    """x'z."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Linear)
+
+    def __hash__(self) -> int:
+        return hash(Linear)
+
+    def __repr__(self) -> str:
+        return "Linear()"
+
+
 @dataclass(frozen=True)
-class Tanimoto:
-    """A whole power of the Tanimoto similarity.
+class Tanimoto(KernelFunction):
+    """A whole power of x'z / (|x|^2 + |z|^2 - x'z), which is one between two rows of zeros.
 
     Positive semi-definite for any real rows: with s = |x|^2 + |z|^2 - x'z, 1/s is the integral over t > 0 of
     exp(-t |x|^2) exp(t x'z) exp(-t |z|^2), each of which is a kernel, and a product of kernels is one.
     """
 
     power: int = 1
-    base: ClassVar[Base] = TanimotoSimilarity()
-    known_psd: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.power, Integral) and self.power >= 1):
-            raise ValueError(f"the power of a Tanimoto kernel must be a whole number from 1, got {self.power!r}")
+        _check_whole("power of a Tanimoto", self.power)
 
     @property
-    def label(self) -> str:
-        return "tanimoto" if self.power == 1 else f"tanimoto^{self.power}"
+    def base(self) -> Hashable:
+        return "Tanimoto similarities"
 
-    def fit(self, rows: TrainingRows) -> Tanimoto:
-        return self
+    def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
+        super().matrix(X, Y, out, name)
+        left = np.einsum("ij,ij->i", X, X)
+        right = left if Y is None else np.einsum("ij,ij->i", Y, Y)
+        # By blocks, so that the matrix of denominators stays small.
+        for start in range(0, len(out), 64):
+            rows = slice(start, start + 64)
+            out[rows] = self._similarity(out[rows], left[rows, np.newaxis] + right)
+        if Y is None:
+            # The squares of a row are added up in another order than its product with itself.
+            np.fill_diagonal(out, 1.0)
+
+    def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
+        squares = np.einsum("ij,ij->i", X, X) + np.einsum("ij,ij->i", Y, Y)
+        return self._similarity(np.einsum("ij,ij->i", X, Y), squares)
+
+    @staticmethod
+    def _similarity(products: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        empty = squares == 0
+        return np.where(empty, 1.0, products / np.where(empty, 1.0, squares - products))
 
     def apply(self, values: np.ndarray, out: np.ndarray) -> None:
         np.power(values, self.power, out=out)
 
 
 @dataclass(frozen=True)
-class Linear:
-    """x'z."""
-
-    label: ClassVar[str] = "linear"
-    base: ClassVar[Base] = InnerProduct()
-    known_psd: ClassVar[bool] = True
-
-    def fit(self, rows: TrainingRows) -> Linear:
-        return self
-
-    def apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        if out is not values:
-            out[...] = values
-
-
-@dataclass(frozen=True)
-class Custom:
-    """Any callable (X, Y) -> matrix (n, m); it is its own base. Equal where the callables are equal."""
+class Custom(KernelFunction):
+    """Any callable (X, Y) -> matrix (n, m). Equal where the callables are equal."""
 
     function: Callable[[np.ndarray, np.ndarray], np.ndarray] = field(hash=False)  # a callable need not be hashable
-    label: str
     known_psd: bool = False
 
     @property
-    def base(self) -> Base:
+    def base(self) -> Hashable:
         return self
-
-    def fit(self, rows: TrainingRows) -> Custom:
-        return self
-
-    def apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        if out is not values:
-            out[...] = values
 
     def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
         try:
@@ -285,3 +239,8 @@ class Custom:
             self.matrix(X[rows], Y[rows], block, name)
             values[rows] = block.diagonal()
         return values
+
+
+def _check_whole(what: str, value: object) -> None:
+    if not (isinstance(value, int | np.integer) and value >= 1):
+        raise ValueError(f"the {what} kernel must be a whole number from 1, got {value!r}")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar
 
 import numpy as np
 
-from .checks import precomputed_names
-from .distances import mirror
+from .checks import mirror, precomputed_names
 
+SCALINGS = ("trace", "cosine", "center", None)
 # A value k(x, x) is negative, not rounded, below this part of the mean diagonal.
 NEGATIVE = 1e-6
 # A centred kernel is taken as constant, and what is left of it as rounding, when its mean diagonal is below this many
@@ -20,25 +19,33 @@ VANISHED = 100
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """No scaling; the base of those that scale. Arrays have the kernels on their first axis.
+    """A factor for each kernel, after cosines or centring if there are any. Kernels are on the first axis of arrays.
 
     Parameters
     ----------
     factor : array (K,)
         Every value of a kernel is multiplied by it, last. Zero for a kernel that is zero on the training rows.
+    inverse_root : array (K, n), default None
+        Of "cosine": 1 / sqrt(k(x, x)) of the training rows, zero where k(x, x) is.
+    row_mean, grand_mean, weight : arrays (K, n), (K,) and (K, n), default None
+        Of "center": the weighted mean of k(x_i, .) over the training rows, the mean of all, and weights of sum one.
     """
 
     factor: np.ndarray
-    name: ClassVar[str | None] = None
-    # Whether `apply` needs the values at every training row, or can do with those that carry a coefficient.
-    needs_all_rows: ClassVar[bool] = False
-    # Whether it is `factor` and nothing that depends on the rows.
-    factor_only: ClassVar[bool] = True
+    inverse_root: np.ndarray | None = None
+    row_mean: np.ndarray | None = None
+    grand_mean: np.ndarray | None = None
+    weight: np.ndarray | None = None
 
-    @classmethod
-    def fit(cls, diagonal: np.ndarray, gram: np.ndarray | None, weight: np.ndarray) -> Scaling:
-        """diagonal (K, n), gram (K, n, n) or None where the diagonal suffices, weight (n,) of sum one."""
-        return cls(np.ones(len(diagonal)))
+    @property
+    def needs_all_rows(self) -> bool:
+        """Whether `apply` needs the values at every training row, or can do with those that carry a coefficient."""
+        return self.row_mean is not None
+
+    @property
+    def factor_only(self) -> bool:
+        """Whether it is `factor` and nothing that depends on the rows."""
+        return self.row_mean is None and self.inverse_root is None
 
     def apply(self, cross: np.ndarray, query_diagonal: np.ndarray | None = None, overwrite: bool = False) -> np.ndarray:
         """Scale values between other rows and the training rows.
@@ -51,122 +58,49 @@ class Scaling:
             k(x, x) of the q rows; only "cosine" needs it.
         """
         out = cross if overwrite else cross.copy()
-        self._shift(out, query_diagonal)
+        if self.inverse_root is not None:
+            if query_diagonal is None:
+                raise ValueError("normalize='cosine' needs k(x, x) of the rows it is applied to")
+            out *= np.sqrt(_inverse(query_diagonal)).astype(out.dtype)[:, :, None]
+            out *= self.inverse_root.astype(out.dtype)[:, None, :]
+        if self.row_mean is not None:
+            means = zip(out, self.row_mean, self.grand_mean, self.weight, strict=True)
+            for values, row_mean, grand_mean, weight in means:
+                query_mean = values @ weight.astype(values.dtype)
+                values -= (query_mean - grand_mean).astype(values.dtype)[:, None]
+                values -= row_mean.astype(values.dtype)
         out *= self.factor.astype(out.dtype)[:, None, None]
         return out
 
     def apply_diagonal(self, diagonal: np.ndarray, cross: np.ndarray) -> np.ndarray:
         """Scale k(x, x) (K, q) of other rows; cross (K, q, n) are their raw values at the training rows."""
+        if self.inverse_root is not None:
+            diagonal = (diagonal > np.finfo(float).tiny).astype(np.float64)
+        if self.row_mean is not None:
+            diagonal = diagonal - 2.0 * np.einsum("kqn,kn->kq", cross, self.weight) + self.grand_mean[:, None]
         return diagonal * self.factor[:, None]
 
     def apply_pairs(self, values: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Scale values (K, p) of pairs of training rows at positions i (p,) and j (p,)."""
+        if self.inverse_root is not None:
+            values = values * (self.inverse_root[:, i] * self.inverse_root[:, j]).astype(values.dtype)
+        if self.row_mean is not None:
+            shift = self.row_mean[:, i] + self.row_mean[:, j] - self.grand_mean[:, None]
+            values = values - shift.astype(values.dtype)
         return values * self.factor.astype(values.dtype)[:, None]
 
     def select(self, kernels: Sequence[int] | np.ndarray) -> Scaling:
         """The scaling of some of the kernels, by position."""
-        return type(self)(**{f.name: getattr(self, f.name)[kernels] for f in fields(self)})
+        parts = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Scaling(**{name: None if part is None else part[kernels] for name, part in parts.items()})
 
     def take(self, rows: np.ndarray) -> Scaling:
         """The scaling for values at some of the training rows, by position; all of them if `needs_all_rows`."""
-        return self
+        return self if self.inverse_root is None else replace(self, inverse_root=self.inverse_root[:, rows])
 
     def charged(self, charges: np.ndarray) -> Scaling:
         """The scaling that also divides every kernel by its charge (K,)."""
         return replace(self, factor=self.factor / charges)
-
-    def _shift(self, out: np.ndarray, query_diagonal: np.ndarray | None) -> None:
-        """What depends on the row or the column of a value, in place."""
-
-
-class TraceScaling(Scaling):
-    """Divide by the weighted mean of the training diagonal."""
-
-    name = "trace"
-
-    @classmethod
-    def fit(cls, diagonal: np.ndarray, gram: np.ndarray | None, weight: np.ndarray) -> TraceScaling:
-        return cls(_inverse(diagonal @ weight))
-
-
-@dataclass(frozen=True, eq=False)
-class CosineScaling(Scaling):
-    """k(x, z) / sqrt(k(x, x) k(z, z)), zero where one of them is zero; inverse_root (K, n) of the training rows."""
-
-    inverse_root: np.ndarray
-    name = "cosine"
-    factor_only = False
-
-    @classmethod
-    def fit(cls, diagonal: np.ndarray, gram: np.ndarray | None, weight: np.ndarray) -> CosineScaling:
-        return cls(np.ones(len(diagonal)), np.sqrt(_inverse(diagonal)))
-
-    def take(self, rows: np.ndarray) -> CosineScaling:
-        return CosineScaling(self.factor, self.inverse_root[:, rows])
-
-    def _shift(self, out: np.ndarray, query_diagonal: np.ndarray | None) -> None:
-        if query_diagonal is None:
-            raise ValueError("normalize='cosine' needs k(x, x) of the rows it is applied to")
-        out *= np.sqrt(_inverse(query_diagonal)).astype(out.dtype)[:, :, None]
-        out *= self.inverse_root.astype(out.dtype)[:, None, :]
-
-    def apply_diagonal(self, diagonal: np.ndarray, cross: np.ndarray) -> np.ndarray:
-        return super().apply_diagonal((diagonal > np.finfo(float).tiny).astype(np.float64), cross)
-
-    def apply_pairs(self, values: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        cosines = values * (self.inverse_root[:, i] * self.inverse_root[:, j]).astype(values.dtype)
-        return super().apply_pairs(cosines, i, j)
-
-
-@dataclass(frozen=True, eq=False)
-class CenterScaling(Scaling):
-    """Centre in feature space on the weighted mean of the training rows, then divide by the mean diagonal.
-
-    row_mean (K, n) is the mean of k(x_i, .), grand_mean (K,) the mean of all, weight (K, n) sums to one.
-    """
-
-    row_mean: np.ndarray
-    grand_mean: np.ndarray
-    weight: np.ndarray
-    name = "center"
-    needs_all_rows = True
-    factor_only = False
-
-    @classmethod
-    def fit(cls, diagonal: np.ndarray, gram: np.ndarray | None, weight: np.ndarray) -> CenterScaling:
-        if gram is None:
-            raise ValueError("normalize='center' needs the whole training Gram, not its diagonal alone")
-        row_mean = np.stack([G @ weight.astype(G.dtype) for G in gram])
-        return cls.from_means(diagonal, row_mean, weight)
-
-    @classmethod
-    def from_means(cls, diagonal: np.ndarray, row_mean: np.ndarray, weight: np.ndarray) -> CenterScaling:
-        """The same from the weighted means (K, n) of the rows of the Gram, in its precision."""
-        eps = np.finfo(row_mean.dtype).eps
-        row_mean = row_mean.astype(np.float64)
-        grand_mean = row_mean @ weight
-        spread = diagonal @ weight - grand_mean
-        spread[spread <= VANISHED * eps * (diagonal @ weight)] = 0.0
-        return cls(_inverse(spread), row_mean, grand_mean, np.broadcast_to(weight, row_mean.shape))
-
-    def _shift(self, out: np.ndarray, query_diagonal: np.ndarray | None) -> None:
-        for values, row_mean, grand_mean, weight in zip(out, self.row_mean, self.grand_mean, self.weight, strict=True):
-            query_mean = values @ weight.astype(values.dtype)
-            values -= (query_mean - grand_mean).astype(values.dtype)[:, None]
-            values -= row_mean.astype(values.dtype)
-
-    def apply_diagonal(self, diagonal: np.ndarray, cross: np.ndarray) -> np.ndarray:
-        shift = 2.0 * np.einsum("kqn,kn->kq", cross, self.weight) - self.grand_mean[:, None]
-        return super().apply_diagonal(diagonal - shift, cross)
-
-    def apply_pairs(self, values: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        shift = self.row_mean[:, i] + self.row_mean[:, j] - self.grand_mean[:, None]
-        return super().apply_pairs(values - shift.astype(values.dtype), i, j)
-
-
-SCALINGS: dict[str | None, type[Scaling]] = {
-    cls.name: cls for cls in (TraceScaling, CosineScaling, CenterScaling, Scaling)
-}
 
 
 def fit_scaling(
@@ -197,7 +131,12 @@ def fit_scaling(
         Exactly symmetric.
     """
     diagonal = np.diagonal(gram, axis1=1, axis2=2).copy()
-    scaling = _fit(normalize, diagonal, gram, sample_weight, names)
+    row_mean = None
+    if normalize == "center":
+        weight = np.ones(len(gram[0])) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        # Weights that are all zero are refused below.
+        row_mean = np.stack([G @ (weight / max(weight.sum(), 1e-300)).astype(G.dtype) for G in gram])
+    scaling = fit_diagonal_scaling(normalize, diagonal, sample_weight, names, row_mean)
     scaled = scaling.apply(gram, diagonal, overwrite)
     for G in scaled:
         mirror(G)
@@ -209,18 +148,12 @@ def fit_diagonal_scaling(
     diagonal: np.ndarray,
     sample_weight: np.ndarray | None = None,
     names: Sequence[str] | None = None,
+    row_mean: np.ndarray | None = None,
 ) -> Scaling:
-    """The scaling that `fit_scaling` finds, from the diagonals (K, n) alone; not for "center"."""
-    return _fit(normalize, diagonal, None, sample_weight, names)
+    """Learn the scaling from the diagonals (K, n) of the training Grams.
 
-
-def _fit(
-    normalize: str | None,
-    diagonal: np.ndarray,
-    gram: np.ndarray | None,
-    sample_weight: np.ndarray | None,
-    names: Sequence[str] | None,
-) -> Scaling:
+    "center" also needs `row_mean` (K, n), the weighted means of the rows of the Grams, in their precision.
+    """
     if normalize not in SCALINGS:
         raise ValueError(f"normalize must be one of {list(SCALINGS)}, got {normalize!r}")
     # Rounding may leave a zero on the diagonal a little below zero; it is then taken as zero.
@@ -231,7 +164,22 @@ def _fit(
     weight = np.ones(diagonal.shape[1]) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if not weight.sum() > 0:
         raise ValueError("the sample weights of the training rows are all zero")
-    return SCALINGS[normalize].fit(diagonal.astype(np.float64), gram, weight / weight.sum())
+    weight, diagonal = weight / weight.sum(), diagonal.astype(np.float64)
+    if normalize == "trace":
+        return Scaling(_inverse(diagonal @ weight))
+    if normalize == "cosine":
+        return Scaling(np.ones(len(diagonal)), inverse_root=np.sqrt(_inverse(diagonal)))
+    if normalize is None:
+        return Scaling(np.ones(len(diagonal)))
+    if row_mean is None:
+        raise ValueError("normalize='center' needs the whole training Gram, not its diagonal alone")
+    eps = np.finfo(row_mean.dtype).eps
+    row_mean = row_mean.astype(np.float64)
+    grand_mean, mean_diagonal = row_mean @ weight, diagonal @ weight
+    spread = mean_diagonal - grand_mean
+    spread[spread <= VANISHED * eps * mean_diagonal] = 0.0
+    weights = np.broadcast_to(weight, row_mean.shape)
+    return Scaling(_inverse(spread), row_mean=row_mean, grand_mean=grand_mean, weight=weights)
 
 
 def _inverse(values: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import Queries, Table, TaskData
 from ..exceptions import warn_user
-from ..kernels.encoded import refuse_positions
+from ..kernels import refuse_positions
 from ..paper.models.array_api import array_home, as_rows_are
 from ..paper.models.base import MultiTaskEstimator
 from ..paper.models.kinds import MultiTaskClassifier, MultiTaskRegressor

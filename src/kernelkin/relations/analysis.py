@@ -53,8 +53,8 @@ def task_relations(
         Level of the tests; intervals have level ``1 - alpha``.
     random_state : int, RandomState or None
         Seed of the draws.
-    engine : "threads", "joblib", a Dask client or an engine
-        Where draws are evaluated: in this process, or on the workers of joblib's current backend or of a cluster. The
+    engine : "threads", a Dask client or an engine
+        Where draws are evaluated: in this process, or on the workers of a cluster. The
         result does not depend on it.
 
     Returns

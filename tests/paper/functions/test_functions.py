@@ -5,7 +5,7 @@ import pytest
 from grams.rows import KERNELS, TASKS, X, long_data, one_kernel, wide_data
 
 from kernelkin import gaussian_kernels
-from kernelkin.kernels import SCALINGS, fit_kernels
+from kernelkin.kernels import SCALINGS, Scaling, fit_kernels
 from kernelkin.paper.functions import LinearFunctions, make_expansion, task_functions
 from kernelkin.paper.grams import build_grams
 
@@ -54,7 +54,7 @@ def test_repeated_support_rows_are_evaluated_once():
     rows = np.column_stack([rng.integers(3, size=40), rng.normal(size=40)])
     kernels = tuple(fit_kernels([*gaussian_kernels((1.0,), columns=0), *gaussian_kernels((1.0,), columns=1)], rows))
     a, b = rng.normal(size=(40, 2)), rng.uniform(size=(2, 2))
-    scaling = SCALINGS["trace"](np.array([2.0, 3.0]))
+    scaling = Scaling(np.array([2.0, 3.0]))
     expansion = make_expansion(rows, np.arange(40), kernels, scaling, a, b, np.ones(2))
     assert [len(bundle.rows) for bundle in expansion.bundles] == [3, 40]
     expected = 1 + sum(scaling.factor[k] * kernels[k](rows) @ (a * b[k]) for k in range(2))

@@ -130,7 +130,7 @@ def test_a_solver_of_ones_own_reaches_the_optimum_of_ours():
         ({"solver": "newton"}, r"solver 'newton' cannot solve a Problem with the relation penalty; use solver='joint'"),
         ({"penalty": "mixed", "solver": "alternating"}, r"solver 'alternating' cannot solve a MixedNormProblem"),
         ({"penalty": "mixed", "solver": Joint()}, r"solver 'joint' cannot solve a MixedNormProblem"),
-        ({"penalty": LpPenalty}, r"penalty must be one of .* got <class 'kernelkin.paper.penalties.lp.LpPenalty'>"),
+        ({"penalty": LpPenalty}, r"penalty must be one of .* got <class 'kernelkin.paper.penalties.norms.LpPenalty'>"),
         ({"penalty": lambda shape: None}, r"penalty must be a callable that returns a penalty, and it returned None"),
         ({"solver": 3}, r"The 'solver' parameter of MultiTaskKernelEstimator must be .* Got 3 instead"),
     ],

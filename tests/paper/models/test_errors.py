@@ -89,7 +89,7 @@ def test_class_weights_of_an_unknown_class_are_refused():
     ],
 )
 def test_a_bad_start_is_refused_before_any_kernel_is_evaluated(init, message):
-    kernels = [Kernel(f"kernel {k}", Custom(never, "never")) for k in range(6)]
+    kernels = [Kernel(f"kernel {k}", Custom(never)) for k in range(6)]
     with pytest.raises(ValueError, match=message):
         fit(init=init, kernels=kernels)
 

@@ -51,34 +51,6 @@ def test_the_papers_own_penalty_collapses_and_a_warning_says_so(regression, tol)
     np.testing.assert_allclose(shares, shares[[0]].repeat(6, axis=0), atol=1e-3)
 
 
-@pytest.mark.parametrize("regression", [True, False])
-def test_kernels_that_tasks_use_together_are_related_where_that_is_learned(regression):
-    """Each of two groups of tasks needs kernels of its own."""
-    data = grouped_data(regression)
-    model = (MKMTRLRegressor if regression else MKMTRLClassifier)(data.kernels, C=10.0, min_rank=2)
-    assert not hasattr(model.fit(data.data, data.target, tasks=data.tasks), "kernel_relationship_")
-    unrelated = model.objective_
-    model.set_params(kernel_shrinkage=0.2).fit(data.data, data.target, tasks=data.tasks)
-    assert model.objective_ < unrelated
-    assert model.duality_gap_ <= model.tol * model.objective_
-    relationship = model.kernel_relationship_
-    np.testing.assert_allclose(np.trace(relationship), 1.0)
-    np.testing.assert_array_equal(relationship, relationship.T)
-    # Kernels that the same group needs, against kernels that different groups need.
-    needed = np.array([data.kernel_weights[data.groups == g].any(axis=0) for g in np.unique(data.groups)])
-    both = needed.T.astype(int) @ needed.astype(int)
-    others = ~np.eye(len(both), dtype=bool)
-    assert relationship[(both > 0) & others].min() > relationship[both == 0].max()
-
-
-def test_related_kernels_do_not_depend_on_the_units_of_the_targets():
-    X, y, _, tasks = long_data(13)
-    model = MKMTRLRegressor(kernel_shrinkage=0.2, tol=1e-5).fit(X, y, tasks=tasks)
-    other = clone(model).fit(X, 1e6 * y, tasks=tasks)
-    np.testing.assert_allclose(other.kernel_relationship_, model.kernel_relationship_, atol=1e-6)
-    np.testing.assert_allclose(other.predict(X, tasks), 1e6 * model.predict(X, tasks), rtol=1e-6, atol=1e-3)
-
-
 def test_no_warning_where_one_mix_is_all_there_can_be():
     X, y, _, tasks = long_data(13)
     for model in (

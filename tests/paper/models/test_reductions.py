@@ -18,7 +18,7 @@ def scaled_gram(model, X, Z, task):
     """The kernel of one task, for scikit-learn: with its weight, and mean diagonal one on the training rows X."""
     t = model.tasks_.tolist().index(task)
     kernel = model.kernels_[0]
-    return model.kernel_weights_[t, 0] * kernel(Z, X) / kernel.diagonal(X).mean()
+    return model.kernel_weights_[t, 0] * kernel(Z, X) / kernel(X).diagonal().mean()
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])

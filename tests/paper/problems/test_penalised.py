@@ -15,7 +15,6 @@ from kernelkin.paper.penalties import (
     LpPenalty,
     RelationPenalty,
     SharedLpPenalty,
-    SharedOnlyPenalty,
     SimplexPenalty,
 )
 from kernelkin.paper.problems import Problem
@@ -29,7 +28,6 @@ PENALTY_CASES = {
     "relation, min_rank": RelationPenalty(T, shrinkage=0.0, min_rank=2.0),
     "lp": LpPenalty(1.5),
     "shared": SharedLpPenalty(T),
-    "shared only": SharedOnlyPenalty(1, RelationPenalty(T - 1)),
 }
 
 

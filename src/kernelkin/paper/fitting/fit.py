@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...data import RowBlocks, TaskData
+from ...data import TaskData
 from ...engines import Each, Workers, serially
-from ...kernels import FittedKernel, is_precomputed, read_kernels
-from ...kernels.spreads import spread_warnings
+from ...kernels import FittedKernel, is_precomputed, read_kernels, spread_warnings
 from ...memory import Need, fit_need
 from ...uncertainty import HeldOutSource, Uncertainty
 from ...uncertainty.left_out import WithNearest
@@ -46,7 +45,7 @@ from ..problems import (
 )
 from ..solvers import Solution, Solver, solve
 from .base import Fitted, RunOptions
-from .blocks import RemotePlan, plan_remote, solve_in_blocks
+from .blocks import solve_in_blocks
 from .outcome import (
     approximation_warnings,
     clipping_excess,
@@ -152,10 +151,6 @@ class Fit:
             units=units,
         )
 
-    def plan_remote(self, rows: RowBlocks) -> RemotePlan:
-        """Apply to rows that are where an engine works."""
-        return plan_remote(self, rows)
-
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
         learner, wide = self.targets.learner(), data.form == "wide"
@@ -191,11 +186,6 @@ class Fit:
     def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
         """Return the couplings of the tasks of these data."""
         return read_couplings(self.couplings, data, self.sharing, self.task_features)
-
-    @property
-    def kernels_use_targets(self) -> bool:
-        """Whether kernels are fitted to targets, so that every fold needs its own."""
-        return not is_precomputed(self.kernels) and read_kernels(self.kernels).uses_targets
 
     @property
     def path_position(self) -> float:
@@ -310,8 +300,6 @@ class FitPlan:
             excess = clipping_excess(functions, self.data, machines, learner, solution.duals)
             attributes["objective_"] += excess
             attributes["duality_gap_"] += excess
-        if solution.kernel_relation is not None:
-            attributes["kernel_relationship_"] = solution.kernel_relation
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = self._part_shares(grams, solution)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()

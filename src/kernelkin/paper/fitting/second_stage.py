@@ -11,8 +11,7 @@ import numpy as np
 
 from ...data import TaskData, tiny_tasks
 from ...engines import Workers
-from ...kernels import FittedKernel, Scaling
-from ...kernels.distances import mirror
+from ...kernels import FittedKernel, Scaling, mirror
 from ...memory import Need, fit_need, machines_need
 from ...uncertainty import Uncertainty
 from ..couplings import Coupling, read_couplings, width

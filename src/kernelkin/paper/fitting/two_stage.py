@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...data import Form, RowBlocks, TaskData, take_tasks
+from ...data import Form, TaskData
 from ...engines import Workers
-from ...kernels import FittedKernel, is_precomputed, read_kernels, resolve_kernels
-from ...kernels.spreads import spread_warnings
+from ...kernels import is_precomputed, read_kernels, resolve_kernels, spread_warnings
 from ...memory import Need, two_stage_need
 from ..grams import BLOCK_BYTES, RowKernels, plan_grams
 from ..grams.build import kernel_charges
@@ -20,10 +19,8 @@ from ..learners import Machine
 from ..penalties import FixedWeights, effective_rank
 from ..solvers.online import Online, OnlineRun, PairCenter, PairSource, Stream, StreamSettings, block_length
 from .base import Fitted, RunOptions
-from .blocks import check_splittable
-from .fit import Fit, check_unknown_tasks
-from .online_blocks import Game, Learned, learn_in_blocks
-from .second_stage import SecondStage, mean_weights
+from .fit import check_unknown_tasks
+from .second_stage import SecondStage
 from .shape import Shape
 from .targets import Classification, Targets
 
@@ -132,41 +129,20 @@ class TwoStageFit:
         self, labels: np.ndarray, form: Form, values: RowKernels, run: OnlineRun, charges: np.ndarray | float = 1.0
     ) -> dict[str, Any]:
         """Return what an online run has learned about kernels, charged by z (K,), and tasks, as fitted attributes."""
-        found = Learned(run.state.weights(self.average), run.history, run.state.rounds)
+        B = np.zeros((values.n_kernels, len(labels)))
+        weights = run.state.weights(self.average)
+        B[:, : weights.shape[1]] = np.maximum(weights, 0.0)
         return {
             "tasks_": labels,
             "data_form_": form,
             "kernels_": values.names if values.kernels is None else values.kernels,
             "kernel_names_": np.array(values.names),
-            **self.weights_learned(found, len(labels), charges),
-        }
-
-    def weights_learned(self, learned: Learned, n_tasks: int, charges: np.ndarray | float = 1.0) -> dict[str, Any]:
-        """Return the weights that rounds have taught, and their relationship, as fitted attributes."""
-        weights = learned.weights
-        B = np.zeros((len(weights), n_tasks))
-        B[:, : weights.shape[1]] = np.maximum(weights, 0.0)
-        return {
             "kernel_weights_": _unit_sums((B.T / charges).T).T,
             "relation_": self.online.relation(B),
             "effective_rank_": effective_rank(B),
-            "history_": learned.history,
-            "n_iter_": learned.n_rounds,
+            "history_": run.history,
+            "n_iter_": run.state.rounds,
         }
-
-    def plan_remote(self, rows: RowBlocks) -> RemoteTwoStagePlan:
-        """Apply to rows that are where an engine works."""
-        return RemoteTwoStagePlan(self, rows)
-
-    def game(self, kernels: Sequence[FittedKernel], charges: np.ndarray) -> Game:
-        """Return the rounds of the first stage, to be played in blocks of tasks."""
-        settings = self.targets, self.C, self.normalize, self.center_pairs
-        return Game(*settings, tuple(kernels), charges, self.online)
-
-    @property
-    def machines(self) -> Fit:
-        """The specification of exact machines; the weights are those of the first stage."""
-        return self.second_stage.exact_fit(even_weights, self.kernels)
 
 
 @dataclass(frozen=True)
@@ -203,7 +179,9 @@ class TwoStagePlan:
         seed = fit.seed()
         rng = np.random.default_rng(seed)
         if options.engine.splits:
-            return self._run_in_blocks(seed, options)
+            raise ValueError(
+                "engine: the first stage of this model takes one pair of rows after the other; use engine='threads'"
+            )
         with Workers(1):
             charges = self._charges()
             run, center = self._learn(rng, charges, options.verbose)
@@ -213,23 +191,6 @@ class TwoStagePlan:
             settings = fit.stream_settings(options.verbose)
             attributes["stream_"] = Stream.after(settings, rng, data, self.values.kernels, run, center, seed=seed)
         warnings = (*machines.warnings, *spread_warnings(self.values.kernels, self.data))
-        return Fitted(attributes | machines.attributes, warnings)
-
-    def _run_in_blocks(self, seed: int, options: RunOptions) -> Fitted:
-        """Learn the kernel weights where the engine is, and fit the machines here; there is no stream to go on from."""
-        fit, data, engine = self.fit, self.data, options.engine
-        check_splittable(data.form, precomputed=self.values.kernels is None)
-        assert self.values.kernels is not None
-        charges = self._charges()
-        positions = np.array_split(np.arange(data.n_tasks), min(data.n_tasks, engine.n_workers))
-        held = engine.hold([take_tasks(data, tasks) for tasks in positions])
-        game = fit.game(self.values.kernels, charges)
-        learned = learn_in_blocks(held, positions, game, fit.n_rounds, seed, average=fit.average)
-        names = {"kernels_": self.values.kernels, "kernel_names_": np.array(self.values.names)}
-        attributes: dict[str, Any] = {"tasks_": data.labels, "data_form_": data.form, "n_skipped_": 0, "stream_": None}
-        attributes |= names | fit.weights_learned(learned, data.n_tasks, charges)
-        machines = fit.second_stage.run(data, self.values, attributes["kernel_weights_"], seed, options)
-        warnings = (*machines.warnings, *spread_warnings(self.values.kernels, data))
         return Fitted(attributes | machines.attributes, warnings)
 
     def _charges(self) -> np.ndarray:
@@ -260,35 +221,6 @@ class TwoStagePlan:
                 center(rounds)
             run.step(rounds._replace(values=rounds.values / charges) if fit.parsimony else rounds)
         return run, center
-
-
-@dataclass(frozen=True)
-class RemoteTwoStagePlan:
-    """A specification applied to rows that are elsewhere."""
-
-    fit: TwoStageFit
-    rows: RowBlocks
-
-    def run(self, options: RunOptions) -> Fitted:
-        """Learn the kernel weights and fit exact machines, both where the rows are."""
-        fit, rows = self.fit, self.rows
-        n_tasks = len(rows.labels)
-        if fit.min_rank > n_tasks:
-            raise ValueError(f"min_rank={fit.min_rank:g} is above the number of tasks, which is {n_tasks}")
-        if rows.sizes.max() > fit.max_exact:
-            raise ValueError(
-                f"a task has {rows.sizes.max()} rows: above max_exact={fit.max_exact} machines use Nystroem features, "
-                "which fits on Dask collections do not; raise max_exact"
-            )
-        plan = fit.machines.plan_remote(rows)
-        charges = plan.recipe.charged(plan.rows.held, fit.parsimony).charges
-        game = fit.game(plan.recipe.kernels, charges)
-        held, positions = plan.rows.held, plan.rows.positions
-        learned = learn_in_blocks(held, positions, game, fit.n_rounds, fit.seed(), average=fit.average)
-        found = fit.weights_learned(learned, n_tasks, charges)
-        fitted = replace(plan, penalty=mean_weights(found["kernel_weights_"], ())).run(options)
-        found |= {"n_skipped_": 0, "stream_": None, "nystroem_tasks_": rows.labels[:0], "unfitted_tasks_": {}}
-        return Fitted(fitted.attributes | found, fitted.warnings)
 
 
 def start_stream(fit: TwoStageFit, verbose: int = 0) -> Stream:

@@ -2,16 +2,13 @@
 
 from .expansion import Expansion, make_expansion
 from .nearest import InputIndex
-from .remote import BlockFunctions, RemoteFunctions
 from .tasks import LinearFunctions, NewTask, Share, TaskFunctions, function_values, task_functions
 
 __all__ = [
-    "BlockFunctions",
     "Expansion",
     "InputIndex",
     "LinearFunctions",
     "NewTask",
-    "RemoteFunctions",
     "Share",
     "TaskFunctions",
     "function_values",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...data import TaskData
-from ...kernels.distances import median_distance, squared_distances
+from ...kernels import median_distance, squared_distances
 
 # Rows of all tasks that are kept, and of each task at least.
 MAX_ROWS, LEAST_ROWS = 2000, 5

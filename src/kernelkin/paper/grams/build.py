@@ -15,18 +15,18 @@ import numpy as np
 from ...data import TaskData
 from ...decompositions import inverse
 from ...kernels import (
+    ASYMMETRY,
     FittedKernel,
     Scaling,
     check_gram,
     check_precomputed,
     evaluate,
+    fit_diagonal_scaling,
     fit_scaling,
     precomputed_names,
     project_stack,
+    rounding_shift,
 )
-from ...kernels.checks import ASYMMETRY
-from ...kernels.definite import rounding_shift
-from ...kernels.scaling import SCALINGS, fit_diagonal_scaling
 from ..couplings import Coupling, width
 from .coupled import CoupledGrams, FactorStack, LinkStack, PointStack
 from .lowrank import LowRankKernels, nystroem_kernels
@@ -218,9 +218,9 @@ def task_block_grams(
     return TaskGrams([GramStack(scaled) for scaled in stacks]), bank, np.array([present, left])
 
 
-def task_dimensions(data: TaskData, kernels: Sequence[FittedKernel], normalize: str | None) -> np.ndarray:
-    """Return the effective dimensions (t, K) of the kernels on the rows of each of some tasks."""
-    grams = task_block_grams(data, kernels, normalize, np.ones(len(kernels)))[0]
+def task_dimensions(kernels: tuple[Sequence[FittedKernel], str | None], data: TaskData) -> np.ndarray:
+    """Return the effective dimensions (t, K) of kernels, given with `normalize`, on the rows of each task."""
+    grams = task_block_grams(data, *kernels, np.ones(len(kernels[0])))[0]
     pairs = zip(grams.stacks, stack_weights(data), strict=True)
     return np.array([effective_dimensions([(stack.values, weight)]) for stack, weight in pairs])
 
@@ -332,7 +332,7 @@ def _largest(stack: np.ndarray) -> np.ndarray:
 
 def scales_on_device(data: TaskData, normalize: str | None) -> bool:
     """Whether `device_grams` is for these precomputed data: a factor is all of their scaling."""
-    return data.form == "wide" and normalize in SCALINGS and SCALINGS[normalize].factor_only
+    return data.form == "wide" and normalize in (None, "trace")
 
 
 def device_grams(data: TaskData, normalize: str | None, arrays: Arrays) -> tuple[SharedGrams, KernelBank]:

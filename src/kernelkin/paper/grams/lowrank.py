@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 
 from ...data import TaskData
 from ...decompositions import eigh
-from ...kernels import SCALINGS, FittedKernel, Linear, Polynomial, Scaling, diagonals
+from ...kernels import FittedKernel, Linear, Polynomial, Scaling, diagonals, fit_diagonal_scaling
 
 # Factors pay off while their columns together are fewer than this share of the rows.
 _WORTHWHILE = 1 / 3
@@ -151,7 +151,7 @@ class LowRankKernels:
 def mean_scaling(normalize: str | None, means: np.ndarray, charges: np.ndarray) -> Scaling:
     """The scaling of kernels with these mean diagonals (K, 1) and charges (K,)."""
     # Of these scalings the mean diagonal is all that counts: one row that has it stands for all.
-    return SCALINGS[normalize].fit(means, None, np.ones(1)).charged(charges)
+    return fit_diagonal_scaling(normalize, means).charged(charges)
 
 
 def has_factors(kernels: Sequence[FittedKernel] | None, normalize: str | None) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ...decompositions import eigh, inverse_stack
-from ...kernels.definite import has_cholesky
+from ...kernels import has_cholesky
 
 Result = TypeVar("Result")
 

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...data import TaskData
-from ...kernels import FittedKernel
-from ...kernels.distances import thin
-from ...kernels.functions import Gaussian
+from ...kernels import FittedKernel, Gaussian, thin
 from .coupled import is_worthwhile
 from .lowrank import DEFAULT_RANK, LowRankKernels, has_factors, low_rank_kernels
 

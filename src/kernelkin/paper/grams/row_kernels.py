@@ -23,7 +23,6 @@ from ...kernels import (
     project,
     project_stack,
 )
-from ...kernels.scaling import CenterScaling
 from .build import KernelBank
 
 # Kernel values held at one time, in bytes.
@@ -72,12 +71,12 @@ class RowKernels:
         diagonal = self.diagonals(rows)
         if normalize != "center":
             return fit_diagonal_scaling(normalize, diagonal, weight, self.names)
-        weight = weight / weight.sum()
+        share = (weight / weight.sum()).astype(self.X.dtype)
         every = np.arange(self.n_kernels)
         means = np.empty(diagonal.shape, dtype=self.X.dtype)
         for part in self.blocks(rows, len(rows), self.n_kernels):
-            means[:, part] = self.cross(rows[part], rows, every) @ weight.astype(self.X.dtype)
-        return CenterScaling.from_means(diagonal.astype(np.float64), means, weight)
+            means[:, part] = self.cross(rows[part], rows, every) @ share
+        return fit_diagonal_scaling(normalize, diagonal, weight, self.names, means)
 
     def combined(
         self, b: np.ndarray, scaling: Scaling, base: np.ndarray, at: np.ndarray, columns: np.ndarray

@@ -22,7 +22,6 @@ from ...memory import check_memory
 from ..fitting import Fitted
 from ..models.array_api import ArrayHome, array_home
 from ..models.facts import with_facts
-from ..models.frames import is_dask
 from .default_grid import MAX_EXTENSIONS, beyond, default_grid
 from .grid import Line, make_lines, read_grid
 from .pooled import PooledScorer
@@ -65,11 +64,6 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         -------
         self : object
         """
-        if is_dask(X):
-            raise ValueError(
-                "a search gives every worker all rows, and X is a Dask collection: pass X.compute(), or fit candidates "
-                "with engine= and compare their scores on other rows"
-            )
         with SingleThreadedBLAS():
             model = self.make_model()
             data = model.training_data(X, y, tasks, sample_weight)

@@ -82,7 +82,6 @@ class MKMTRLClassifierCV(BaseSearch):
         shrinkage=0.1,
         min_rank=1.0,
         evenness=0.0,
-        kernel_shrinkage=1.0,
         loss="hinge",
         class_weight=None,
         grid=None,
@@ -116,7 +115,6 @@ class MKMTRLClassifierCV(BaseSearch):
         self.shrinkage = shrinkage
         self.min_rank = min_rank
         self.evenness = evenness
-        self.kernel_shrinkage = kernel_shrinkage
         self.loss = loss
         self.class_weight = class_weight
         self.grid = grid
@@ -176,7 +174,6 @@ class MKMTRLRegressorCV(BaseSearch):
         shrinkage=0.1,
         min_rank=1.0,
         evenness=0.0,
-        kernel_shrinkage=1.0,
         loss="squared",
         epsilon=0.1,
         fit_intercept=True,
@@ -212,7 +209,6 @@ class MKMTRLRegressorCV(BaseSearch):
         self.shrinkage = shrinkage
         self.min_rank = min_rank
         self.evenness = evenness
-        self.kernel_shrinkage = kernel_shrinkage
         self.loss = loss
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept

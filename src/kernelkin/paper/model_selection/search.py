@@ -106,18 +106,8 @@ class SharedGrams:
             self._held = plan.raw_grams(sizes), plan.kernels
         return self._held
 
-    def of_fold(self, specification: Fit, params: Params, fold: Fold) -> tuple[RawGrams, Sequence[FittedKernel] | None]:
-        """Return the same for a fold: kernels that look at targets are fitted on its training rows."""
-        if not specification.kernels_use_targets:
-            return self.of(specification, params)
-        kernels = specification.fit_kernels(self.data.take(fold.kept))
-        plan = specification.plan(self.data, kernels)
-        return plan.raw_grams(plan.gram_plan(self._widths[_gram_key(params)])), kernels
-
     def refit(self, specification: Fit, params: Params, options: RunOptions) -> Fitted:
         """Fit a candidate on all rows."""
-        if specification.kernels_use_targets:
-            return specification.plan(self.data).run(options)
         raw, kernels = self.of(specification, params)
         return specification.plan(self.data, kernels).run(options, raw)
 
@@ -213,7 +203,7 @@ def run_search(
     def build(line: Line, fold: int) -> FoldFits:
         if grams is None:
             return SeparateFoldFits(data, folds[fold])
-        raw, kernels = grams.of_fold(line.specification, line.params, folds[fold])
+        raw, kernels = grams.of(line.specification, line.params)
         return SharedFoldFits(raw, kernels, data, folds[fold], line.specification)
 
     def work(job: Job) -> list[Outcome]:
@@ -228,7 +218,7 @@ def run_search(
     found: dict[int, list[Outcome]] = {}
     with Workers(n_jobs) as workers, tally.display or nullcontext():
         for group in _same_grams(lines):
-            if grams is not None and not group[0].specification.kernels_use_targets:
+            if grams is not None:
                 grams.of(group[0].specification, group[0].params)
             jobs = [Job(line, fold) for fold in range(len(folds)) for line in group]
             prepared = FoldCache(build, jobs)

@@ -52,9 +52,9 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
         [Integral, None],
     ),
     "engine": Parameter(
-        '"threads", "joblib", a Dask client or an engine',
-        'Where folds and lines of candidates are tried: "threads", `n_jobs` threads of this process; "joblib", the '
-        "current backend of joblib; a `distributed.Client`, the workers of its cluster, each of which gets all rows. "
+        '"threads", a Dask client or an engine',
+        'Where folds and lines of candidates are tried: "threads", `n_jobs` threads of this process; '
+        "a `distributed.Client`, the workers of its cluster, each of which gets all rows. "
         "The result does not depend on it.",
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),

@@ -24,7 +24,6 @@ from ..penalties import Relation
 from .array_api import array_home, as_rows_are, in_main_memory, supports_array_api
 from .classes import predicted_classes
 from .facts import with_facts
-from .frames import fit_frames, is_dask, predict_frame, score_frame
 from .new_tasks import coupled_tasks, functions_with_tasks, read_model_queries
 from .scoring import score_each_task
 from .split import split_prediction
@@ -79,8 +78,6 @@ class MultiTaskEstimator(BaseEstimator):
             Where the fit would need more memory than there is, or than ``KERNELKIN_MEMORY_GIB`` allows.
         """
         options = self.run_options()
-        if is_dask(X):
-            return self.store(fit_frames(self, X, y, tasks, sample_weight, options))
         home, specification = array_home(X), self.specification()
         if home is not None:
             specification = home.place(specification, self)
@@ -201,8 +198,6 @@ class MultiTaskEstimator(BaseEstimator):
             For the squared loss, that of a Gaussian process with the learned kernels; otherwise the same for all rows
             of a task. Its scale is that of the task's held-out residuals; see `predict_interval`.
         """
-        if is_dask(X):
-            return predict_frame(self, X, tasks, split=split, return_std=return_std)
         queries = self._read_queries(X, tasks)
         if not return_std:
             found = self._predict(queries)
@@ -225,8 +220,6 @@ class MultiTaskEstimator(BaseEstimator):
         -------
         scores : dict from task to float
         """
-        if is_dask(X):
-            return score_frame(self, X, y, tasks, sample_weight)
         queries = self._read_queries(X, tasks)
         return score_each_task(self, queries, y, self._predict(queries), sample_weight)
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..fitting import Classification, Fit, Regression, Shape
 from ..penalties import RelationPenalty
 from .kinds import MultiTaskClassifier, MultiTaskRegressor
-from .parameters import CLASSES, COUPLED, KERNEL_MACHINE, REGRESSION_LOSS, RELATED_KERNELS, describe
+from .parameters import CLASSES, COUPLED, KERNEL_MACHINE, REGRESSION_LOSS, describe
 
 
 def relation_penalty(
@@ -20,7 +20,6 @@ def relation_penalty(
     shrinkage: float = 0.1,
     min_rank: float = 1.0,
     evenness: float = 0.0,
-    kernel_shrinkage: float = 1.0,
 ) -> RelationPenalty:
     """Return the relationship penalty of tasks and couplings; `prior` and `min_rank` are about tasks alone."""
     T, J = shape.n_tasks, shape.n_components
@@ -36,10 +35,10 @@ def relation_penalty(
         extended = np.eye(J)
         extended[:T, :T] = np.asarray(prior) * (T / np.trace(prior))
         prior = extended
-    return RelationPenalty(J, prior, shrinkage, min_rank, evenness, kernel_shrinkage)
+    return RelationPenalty(J, prior, shrinkage, min_rank, evenness)
 
 
-@describe((*KERNEL_MACHINE, *CLASSES, *COUPLED, *RELATED_KERNELS))
+@describe((*KERNEL_MACHINE, *CLASSES, *COUPLED))
 class MKMTRLClassifier(MultiTaskClassifier):
     """Multi-task multiple kernel relationship learning for classification.
 
@@ -76,7 +75,6 @@ class MKMTRLClassifier(MultiTaskClassifier):
         shrinkage=0.1,
         min_rank=1.0,
         evenness=0.0,
-        kernel_shrinkage=1.0,
         loss="hinge",
         class_weight=None,
         normalize="trace",
@@ -105,7 +103,6 @@ class MKMTRLClassifier(MultiTaskClassifier):
         self.shrinkage = shrinkage
         self.min_rank = min_rank
         self.evenness = evenness
-        self.kernel_shrinkage = kernel_shrinkage
         self.loss = loss
         self.class_weight = class_weight
         self.normalize = normalize
@@ -126,7 +123,7 @@ class MKMTRLClassifier(MultiTaskClassifier):
         return _specification(self, Classification(self.loss, self.class_weight))
 
 
-@describe((*KERNEL_MACHINE, *COUPLED, *RELATED_KERNELS), loss=REGRESSION_LOSS)
+@describe((*KERNEL_MACHINE, *COUPLED), loss=REGRESSION_LOSS)
 class MKMTRLRegressor(MultiTaskRegressor):
     """Multi-task multiple kernel relationship learning for regression.
 
@@ -161,7 +158,6 @@ class MKMTRLRegressor(MultiTaskRegressor):
         shrinkage=0.1,
         min_rank=1.0,
         evenness=0.0,
-        kernel_shrinkage=1.0,
         loss="squared",
         epsilon=0.1,
         fit_intercept=True,
@@ -191,7 +187,6 @@ class MKMTRLRegressor(MultiTaskRegressor):
         self.shrinkage = shrinkage
         self.min_rank = min_rank
         self.evenness = evenness
-        self.kernel_shrinkage = kernel_shrinkage
         self.loss = loss
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept
@@ -220,7 +215,6 @@ def _specification(model: MKMTRLClassifier | MKMTRLRegressor, targets: Classific
         shrinkage=model.shrinkage,
         min_rank=model.min_rank,
         evenness=model.evenness,
-        kernel_shrinkage=model.kernel_shrinkage,
     )
     return Fit(
         targets=targets,

@@ -35,11 +35,10 @@ COUNT = [Interval(Integral, 1, None, closed="left")]
 
 PARAMETERS: dict[str, Parameter] = {
     "kernels": Parameter(
-        'None, "auto", "relevance", "precomputed", dict, or a kernel, a name, a callable, or a list of these',
+        'None, "auto", "precomputed", dict, or a kernel, a name, a callable, or a list of these',
         "The base kernels. None: Gaussians of several widths around the median distance, and a linear kernel. "
         '"auto": these, and Gaussians on each column and on groups of columns; a dict from names to columns does '
-        'the same with groups of your own. "relevance": Gaussians with a length scale for each column, learned '
-        "from all tasks. "
+        "the same with groups of your own. "
         '"precomputed": X holds Gram matrices, of shape (n, n, K) in `fit` and (q, n, K) in `predict`.',
     ),
     "C": Parameter("float", "Cost of errors on training rows.", POSITIVE),
@@ -113,14 +112,6 @@ PARAMETERS: dict[str, Parameter] = {
         "all kernels are useful.",
         [Interval(Real, 0, 1, closed="left")],
     ),
-    "kernel_shrinkage": Parameter(
-        "float in (0, 1]",
-        "Shrinkage of the relationship of the kernels. 1: it is fixed (unrelated kernels, or as `evenness` sets), as "
-        "in the paper's main model. Below 1 it is learned, as that of the tasks is (the matrix-normal penalty). That "
-        "problem is not convex: `duality_gap_` certifies the weights for the `kernel_relationship_` found, not the two "
-        "together.",
-        [Interval(Real, 0, 1, closed="right")],
-    ),
     "p": Parameter(
         "float in [1, inf)",
         "Exponent of the norm of the kernel weights: 1 keeps few kernels, large p uses all kernels evenly.",
@@ -177,10 +168,10 @@ PARAMETERS: dict[str, Parameter] = {
         "int, optional", "Number of threads over tasks. The result does not depend on it.", [Integral, None]
     ),
     "engine": Parameter(
-        '"threads", "joblib", a Dask client or an engine',
+        '"threads", a Dask client or an engine',
         'Where the work is done; the result does not depend on it. "threads": `n_jobs` threads of this process. '
-        '"joblib": joblib\'s current backend. A `distributed.Client`: the workers of its cluster hold the rows and '
-        "Gram matrices of blocks of tasks; X, y and tasks may then be Dask collections. The last two are for tasks "
+        "A `distributed.Client`: the workers of its cluster hold the rows and "
+        "Gram matrices of blocks of tasks; for tasks "
         'with rows of their own, without couplings and task_features. See the guide, "Past one machine".',
     ),
     "device": Parameter(
@@ -234,10 +225,6 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
         "Omega, which ties the kernel weights: a parameter of the model, not a measure of likeness (see "
         "`task_relations`). Computed on access; refused where it does not fit into memory.",
     ),
-    "kernel_relationship_": (
-        "array of shape (K, K)",
-        "With `kernel_shrinkage` below 1: the relationship of the kernels, of trace one.",
-    ),
     "dual_coef_": ("list of arrays of shape (n_t, n_outputs)", "Signed dual variables of each task."),
     "intercept_": ("array of shape (T,)", "Intercepts; a list of arrays where a task has several outputs."),
     "objective_": ("float", "The objective."),
@@ -270,7 +257,6 @@ KERNEL_MACHINE = (
     "feature_names_in_",
 )
 CLASSES = ("classes_", "task_classes_")
-RELATED_KERNELS = ("kernel_relationship_",)
 COUPLED = ("couplings_", "coupling_weights_", "part_shares_", "shared_error_")
 LINEAR = ("tasks_", "coef_", "intercept_", "functions_", "n_features_in_", "feature_names_in_")
 

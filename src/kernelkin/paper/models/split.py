@@ -8,13 +8,13 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ...data import Queries
-from ..functions import RemoteFunctions, TaskFunctions
+from ..functions import TaskFunctions
 
 
 def split_prediction(model: Any, queries: Queries, prediction: np.ndarray) -> Bunch:
     """Return the prediction, the part of each kernel and the intercept; with couplings own and shared parts too."""
     functions = model.functions_
-    if not isinstance(functions, TaskFunctions | RemoteFunctions):
+    if not isinstance(functions, TaskFunctions):
         raise ValueError(f"{type(model).__name__} has no kernels: split=True has nothing to split")
     where = queries.X, queries.codes
     bunch = Bunch(

@@ -1,13 +1,19 @@
 """Penalties on the kernel weights B, and norms of the functions themselves."""
 
-from .base import Penalty, Relation, effective_rank
-from .lp import FixedWeights, LpPenalty, SharedLpPenalty, SharedOnlyPenalty, SimplexPenalty
-from .norms import NORMS, FunctionNorm, MixedNorm, SpectralNorm
-from .relation import RelationPenalty
+from .norms import (
+    NORMS,
+    FixedWeights,
+    FunctionNorm,
+    LpPenalty,
+    MixedNorm,
+    SharedLpPenalty,
+    SimplexPenalty,
+    SpectralNorm,
+)
+from .relation import Penalty, Relation, RelationPenalty, effective_rank
 
 PENALTIES: dict[str, type[Penalty]] = {
-    penalty.name: penalty
-    for penalty in (RelationPenalty, LpPenalty, SharedLpPenalty, SharedOnlyPenalty, FixedWeights, SimplexPenalty)
+    penalty.name: penalty for penalty in (RelationPenalty, LpPenalty, SharedLpPenalty, FixedWeights, SimplexPenalty)
 }
 
 __all__ = [
@@ -21,7 +27,6 @@ __all__ = [
     "Relation",
     "RelationPenalty",
     "SharedLpPenalty",
-    "SharedOnlyPenalty",
     "SimplexPenalty",
     "SpectralNorm",
     "effective_rank",

@@ -1,59 +1,46 @@
-"""The machines of a problem in blocks of tasks, which an engine holds.
+"""Machines in blocks of tasks, which an engine holds.
 
 An evaluation sends each block its columns of B and gets `lin`, `quad`, `primal`, Q and, where it is requested, the
-Hessians back: a few numbers a task. Rows and Gram matrices never travel.
+Hessians back: a few numbers a task. Rows and Gram matrices travel once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ...data import TaskData
-from ...engines import Held
+from ...data import TaskData, take_tasks
+from ...engines import Each, Engine, serially
+from ...exceptions import GramMemoryError
 from ...kernels import FittedKernel
 from ..grams import KernelBank, TaskGrams, check_kernels, task_block_grams
-from ..learners import DualSolution, Learner, Machine, Ridge
-from .machines import BlockDuals, SolvedMachines, deviation, solve_machines
-from .units import Units
+from ..learners import Learner
+from .machines import MachineDuals, MachineList, SolvedMachines, solve_machines
+
+# Share of the memory of all workers that Gram matrices may take; the rest is for rows and for the work itself.
+GRAM_SHARE = 0.5
+# Blocks of very many tasks are larger, so that a scheduler has not more of them than this in an evaluation.
+MOST_BLOCKS = 2000
+# Gram matrices of one task at work: its stack, its combined matrix and a factor of this, and the images of its kernels.
+_WORKING_STACKS = 2
 
 
-@dataclass(frozen=True)
-class Request:
-    """What an evaluation asks of a block.
+class BlockDuals:
+    """Values (3, T) of solutions that blocks have, and the relative gap to which their machines were solved."""
 
-    Attributes
-    ----------
-    number : that of the evaluation.
-    start : the evaluation whose dual variables machines start from, where the block still has them.
-    kept : the evaluations whose solutions may still be asked for.
-    tol : the relative gap of each machine.
-    curved : whether the Hessians are needed.
-    """
+    def __init__(self, values: np.ndarray, tol: float) -> None:
+        self.values, self.tol = values, tol
 
-    number: int
-    start: int | None
-    kept: frozenset[int]
-    tol: float
-    curved: bool = False
+    @property
+    def variables(self) -> None:
+        """None: every block starts from its own last solution."""
 
-
-@dataclass(frozen=True)
-class BlockValues:
-    """What comes back: lin, quad and primal (3, t), Q (K, t), and the Hessians (t, K, K) where they were requested."""
-
-    numbers: np.ndarray
-    Q: np.ndarray
-    curvature: np.ndarray | None = None
-
-    @classmethod
-    def of(cls, duals: Sequence[DualSolution], Q: np.ndarray, curvature: np.ndarray | None = None) -> BlockValues:
-        return cls(np.array([(dual.lin, dual.quad, dual.primal) for dual in duals]).T, Q, curvature)
+    def restored(self, target: int, dual: int, offsets: Sequence[np.ndarray]) -> BlockDuals:
+        """The same: solutions are restored once they are gathered."""
+        return self
 
 
 @dataclass(eq=False)
@@ -67,7 +54,7 @@ class TaskBlock:
     ----------
     data : the rows of these tasks alone.
     kernels, normalize, charges : as for `task_block_grams`.
-    machines, learner, units : in standard units, and what leads back.
+    machines, learner : in standard units.
     keeps_grams : whether Gram matrices stay in memory after an evaluation.
     """
 
@@ -75,12 +62,11 @@ class TaskBlock:
     kernels: tuple[FittedKernel, ...]
     normalize: str | None
     charges: np.ndarray
-    machines: Sequence[Machine]
+    machines: MachineList
     learner: Learner
-    units: Units
     keeps_grams: bool
     _built: tuple[TaskGrams, KernelBank, np.ndarray] | None = field(default=None, repr=False)
-    _solved: dict[int, Sequence[DualSolution]] = field(default_factory=dict, repr=False)
+    _last: tuple[np.ndarray, MachineDuals] | None = field(default=None, repr=False)
 
     def grams(self) -> tuple[TaskGrams, KernelBank, np.ndarray]:
         """Return the Gram matrices, how they were scaled, and what there is of the kernels; see `task_block_grams`."""
@@ -89,40 +75,29 @@ class TaskBlock:
             self._built = built
         return built
 
-    def facts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return what there is of each kernel (2, K; see `check_kernels`), and the deviation (t,) of each task."""
-        return self.grams()[2], np.array([deviation(machine) for machine in self.machines])
+    def found_kernels(self) -> np.ndarray:
+        """Return what there is of each kernel (2, K); see `check_kernels`."""
+        return self.grams()[2]
 
-    def evaluate(self, B: np.ndarray, request: Request) -> BlockValues:
-        """Solve the machines at B (K, t)."""
-        start = self._solved.get(-1 if request.start is None else request.start)
-        solved = solve_machines(
-            self.grams()[0],
-            self.machines,
-            self.learner,
-            B,
-            warm=None if start is None else [dual.a for dual in start],
-            tol=request.tol,
-            curved=request.curved,
-        )
-        curvature = None if solved.curvature is None else solved.curvature()
-        self._solved = {number: duals for number, duals in self._solved.items() if number in request.kept}
-        if not isinstance(self.learner, Ridge):  # these start from nothing, and are exact
-            self._solved[request.number] = solved.duals
-        return BlockValues.of(solved.duals, solved.Q, curvature)
+    def solve(self, B: np.ndarray, tol: float, curved: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Solve the machines at B (K, t): values (3, t), Q (K, t) and, if requested, the Hessians (t, K, K)."""
+        warm = None if self._last is None else self._last[1].variables
+        grams = self.grams()[0]
+        solved = solve_machines(grams, self.machines, self.learner, B, warm=warm, tol=tol, curved=curved)
+        self._last = B, solved.duals
+        return solved.duals.values, solved.Q, None if solved.curvature is None else solved.curvature()
 
-    def solutions(self, B: np.ndarray, request: Request) -> tuple[Sequence[DualSolution], BlockValues, KernelBank]:
-        """Return the solutions of an earlier evaluation at B (K, t), and how kernels are scaled.
+    def solutions(self, B: np.ndarray, tol: float) -> tuple[MachineDuals, np.ndarray, KernelBank]:
+        """Return the solutions at B (K, t), their Q, and how kernels are scaled.
 
-        Machines are solved again where their solutions are lost.
+        Machines are solved again unless B is where they were solved last.
         """
-        duals = self._solved.get(request.number)
         grams, bank, _ = self.grams()
-        if duals is None:
-            solved = solve_machines(grams, self.machines, self.learner, B, tol=request.tol)
-            return solved.duals, BlockValues.of(solved.duals, solved.Q), bank
-        Q = grams.quadratic_forms([dual.a for dual in duals], range(len(duals)))
-        return duals, BlockValues.of(duals, Q), bank
+        if self._last is None or not np.array_equal(self._last[0], B):
+            self.solve(B, tol, False)
+        assert self._last is not None
+        duals = self._last[1]
+        return duals, grams.quadratic_forms(duals.variables, range(len(duals))), bank
 
     def __sizeof__(self) -> int:
         """Bytes, by which a scheduler judges where work is cheapest and a worker what it can hold."""
@@ -132,83 +107,108 @@ class TaskBlock:
         return size
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_built": None, "_solved": {}}
+        return {**vars(self), "_built": None, "_last": None}
 
 
-class MachineBlocks(Sequence[Machine]):
-    """Machines in blocks of tasks that an engine holds; also stands for their Gram matrices, which are there too.
+class MachineBlocks:
+    """The machines of all tasks in blocks; also stands for their Gram matrices, which the blocks have.
 
     Parameters
     ----------
-    held : Held
-        The `TaskBlock` of each block.
-    positions : sequence of arrays
-        The tasks of each block, by their columns of B.
-    names : sequence of K str
-        Names of the kernels, for errors.
-
-    Attributes
-    ----------
-    deviations : (T,) half the squared deviations of the targets of each machine, times their costs.
+    engine : Engine
+    data : TaskData
+        In long form.
+    kernels : the K fitted kernels
+    normalize, charges : as for `task_block_grams`
+    machines : MachineList
+        One for each task, in standard units.
+    learner : Learner
     """
 
-    def __init__(self, held: Held, positions: Sequence[np.ndarray], names: Sequence[str]) -> None:
-        self.held, self.positions, self.n_kernels = held, positions, len(names)
-        self.n_components = self.n_machines = sum(map(len, positions))
-        self._numbers = count()
-        # Solutions that someone here may still ask for: blocks keep them.
-        self._known: WeakValueDictionary[int, BlockDuals] = WeakValueDictionary()
-        self.deviations = np.zeros(len(self))
-        facts = held.call(TaskBlock.facts, [()] * len(held))
-        check_kernels(names, np.any([kernels for kernels, _ in facts], axis=0))
-        for at, (_, own) in zip(positions, facts, strict=True):
-            self.deviations[at] = own
+    def __init__(
+        self,
+        engine: Engine,
+        data: TaskData,
+        kernels: Sequence[FittedKernel],
+        normalize: str | None,
+        charges: np.ndarray,
+        machines: MachineList,
+        learner: Learner,
+    ) -> None:
+        self.machines, self.n_kernels = machines, len(kernels)
+        self.n_components = self.n_machines = len(machines)
+        row_counts = np.array([len(rows) for rows in data.rows], dtype=np.int64)
+        sizes = len(kernels) * data.X.dtype.itemsize * row_counts**2
+        keeps = keeps_grams(engine, sizes)
+        self.positions = divide(sizes, max(engine.block_bytes, int(sizes.sum()) // MOST_BLOCKS))
+        given = tuple(kernels), normalize, charges
+        self.held = engine.hold(
+            [
+                TaskBlock(take_tasks(data, at), *given, MachineList(machines[t] for t in at), learner, keeps)
+                for at in self.positions
+            ]
+        )
+        found = self.held.call(TaskBlock.found_kernels, [()] * len(self.positions))
+        check_kernels([kernel.name for kernel in kernels], np.any(found, axis=0))
 
     def __len__(self) -> int:
         return self.n_machines
 
-    def __getitem__(self, index: Any) -> Any:
-        raise TypeError("machines in blocks are where the blocks are")
+    def deviation(self) -> float:
+        """Half the squared deviations of the targets from their means, times their costs."""
+        return self.machines.deviation()
 
-    def solve(self, B: np.ndarray, warm: Any, tol: float, curved: bool) -> SolvedMachines:
-        """Solve all machines at B (K, T), from the solutions of the evaluation `warm`."""
-        start = warm.number if isinstance(warm, BlockDuals) else None
-        request = Request(next(self._numbers), start, frozenset(self._known), tol, curved)
-        parts = self.held.call(TaskBlock.evaluate, [(B[:, at], request) for at in self.positions])
-        solved = self.join(B, parts, BlockDuals(request.number, tol, *np.empty((3, len(self)))))
-        assert isinstance(solved.duals, BlockDuals)
-        self._known[solved.duals.number] = solved.duals
-        return solved
+    def solve(
+        self,
+        grams: Any,
+        learner: Learner,
+        B: np.ndarray,
+        warm: Any,
+        tol: float,
+        each: Each = serially,
+        curved: bool = False,
+    ) -> SolvedMachines:
+        """Solve all machines at B (K, T), where the blocks are; each block starts from its last solutions."""
+        parts = self.held.call(TaskBlock.solve, [(B[:, at], tol, curved) for at in self.positions])
+        values, Q, H = (list(each_part) for each_part in zip(*parts, strict=True))
+        curvature = None if H[0] is None else np.concatenate(H)
+        duals = BlockDuals(np.concatenate(values, axis=1), tol)
+        return SolvedMachines.of(B, duals, np.concatenate(Q, axis=1), None if H[0] is None else lambda: curvature)
 
-    def requests(self, B: np.ndarray, duals: BlockDuals) -> list[tuple[np.ndarray, Request]]:
-        """Return what to ask each block for the solutions of an evaluation at B (K, T)."""
-        request = Request(duals.number, None, frozenset(), duals.tol)
-        return [(B[:, at], request) for at in self.positions]
-
-    def solutions(self, B: np.ndarray, duals: BlockDuals) -> tuple[SolvedMachines, list[KernelBank]]:
-        """Bring the solutions of an evaluation at B (K, T) here, and how each block scaled its kernels."""
-        found = self.held.call(TaskBlock.solutions, self.requests(B, duals))
-        values = self.join(B, [part for _, part, _ in found], duals)
-        every = in_order([own for own, _, _ in found], self.positions)
-        return SolvedMachines.of(B, every, values.Q), [bank for _, _, bank in found]
-
-    def join(self, B: np.ndarray, parts: Sequence[BlockValues], duals: BlockDuals) -> SolvedMachines:
-        """The values of all blocks at B (K, T) -> those of all tasks, under the number of `duals`."""
-        numbers, Q = np.empty((3, len(self))), np.empty(B.shape)
-        for at, part in zip(self.positions, parts, strict=True):
-            numbers[:, at], Q[:, at] = part.numbers, part.Q
-        curvature = None
-        if all(part.curvature is not None for part in parts):
-            curvature = np.empty((len(self), self.n_kernels, self.n_kernels))
-            for at, part in zip(self.positions, parts, strict=True):
-                curvature[at] = part.curvature
-        found = BlockDuals(duals.number, duals.tol, *numbers)
-        return SolvedMachines.of(B, found, Q, None if curvature is None else lambda: curvature)
+    def solutions(self, B: np.ndarray, tol: float) -> tuple[SolvedMachines, KernelBank]:
+        """Bring the solutions at B (K, T) here, and how kernels are scaled."""
+        found = self.held.call(TaskBlock.solutions, [(B[:, at], tol) for at in self.positions])
+        duals = MachineDuals(dual for own, _, _ in found for dual in own)
+        banks = [bank for _, _, bank in found]
+        scalings = tuple(scaling for bank in banks for scaling in bank.scalings)
+        clipped = any(bank.clipped for bank in banks)
+        bank = KernelBank(banks[0].names, banks[0].kernels, scalings, clipped=clipped)
+        return SolvedMachines.of(B, duals, np.concatenate([Q for _, Q, _ in found], axis=1)), bank
 
 
-def in_order(parts: Sequence[Sequence[Any]], positions: Sequence[np.ndarray]) -> list[Any]:
-    """What there is of the tasks of each block -> of all tasks, in order."""
-    found: dict[int, Any] = {}
-    for at, own in zip(positions, parts, strict=True):
-        found |= dict(zip(at.tolist(), own, strict=False))
-    return [found[t] for t in sorted(found)]
+def divide(sizes: np.ndarray, block_bytes: int) -> list[np.ndarray]:
+    """Divide tasks whose Gram matrices have these sizes (T,) in bytes into runs; a larger task is a run of its own."""
+    runs, start, total = [], 0, 0
+    for t, size in enumerate(sizes.tolist()):
+        if t > start and total + size > block_bytes:
+            runs.append(np.arange(start, t))
+            start, total = t, 0
+        total += size
+    return [*runs, np.arange(start, len(sizes))]
+
+
+def keeps_grams(engine: Engine, sizes: np.ndarray) -> bool:
+    """Return whether Gram matrices of these sizes (T,) in bytes stay in the memory of workers.
+
+    Raises GramMemoryError where a worker has not enough for the largest task.
+    """
+    limits = engine.worker_memory()
+    if limits and _WORKING_STACKS * int(sizes.max()) > min(limits):
+        raise GramMemoryError(
+            f"the Gram matrices of the largest task take {sizes.max() / 2**30:.3g} GiB, and a worker has "
+            f"{min(limits) / 2**30:.3g} GiB for them and the work on them: use workers with more memory, or fewer "
+            "kernels or rows; or float32 X, for Gram matrices of half the size"
+        )
+    if engine.keep_grams is not None:
+        return engine.keep_grams
+    return not limits or int(sizes.sum()) <= GRAM_SHARE * sum(limits)

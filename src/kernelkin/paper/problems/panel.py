@@ -14,6 +14,7 @@ from ..grams import CoupledGrams, Grams, SharedGrams
 from ..grams.operator import MANY_ROWS, Arrays, SharedOperator
 from ..learners import DualSolution, Machine
 from .columns import Block, BlockSolution, CoupledBlock, solve_block
+from .machines import SolvedMachines
 
 # Sums of any number of targets below this size do not overflow.
 _LARGE = 1e250
@@ -126,47 +127,38 @@ class MachinePanel(Sequence[Machine]):
         cost = np.broadcast_to(self.cost, self.y.shape)
         return (cost * self.y).sum(axis=0) / np.maximum(cost.sum(axis=0), np.finfo(float).tiny)
 
+    def offsets(self) -> tuple[np.ndarray, ...]:
+        """The mean target (n_groups, outputs) of each task over rows that have a cost."""
+        return self.split(self._centred[0])
+
     @cached_property
-    def offsets(self) -> np.ndarray:
-        """(O,) the mean target of each column over rows that have a cost; zero without intercepts."""
-        offsets = np.zeros(self.y.shape[1])
-        if not self.has_intercept:
-            return offsets
-        if self._centred is not None:
-            return self._centred[0]
-        used = np.broadcast_to(self.cost > 0, self.y.shape)
+    def _centred(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean targets (O,), zero without intercepts, and the targets (n, O) less these, zero without a cost."""
+        if self._is_complete and float(np.abs(self.y).max(initial=0.0)) < _LARGE:
+            if not self.has_intercept:
+                return np.zeros(self.y.shape[1]), self.y
+            # Twice: the mean of numbers with a large offset is itself off by its rounding.
+            first = self.y.mean(axis=0)
+            centred = self.y - first
+            second = centred.mean(axis=0)
+            centred -= second
+            return first + second, centred
+        offsets, used = np.zeros(self.y.shape[1]), np.broadcast_to(self.cost > 0, self.y.shape)
         count = np.maximum(np.count_nonzero(used, axis=0), 1)
-        # Twice: the mean of numbers with a large offset is itself off by its rounding.
-        for _ in range(2):
+        for _ in range(2 * self.has_intercept):
             residual = np.where(used, self.y - offsets, 0.0)
             # Relative to the largest: sums of huge numbers would overflow.
             top = np.maximum(np.abs(residual).max(axis=0), np.finfo(float).tiny)
             offsets += (residual / top).sum(axis=0) / count * top
-        return offsets
+        return offsets, np.where(used, self.y - offsets, 0.0)
 
-    @cached_property
-    def _centred(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The offsets (O,), and the targets (n, O) less these, where every row has a label and there are intercepts."""
-        if not (self.has_intercept and self._is_complete and _is_safe(self.y)):
-            return None
-        # Twice, as above.
-        first = self.y.mean(axis=0)
-        centred = self.y - first
-        second = centred.mean(axis=0)
-        centred -= second
-        return first + second, centred
+    def rescaled(self, target: int, cost: int, offsets: Any = None) -> MachinePanel:
+        """Targets less their offsets, times 2^target, and costs times 2^cost."""
+        return replace(self, y=self._centred[1] * 2.0**target, cost=np.ldexp(self.cost, cost))
 
-    def rescaled(self, target: int, cost: int) -> MachinePanel:
-        """Targets less their offsets, times a power of two, and costs times a power of two."""
-        centred = self.y - self.offsets if self._centred is None else self._centred[1]
-        if not self._is_complete:
-            centred *= self.cost > 0
-        return replace(self, y=centred * 2.0**target, cost=np.ldexp(self.cost, cost))
-
-    @cached_property
-    def spread(self) -> float:
+    def spread(self, offsets: Any = None) -> float:
         """Root mean square of the targets that have a cost, less their offsets; 1 where all of them are zero."""
-        values = self.y - self.offsets if self._centred is None else self._centred[1]
+        values = self._centred[1]
         if not self._is_complete:
             values = values[np.broadcast_to(self.cost > 0, values.shape)]
         top = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
@@ -176,6 +168,25 @@ class MachinePanel(Sequence[Machine]):
             # Squares would overflow or vanish.
             return top * float(np.sqrt(np.mean(np.square(values / top))))
         return float(np.sqrt(np.vdot(values, values) / values.size))
+
+    def typical_cost(self) -> float:
+        """Median of the costs that are not zero; 1 where there are none."""
+        costs = self.cost[self.cost > 0]
+        return float(np.median(costs)) if len(costs) else 1.0
+
+    def deviation(self) -> float:
+        """Half the squared targets, which are centred in standard units, times their costs."""
+        if len(self.cost) == 1:
+            return 0.5 * float(self.cost[0] @ np.einsum("ij,ij->j", self.y, self.y))
+        return 0.5 * float(np.sum(self.cost * np.square(self.y)))
+
+    def solve(
+        self, grams: Grams, learner: Any, B: np.ndarray, warm: Any, tol: float, each: Each, curved: bool
+    ) -> SolvedMachines:
+        """Solve all columns together, without combined Gram matrices; see `solve_machines`."""
+        own, factors = own_and_factors(grams)
+        duals, Q, H = solve_panel(own.operator, self, B, warm, tol, each, curved and not factors, factors)
+        return SolvedMachines.of(B, duals, Q, None if H is None else lambda: H)
 
     @property
     def _is_complete(self) -> bool:
@@ -211,11 +222,6 @@ class MachinePanel(Sequence[Machine]):
         return np.repeat(np.arange(len(self.rows)), np.diff(self.starts))
 
 
-def _is_safe(values: np.ndarray) -> bool:
-    """Whether sums of these numbers do not overflow."""
-    return float(values.max(initial=0.0)) < _LARGE and float(values.min(initial=0.0)) > -_LARGE
-
-
 class PanelDuals(Sequence[DualSolution]):
     """The solutions of the machines of a panel, in blocks of columns.
 
@@ -229,17 +235,24 @@ class PanelDuals(Sequence[DualSolution]):
         self.machines, self.arrays, self.blocks = machines, arrays, blocks
         self.intercept, self.lin, self.quad, self.primal = values
 
-    def rescaled(self, dual: int, target: int, value: int, offsets: Sequence[np.ndarray]) -> PanelDuals:
-        """The solutions in other units: dual variables, targets and values times powers of two, and offsets added.
+    @property
+    def values(self) -> np.ndarray:
+        """(3, T) lin, quad and primal of each task."""
+        return np.add.reduceat([self.lin, self.quad, self.primal], self.machines.starts[:-1], axis=1)
 
-        `offsets` (n_groups, outputs) are those of each task.
-        """
+    @property
+    def variables(self) -> PanelDuals:
+        """Itself: the dual variables stay where they are."""
+        return self
+
+    def restored(self, target: int, dual: int, offsets: Sequence[np.ndarray]) -> PanelDuals:
+        """The solutions in other units, in main memory; see `Duals`."""
         blocks = [self.arrays.numpy(block * 2.0**dual) for block in self.blocks]
         intercept = np.ldexp(self.intercept, target)
         if self.machines.has_intercept:
             intercept += np.concatenate(offsets, axis=1)[0]
-        values = [np.ldexp(each, value) for each in (self.lin, self.quad, self.primal)]
-        return PanelDuals(self.machines, Arrays(), blocks, np.array([intercept, *values]))
+        numbers = np.ldexp([self.lin, self.quad, self.primal], target + dual)
+        return PanelDuals(self.machines, Arrays(), blocks, np.array([intercept, *numbers]))
 
     @classmethod
     def of_arrays(cls, machines: MachinePanel, arrays: Arrays, a: np.ndarray) -> PanelDuals:

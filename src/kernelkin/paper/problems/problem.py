@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -11,8 +13,59 @@ import numpy as np
 from ...engines import Each, serially
 from ..learners import DualSolution, Learner, Machine
 from ..penalties import MixedNorm, Penalty, Relation, SimplexPenalty
-from .machines import SolvedMachines, solve_machines
-from .units import Evaluation, Units
+from .machines import MachineDuals, SolvedMachines, solve_machines
+from .units import Units
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Machines, values and bounds at B.
+
+    Attributes
+    ----------
+    B : (K, J) the kernel weights, or what else the problem is evaluated at.
+    duals : the solutions of the machines.
+    Q : (K, J) half the quadratic forms of the dual variables; the gradient of the machines' values is -Q.
+    R : the penalty at B; 0 for problems whose term is one of the functions.
+    loss, upper : sums of the machines' dual and primal values, bounds on sum L_m(B) from below and above.
+    primal : upper bound on the objective at B, hence on the optimum.
+    bound : lower bound on the optimum.
+    curvature : (J, K, K) the Hessian of each machine's value in its kernel weights, where it was requested and each
+        machine has one component.
+    """
+
+    B: np.ndarray
+    duals: Any
+    Q: np.ndarray
+    R: float
+    loss: float
+    upper: float
+    primal: float
+    bound: float
+    curvature: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, B: np.ndarray, solved: SolvedMachines, primal: float, bound: float, R: float = 0.0) -> Evaluation:
+        """From machines that were solved at B, and what a problem makes of them."""
+        return cls(B, solved.duals, solved.Q, R, solved.lin - solved.quad, solved.upper, primal, bound)
+
+    @property
+    def dual_variables(self) -> Any:
+        """Those of the machines, to start the next evaluation from."""
+        return self.duals.variables
+
+    @property
+    def relative_gap(self) -> float:
+        """Distance of this evaluation's own bounds, relative to its primal value."""
+        return relative_gap(self.primal, self.bound)
+
+
+def relative_gap(primal: float, bound: float) -> float:
+    """Duality gap relative to the primal value; infinite where nothing is known."""
+    if not math.isfinite(primal) or not math.isfinite(bound):
+        return math.inf
+    return max(primal - bound, 0.0) / max(abs(primal), sys.float_info.min)
+
 
 # Whether an evaluation settles everything, so that its curvature need not be computed.
 Enough = Callable[[Evaluation], bool]
@@ -80,14 +133,6 @@ class AnyProblem:
         units = Units.of(self.machines, self.learner, weights=False)
         return self._with(machines=units.machines(self.machines), learner=units.learner(self.learner)), units
 
-    def revised(self, B: np.ndarray, tol: float) -> Self:
-        """The problem to solve next, at a solution B of this one; itself where its penalty is convex."""
-        return self
-
-    def kernel_relation(self) -> np.ndarray | None:
-        """Relationship (K, K) of the kernels; None where it is not learned."""
-        return None
-
     def _with(self, **changes: Any) -> Self:
         known: Any = self
         return replace(known, **changes)
@@ -121,10 +166,10 @@ class Problem(AnyProblem):
 
         With a homogeneous learner, dual variables a/s on Grams s G are the same functions, and stay in their box.
         """
-        duals = [
+        duals = MachineDuals(
             DualSolution(d.a / s, d.intercept, d.lin / s, d.quad / s, d.primal - d.quad + d.quad / s)
             for d in evaluation.duals
-        ]
+        )
         B = s * evaluation.B
         return self.judge(B, SolvedMachines.of(B, duals, evaluation.Q / s**2))
 
@@ -139,15 +184,6 @@ class Problem(AnyProblem):
     def relation(self, B: np.ndarray) -> Relation:
         """The penalty's relationship of the components at B (K, J)."""
         return self.penalty.relation(B)
-
-    def revised(self, B: np.ndarray, tol: float) -> Self:
-        """The problem with the penalty's next upper bound, made at B (K, J)."""
-        penalty = self.penalty.revised(B, tol)
-        return self if penalty is self.penalty else self._with(penalty=penalty)
-
-    def kernel_relation(self) -> np.ndarray | None:
-        """The penalty's relationship (K, K) of the kernels; None where it is not learned."""
-        return self.penalty.kernel_relation(self.grams.n_kernels)
 
 
 @dataclass(frozen=True)
@@ -174,7 +210,7 @@ class MixedNormProblem(AnyProblem):
 
     def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
         """Bound the objective and the optimum by machines that were solved at B = gamma/lambda (K, T)."""
-        primal = solved.errors + self.norm.value(function_sizes(B, solved.Q))
+        primal = solved.upper - solved.quad + self.norm.value(function_sizes(B, solved.Q))
         bound = solved.lin - self.norm.conjugate(np.sqrt(2.0 * solved.Q)) - solved.rounding
         return Evaluation.of(B, solved, primal, bound)
 
@@ -224,8 +260,9 @@ class WorstTaskProblem(AnyProblem):
         """
         T, R = self.grams.n_components, self.penalty.value(B)
         lam = np.full(T, 1.0 / T) if task_weights is None else task_weights / task_weights.sum()
-        primal = max(dual.primal for dual in solved.duals) + solved.rounding + R
-        lin = float(lam @ [dual.lin for dual in solved.duals])
+        lins, _, primals = solved.duals.values
+        primal = float(primals.max()) + solved.rounding + R
+        lin = float(lam @ lins)
         bound = lin + self.penalty.bound(solved.Q * lam, B, 1.0) - solved.rounding
         return Evaluation.of(B, solved, primal, bound, R)
 

@@ -26,8 +26,8 @@ from ..grams.row_kernels import Features, PooledKernel
 from ..learners import DualSolution, Learner, Machine
 from ..penalties import Relation, SpectralNorm
 from .machines import SolvedMachines
-from .problem import AnyProblem
-from .units import Evaluation, Units
+from .problem import AnyProblem, Evaluation
+from .units import Units
 
 
 class SpectralForm(Grams, Protocol):

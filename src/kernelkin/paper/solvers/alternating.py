@@ -236,10 +236,8 @@ class Alternating(Solver):
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> AlternatingState:
         """Given weights, or all weights equal at a scale that suits mu; the relation is the prior."""
         K, J = problem.grams.n_kernels, problem.grams.n_components
-        if _relation_penalty(problem).relates_kernels:
-            raise ValueError(
-                "solver='alternating' is for unrelated kernels; use solver='joint' with evenness or kernel_shrinkage"
-            )
+        if _relation_penalty(problem).evenness > 0:
+            raise ValueError("solver='alternating' is for unrelated kernels; use solver='joint' with evenness")
         relation = FixedRelation.best(_relation_penalty(problem), np.zeros((1, J)), 0.0)
         B = np.ones((K, J)) / K if start is None else start
         state = AlternatingState(

@@ -192,7 +192,6 @@ class Solution:
     status : how it ended.
     history : a column for each field of `Iterate` but the weights.
     relation_of : the problem's relationship of components at given weights.
-    kernel_relation : relationship (K, K) of the kernels, of trace one; None where it is not learned.
     """
 
     evaluation: Evaluation
@@ -200,7 +199,6 @@ class Solution:
     status: Status
     history: dict[str, np.ndarray]
     relation_of: Callable[[np.ndarray], Relation] = field(repr=False)
-    kernel_relation: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def B(self) -> np.ndarray:

@@ -13,7 +13,7 @@ from ...engines import Each, serially
 from ..penalties import FixedWeights, effective_rank
 from ..problems import AnyProblem, Evaluation, Problem, Units
 from .alternating import Alternating
-from .base import UNFINISHED, Iterate, Progress, Solution, Solver, State, Status, describe, history_of, suitable_scale
+from .base import Iterate, Progress, Solution, Solver, State, Status, describe, history_of, suitable_scale
 from .joint import Joint
 from .simplex import SimplexDescent, StochasticApproximation
 from .spectral import SpectralAlternation, SpectralDescent
@@ -115,10 +115,6 @@ def solve(
 ) -> Solution:
     """Minimise a problem until its relative duality gap is `tol`.
 
-    A problem that learns how kernels are related is solved in rounds: its `revised` form has the relationship of the
-    kernels that is best at the last solution. This ends where it would lower the penalty by no more than a share `tol`.
-    Bound and gap are those of the last round, with its relationship of the kernels fixed.
-
     Parameters
     ----------
     problem : a problem of `kernelkin.paper.problems`
@@ -146,10 +142,6 @@ def solve(
     solver = choose_solver(solver, problem)
     log = _Log(verbose=verbose, callback=callback, units=units)
     solution = _solve_once(problem, solver, start, warm, tol, max_iter, each, log)
-    while (revised := problem.revised(solution.B, tol)) is not problem and solution.status not in UNFINISHED:
-        problem, warm = revised, solution.evaluation.dual_variables
-        left = max(max_iter - len(log.iterates), 1)
-        solution = _solve_once(problem, solver, solution.B, warm, tol, left, each, log)
     return solution if units is None else units.restore(solution)
 
 
@@ -196,7 +188,6 @@ def _solve_once(
         status=status,
         history=history_of(log.iterates),
         relation_of=problem.relation,
-        kernel_relation=problem.kernel_relation(),
     )
 
 
@@ -324,7 +315,7 @@ class Path:
         """The last functions, where they can be certified to solve this problem as well: then no machine is solved."""
         last = self._past[-1][1]
         scale = suitable_scale(problem.mu, last)
-        if not problem.learner.homogeneous or scale < 1 or problem.revised(last.B, self.tol) is not problem:
+        if not problem.learner.homogeneous or scale < 1:
             return None
         known = problem.rescale(last, scale)
         if known.relative_gap > self.tol:

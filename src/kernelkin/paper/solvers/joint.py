@@ -16,9 +16,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ...decompositions import pseudo_inverse, svd
-from ..learners import Machine
 from ..penalties import Penalty
-from ..problems import Evaluation, MachineBlocks, MachinePanel, Problem, deviation
+from ..problems import Evaluation, Problem, as_machines
 from .base import Progress, Solver, State, Status, suitable_scale
 from .lbfgs import minimise_bounded
 
@@ -217,7 +216,9 @@ class Joint(Solver):
             start = np.ones((problem.grams.n_kernels, problem.grams.n_components))
             # Some penalties leave some weights no choice but zero.
             start = problem.penalty.expand(problem.penalty.free(start))
-            scale = np.sqrt(_SHARE * _spread(problem.machines) / (problem.mu * problem.penalty.value(start)))
+            scale = np.sqrt(
+                _SHARE * as_machines(problem.machines).deviation() / (problem.mu * problem.penalty.value(start))
+            )
             start *= max(scale, TINY)
         return JointState(B=start, progress=Progress(tol), curved=True, iterations=1)
 
@@ -233,18 +234,6 @@ class Joint(Solver):
         if state.phase == "measure":
             return _propose(problem, replace(state, here=evaluation, value=value))
         return _judge_trial(problem, state, evaluation, value)
-
-
-def _spread(machines: Sequence[Machine]) -> float:
-    """Half the squared deviations of the targets: about what machines without kernels would have to pay."""
-    if isinstance(machines, MachineBlocks):
-        return sum(machines.deviations.tolist())
-    if isinstance(machines, MachinePanel):
-        # In standard units the targets of each intercept are centred already.
-        if len(machines.cost) == 1:
-            return 0.5 * float(machines.cost[0] @ np.einsum("ij,ij->j", machines.y, machines.y))
-        return 0.5 * float(np.sum(machines.cost * np.square(machines.y)))
-    return sum(deviation(machine) for machine in machines)
 
 
 def _find_scale(problem: Problem, state: JointState, evaluation: Evaluation) -> JointState:

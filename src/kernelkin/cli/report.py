@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from ...files import check_writable
-from ..terminal import Terminal
+from ..files import check_writable
 from .problem import add_format_arguments, text_format
+from .terminal import Terminal
 
 HELP = "write one HTML file that shows how well a saved model predicts, and why; it needs no network"
 EXAMPLES = (
@@ -30,8 +30,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    from ...report import report_of_files
-    from ...storage import load_model
+    from ..report import report_of_files
+    from ..storage import load_model
 
     if len(arguments.models) > 2:
         raise ValueError(f"a report shows one model, or two side by side, not {len(arguments.models)}")

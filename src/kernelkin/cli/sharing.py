@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...progress import Progress
-from ...relations import SharingReport, sharing_report, task_relations
-from ...relations.ablations import searches
-from ...tables import TableSchema
+from ..progress import Progress
+from ..relations import SharingReport, sharing_report, task_relations
+from ..relations.ablations import searches
+from ..tables import TableSchema
 from .training import Recipe
 
 if TYPE_CHECKING:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...paper.model_selection.scoring import r2, roc_auc
-from ...tables.files import read_table
-from ...tables.schema import check_columns
-from ...tables.text import TextFormat, display_name
-from ..terminal import Terminal
+from ..paper.model_selection.scoring import r2, roc_auc
+from ..tables.files import read_table
+from ..tables.schema import check_columns
+from ..tables.text import TextFormat, display_name
 from .holdout import mean, shorten
 from .problem import DATA_HELP, add_format_arguments, text_format
+from .terminal import Terminal
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from ...storage import SavedModel
+    from ..storage import SavedModel
 
 HELP = "score a saved model on a labelled table, task by task"
 EXAMPLES = (
@@ -41,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    from ...storage import load_model
+    from ..storage import load_model
 
     if arguments.json:
         terminal.use_json()

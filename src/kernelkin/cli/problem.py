@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ...data import TaskData, listing
-from ...tables import TableEncoder, TableSchema
-from ...tables.files import read_table
-from ...tables.labels import common_unit, read_target
-from ...tables.numbers import Decimal, as_numbers
-from ...tables.schema import check_columns
-from ...tables.text import TextFormat, display_name
+from ..data import TaskData, listing
+from ..tables import TableEncoder, TableSchema
+from ..tables.files import read_table
+from ..tables.labels import common_unit, read_target
+from ..tables.numbers import Decimal, as_numbers
+from ..tables.schema import check_columns
+from ..tables.text import TextFormat, display_name
 from .holdout import as_tasks
 
 if TYPE_CHECKING:

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...data import listing
-from ...files import check_writable
-from ...paper.model_selection import Scorer
-from ...paper.models.facts import changed_parameters, relative_gap
-from ...progress import Progress
-from ...relations import TaskRelations
-from ...report.evaluation import evaluation_content
-from ...report.held_out import HeldOutRows, rows_of_table
-from ...storage import SavedModel
-from ...tables import TableSchema
-from ...tables.describe import describe_column
-from ...tables.text import STDIN, display_name
-from ..terminal import Terminal, complain
+from ..data import listing
+from ..files import check_writable
+from ..paper.model_selection import Scorer
+from ..paper.models.facts import changed_parameters, relative_gap
+from ..progress import Progress
+from ..relations import TaskRelations
+from ..report.evaluation import evaluation_content
+from ..report.held_out import HeldOutRows, rows_of_table
+from ..storage import SavedModel
+from ..tables import TableSchema
+from ..tables.describe import describe_column
+from ..tables.text import STDIN, display_name
 from .baseline_scores import BASELINES, show_scores, show_verdict
 from .holdout import (
     common_means,
@@ -37,6 +36,7 @@ from .holdout import (
 from .kernel_spec import HELP as KERNELS
 from .problem import Problem, add_data_arguments, load_problem
 from .sharing import add_sharing_argument, check_sharing_argument, tested_relations, verdict_on_sharing
+from .terminal import Terminal, complain
 from .training import SEARCHED, Recipe, add_model_arguments, check_cache, check_parameters, says_what_is_kept
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _fit_and_save(
     problem: Problem, recipe: Recipe, arguments: Namespace, terminal: Terminal
 ) -> tuple[Any, dict[str, Any], TableSchema]:
     """Test the model, fit it to all rows and save it; then compare it with simpler models, and save what was found."""
-    from ...storage import save_model
+    from ..storage import save_model
 
     recipes = {recipe.name: recipe, **{name: recipe.other(name) for name in BASELINES if name != recipe.name}}
     about: dict[str, Any] = {"data": "standard input" if arguments.data == STDIN else arguments.data}

@@ -5,7 +5,7 @@ import pytest
 
 import kernelkin
 from kernelkin import MKMTRLRegressor, load_model, save_model
-from kernelkin.cli.commands.holdout import shorten
+from kernelkin.cli.holdout import shorten
 from kernelkin.registry import find_model
 
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...data import listing
-from ...kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, resolve_kernels, view_kernels
-from ...kernels.families import default_kernels
+from ..data import listing
+from ..kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, resolve_kernels, view_kernels
+from ..kernels.families import default_kernels
 
 HELP = """\
 kernels:

@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import r2_score, roc_auc_score
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, TableSchema
-from kernelkin.cli.commands.holdout import as_tasks, held_values, hold_out, read_metric, split_by_task
+from kernelkin.cli.holdout import as_tasks, held_values, hold_out, read_metric, split_by_task
 from kernelkin.paper.model_selection import Fold, Scorer
 
 rng = np.random.default_rng(0)

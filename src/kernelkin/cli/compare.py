@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...files import Folder, fingerprint
-from ...paper.model_selection import Scorer, make_folds
-from ...progress import Progress
-from ...tables import TableSchema
-from ..terminal import Terminal
+from ..files import Folder, fingerprint
+from ..paper.model_selection import Scorer, make_folds
+from ..progress import Progress
+from ..tables import TableSchema
 from .holdout import held_values, read_metric, score_name, split_by_task
 from .kernel_spec import HELP as KERNELS
 from .problem import Problem, add_data_arguments, load_problem
 from .sharing import add_sharing_argument, check_sharing_argument, verdict_on_sharing
+from .terminal import Terminal
 from .training import Recipe, add_model_arguments, check_cache, check_parameters, says_what_is_kept
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...data import Queries, TaskData, read_training
-from ...paper.model_selection import Fold, Metric, make_folds, read_scoring
-from ...tables import TableSchema
+from ..data import Queries, TaskData, read_training
+from ..paper.model_selection import Fold, Metric, make_folds, read_scoring
+from ..tables import TableSchema
 
 if TYPE_CHECKING:
     from pandas import DataFrame

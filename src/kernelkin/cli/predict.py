@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from ...data import listing
-from ...tables.columns import CellError
-from ...tables.files import Piece, read_pieces
-from ...tables.text import STDOUT, check_output, display_name, input_separator, open_output
-from ..terminal import Terminal, complain
+from ..data import listing
+from ..tables.columns import CellError
+from ..tables.files import Piece, read_pieces
+from ..tables.text import STDOUT, check_output, display_name, input_separator, open_output
 from . import task_features
 from .problem import DATA_HELP, add_format_arguments, text_format
+from .terminal import Terminal, complain
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -73,7 +73,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    from ...storage import load_model
+    from ..storage import load_model
 
     if arguments.rows < 1:
         raise ValueError(f"--rows must be at least 1, not {arguments.rows}")

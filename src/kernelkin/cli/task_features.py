@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
-from ...tables import TableSchema
-from ...tables.files import read_table
-from ...tables.schema import check_columns
-from ...tables.text import STDIN, TextFormat
+from ..tables import TableSchema
+from ..tables.files import read_table
+from ..tables.schema import check_columns
+from ..tables.text import STDIN, TextFormat
 
 if TYPE_CHECKING:
     from pandas import DataFrame

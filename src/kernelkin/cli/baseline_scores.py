@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...relations import SharingReport
-from ..terminal import Terminal
+from ..relations import SharingReport
 from .holdout import common_means, shorten
+from .terminal import Terminal
 
 # The models that every fit is compared with.
 BASELINES = {"AVG": "average kernel", "STL": "single-task", "IMKL": "independent"}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernelkin import SharingReport, load_model
-from kernelkin.cli.commands.fit import command_line
+from kernelkin.cli.fit import command_line
 from kernelkin.cli.main import build_parser
 
 FLAGS = ["--task", "shop", "--target"]

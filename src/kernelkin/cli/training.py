@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ...data import listing
-from ...files import Folder
-from ...paper.couplings import COMMON
-from ...registry import Model, find_model
-from ...tables import TableSchema
-from ..terminal import complain
+from ..data import listing
+from ..files import Folder
+from ..paper.couplings import COMMON
+from ..registry import Model, find_model
+from ..tables import TableSchema
 from . import task_features
 from .kernel_spec import read_kernels
 from .problem import Problem, text_format
+from .terminal import complain
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from ...progress import Progress
+    from ..progress import Progress
 
 
 # The model that needs no parameters: an average of mixed kernel models.
@@ -107,8 +107,8 @@ class Recipe:
 
     def unfitted(self, schema: TableSchema, progress: Progress) -> Any:
         """The model, or a search if there are parameters to choose."""
-        from ...kin import KinClassifier, KinRegressor
-        from ...paper.model_selection import MultiTaskCV, has_choices
+        from ..kin import KinClassifier, KinRegressor
+        from ..paper.model_selection import MultiTaskCV, has_choices
 
         estimator = self._estimator(schema)
         if isinstance(estimator, KinRegressor | KinClassifier):

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from ..terminal import Terminal
+from .terminal import Terminal
 
 HELP = "print a script that completes commands and options in bash, zsh or fish"
 EXAMPLES = (
@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    from ..main import COMMANDS
+    from .main import COMMANDS
 
     commands = {command.name: (command.help, _options(command.arguments)) for command in COMMANDS}
     for line in _WRITERS[arguments.shell](commands):

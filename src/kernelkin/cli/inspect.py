@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...data import listing
-from ...paper.models.facts import changed_parameters, relative_gap
-from ...relations import SharingReport, TaskRelations
-from ..terminal import Terminal
+from ..data import listing
+from ..paper.models.facts import changed_parameters, relative_gap
+from ..relations import SharingReport, TaskRelations
 from .holdout import shorten
+from .terminal import Terminal
 
 HELP = "describe a saved model: its kind, data, scores, kernels and certificate"
 EXAMPLES = "  kernelkin inspect sales.kin\n  kernelkin inspect sales.kin --all"
@@ -23,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    from ...storage import load_model
+    from ..storage import load_model
 
     saved = load_model(arguments.model)
     model, about = saved.model, saved.about

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from ...registry import all_models
-from ..terminal import Terminal
+from ..registry import all_models
+from .terminal import Terminal
 
 HELP = "list the models, what they do and where they were published"
 EXAMPLES = "  kernelkin models\n  kernelkin models --references"

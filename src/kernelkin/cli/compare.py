@@ -63,7 +63,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         _show(terminal, problem, arguments, found)
         if arguments.sharing_repeats != 0:
             first = next(iter(recipes.values()))
-            report = verdict_on_sharing(first, problem.schema(), problem.frame, problem.scoring, progress)
+            report = verdict_on_sharing(first, problem.schema(), problem.frame, progress)
             progress.clear()
             terminal.say("", *str(report).split("\n"))
 

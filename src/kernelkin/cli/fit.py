@@ -205,7 +205,7 @@ def _answers(
         # Without sharing, tiny tasks cannot be learned: there is nothing to compare.
         others = train[~problem.is_tiny[train]]
         rows = problem.frame.iloc[others]
-        found = verdict_on_sharing(recipe, problem.schema(others), rows, problem.scoring, progress)
+        found = verdict_on_sharing(recipe, problem.schema(others), rows, progress)
         progress.clear()
         yield show_verdict(terminal, found, tuned=recipe.name == SEARCHED or bool(arguments.cv))
     progress.begin("test of the relations of tasks")

@@ -19,7 +19,7 @@ from ..kin import KinClassifier, KinRegressor
 from ..progress import Progress
 from ..tables.encoder import read_columns
 from .baselines import BASELINES, KIN, SEPARATE, Baseline, how_to_make, make_baselines
-from .scores import LEAST_GAIN, LOG_LOSS, R2, WITHIN, WITHIN_MEANS, Gain, row_losses, score_rows
+from .scores import LEAST_GAIN, LOG_LOSS, R2, RMSE, WITHIN, WITHIN_MEANS, Gain, row_losses, score_rows
 
 NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never seen", "later rows of known groups"
 # The share of each group's rows that are the later ones.
@@ -190,6 +190,8 @@ def sharing_report(
     n_repeats: int = 1,
     max_rows: int | None = None,
     level: float = 0.95,
+    name: str | None = None,
+    target_scale: float = 1.0,
     random_state: Any = None,
     time_limit: float | None = None,
     verbose: int = 0,
@@ -221,6 +223,10 @@ def sharing_report(
         Training rows of each group at most: what is gained with so few?
     level : float, default 0.95
         Level of the intervals.
+    name : str, optional
+        What the model is called; the name of its class by default, and "Kin".
+    target_scale : float, default 1.0
+        What targets were divided by before; the RMSE is multiplied by it.
     random_state : int, RandomState or None
         Seed of folds and models.
     time_limit : float, optional
@@ -247,7 +253,7 @@ def sharing_report(
     1
     """
     rows, rng = _Rows(model, X, y, tasks), check_random_state(random_state)
-    name, models = _models(model, baselines, int(rng.randint(2**31 - 1)))
+    name, models = _models(model, name, baselines, int(rng.randint(2**31 - 1)))
     parts = [(NEW_ROWS, rows.folds_inside(cv, rng)) for _ in range(n_repeats)]
     if not (parts[0][1] >= 0).any():
         raise ValueError("no group has enough rows to hold one out")
@@ -286,7 +292,11 @@ def sharing_report(
         question: rows.compare(how[question], repeats, level, by_group=question == NEW_GROUPS)
         for question, repeats in found.items()
     }
-    maker = how_to_make(KIN, rows.classification) if name == KIN else f"kernelkin.{type(_inner(model)).__name__}"
+    for scores in (each for comparison in comparisons.values() for each in comparison.scores.values()):
+        scores.update({RMSE: target_scale * scores[RMSE]} if RMSE in scores else {})
+    made_by = type(_inner(model)).__name__
+    command = "" if name == made_by else f"`kernelkin fit --model {name}`, or "
+    maker = how_to_make(KIN, rows.classification) if name == KIN else f"{command}kernelkin.{made_by}"
     return SharingReport(name, maker, rows.labels, comparisons, level)
 
 
@@ -294,10 +304,10 @@ def _inner(model: Any) -> Any:
     return getattr(model, "estimator", model)
 
 
-def _models(model: Any, baselines: Sequence[str] | None, seed: int) -> tuple[str, dict[str, Any]]:
+def _models(model: Any, name: str | None, baselines: Sequence[str] | None, seed: int) -> tuple[str, dict[str, Any]]:
     """The plain name of the model, and the models that are compared, that one first."""
     classification, is_kin = is_classifier(model), isinstance(model, KinRegressor | KinClassifier)
-    name = KIN if is_kin else type(_inner(model)).__name__
+    name = KIN if is_kin else name or type(_inner(model)).__name__
     plain = clone(model)
     columns = [key for key in ("task_column", "estimator__task_column") if key in plain.get_params()]
     made: dict[str, Any] = {name: plain.set_params(**dict.fromkeys(columns))}
@@ -322,11 +332,10 @@ class _Rows:
 
     def __init__(self, model: Any, X: Any, y: Any, tasks: Any) -> None:
         self.classification, column = is_classifier(model), getattr(_inner(model), "task_column", None)
-        groupings = {} if tasks is None else read_groupings(tasks)
-        if column is not None:
-            X, groupings = split_task_columns(X, column)
-        table, Y = read_columns(X), np.asarray(y)
+        groupings, table, Y = {} if tasks is None else read_groupings(tasks), read_columns(X), np.asarray(y)
         self.X = np.asarray(X) if table is None else table
+        if column is not None:
+            self.X, groupings = split_task_columns(self.X, column)
         if table is None and self.X.ndim != 2:
             raise ValueError("sharing_report needs the columns of X: models of precomputed kernels cannot be compared")
         self.wide, self.groupings = not groupings and Y.ndim == 2 and Y.shape[1] > 1, list(groupings.values())
@@ -426,9 +435,7 @@ class _Rows:
             scores[name] = {key: float(np.mean([part[key] for part in parts])) for key in kept}
             losses[name] = np.mean([row_losses(y, values, self.classes) for values in found], axis=0) / unit
         ours, *others = losses
-        gains = {
-            name: Gain.of(losses[name] - losses[ours], codes, self.n_groups, level, by_group) for name in others
-        }
+        gains = {name: Gain.of(losses[name] - losses[ours], codes, self.n_groups, level, by_group) for name in others}
         return Comparison(how, np.bincount(codes, minlength=self.n_groups), scores, gains)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelkin.paper.grams.operator import SharedOperator, TorchArrays
+from kernelkin.paper.grams.operator import Arrays, SharedOperator
 from kernelkin.paper.problems.columns import Block, BlockSolution
 
 
@@ -37,7 +37,7 @@ def product_rates(device: str, n: int, width: int) -> dict[str, float]:
     """TFLOP/s of (n, n) @ (n, width) in double, single and coarse single precision."""
     import torch
 
-    arrays, work, found = TorchArrays(device), 2e-12 * n * n * width, {}
+    arrays, work, found = Arrays(device), 2e-12 * n * n * width, {}
     for name, dtype in (("float64", torch.float64), ("float32", torch.float32)):
         A, V = torch.randn(n, n, device=device, dtype=dtype), torch.randn(n, width, device=device, dtype=dtype)
         found[name] = work / seconds(lambda A=A, V=V: A @ V, device)
@@ -64,7 +64,7 @@ def decomposition_seconds(device: str, n: int) -> dict[str, float]:
 
 def iteration_parts(device: str, train: np.ndarray, Y: np.ndarray) -> dict[str, Any]:
     """Seconds and TFLOP/s of the parts of an iteration, on all columns of Y (n, T) at one time."""
-    arrays = TorchArrays(device)
+    arrays = Arrays(device)
     operator = SharedOperator(arrays, arrays.array(train))
     (n_kernels, n, _), width = train.shape, Y.shape[1]
     b = arrays.array(np.random.default_rng(0).uniform(0.1, 1.0, size=(n_kernels, width)))

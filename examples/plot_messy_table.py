@@ -76,9 +76,11 @@ print(sharing_report(model, train, shops.target, cv=3, new_groups=False, random_
 
 labelled = train.assign(sales=shops.target)
 schema = TableSchema.fit(labelled, task="shop", target="sales", regression=True)
-coupled.fit(schema.encode_table(labelled), schema.targets(labelled), tasks=schema.tasks(labelled))
+shared = KinRegressor(cv=3, random_state=0).fit(
+    schema.encode_table(labelled), schema.targets(labelled), tasks=schema.tasks(labelled)
+)
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "shops.kin")
-    save_model(coupled, path, schema=schema)
+    save_model(shared, path, schema=schema)
     saved = load_model(path)
 print(saved.predict(test.head(3)).round(1))

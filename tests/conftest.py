@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 
-from kernelkin.paper.grams.operator import Arrays, TorchArrays
+from kernelkin.paper.grams.operator import Arrays
 
 # Tests start Python some fifty times: without bytecode each process would compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -42,7 +42,7 @@ def arrays(request):
         return Arrays()
     device = "cuda" if request.param.endswith("cuda") else "cpu"
     _torch(device)
-    return TorchArrays(device)
+    return Arrays(device)
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GroupKFold, cross_val_score
 
-from kernelkin.data import make_folds, read_training
+from kernelkin.data import TaskKFold, make_folds, read_training
 
 
 def read(X, y, tasks=None, classification=True):
@@ -94,3 +96,58 @@ def test_one_row_for_each_task_says_so():
     data = read(np.ones((2, 1)), [0.0, 1.0], [0, 1], classification=False)
     with pytest.raises(ValueError, match="no row to hold out: every task has one row, which training needs"):
         make_folds(data, 5, classification=False)
+
+
+TASKS = np.random.default_rng(0).permutation(np.repeat(["a", "b", "c", "d"], [12, 7, 3, 1]))
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_task_folds_have_training_rows_of_every_task(shuffle):
+    splits = list(TaskKFold(5, shuffle=shuffle, random_state=0).split(np.zeros((23, 1)), groups=TASKS))
+    assert len(splits) == 5 == TaskKFold().get_n_splits()
+    for train, test in splits:
+        assert set(TASKS[train]) == set("abcd") and not set(train) & set(test)
+        np.testing.assert_array_equal(np.sort([*train, *test]), np.arange(23))
+    held = np.concatenate([test for _, test in splits])
+    np.testing.assert_array_equal(np.sort(held), np.flatnonzero(TASKS != "d"))  # d has one row
+    for task in "abc":
+        counts = [(TASKS[test] == task).sum() for _, test in splits]
+        assert max(counts) - min(counts) <= 1
+    assert min(len(test) for _, test in splits) >= 3
+
+
+def test_task_folds_are_seeded_and_stratified_where_that_is_asked_for():
+    y = (np.arange(23) % 4 == 0).astype(int)
+    one, same, other = (list(TaskKFold(random_state=s).split(y, y, TASKS)) for s in (0, 0, 1))
+    assert all(np.array_equal(a[1], b[1]) for a, b in zip(one, same, strict=True))
+    assert not all(np.array_equal(a[1], b[1]) for a, b in zip(one, other, strict=True))
+    for train, _ in TaskKFold(stratify=True, random_state=0).split(y, y, TASKS):
+        assert all(set(y[train][TASKS[train] == t]) == set(y[t == TASKS]) for t in "abcd")
+
+
+def test_task_folds_are_those_of_a_number():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(23, 2)), rng.normal(size=23)
+    data = read(X, y, TASKS, classification=False)
+    folds = make_folds(data, 3, classification=False, random_state=4)
+    for fold, (train, test) in zip(folds, TaskKFold(3, random_state=4).split(X, y, TASKS), strict=True):
+        for found, expected in zip(fold.rows(data), (train, test), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    same = make_folds(data, TaskKFold(3, random_state=4), classification=False)
+    assert all(np.array_equal(a.rows(data)[1], b.rows(data)[1]) for a, b in zip(folds, same, strict=True))
+    with pytest.raises(ValueError, match="fold 0 leaves task 'a' no training rows"):
+        make_folds(data, GroupKFold(4), classification=False)
+
+
+def test_task_folds_work_with_scikit_learn_and_say_what_they_need():
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(23, 2)), rng.normal(size=23)
+    assert len(cross_val_score(Ridge(), X, y, groups=TASKS, cv=TaskKFold(4))) == 4
+    with pytest.raises(ValueError, match=r"^TaskKFold needs groups, the task of each row$"):
+        next(TaskKFold().split(X, y))
+    with pytest.raises(ValueError, match=r"^TaskKFold needs y, whose classes are dealt one by one$"):
+        next(TaskKFold(stratify=True).split(X, groups=TASKS))
+    with pytest.raises(ValueError, match=r"^X has 23 rows, but groups has 2$"):
+        next(TaskKFold().split(X, groups=[1, 2]))
+    with pytest.raises(ValueError, match=r"^n_splits must be 2 or more, got 1$"):
+        next(TaskKFold(1).split(X, groups=TASKS))

@@ -180,7 +180,7 @@ def test_queries_of_each_form():
 
 
 def test_an_unknown_task_is_named_beside_the_known_ones():
-    hint = r"Tasks that were not in training need unknown_tasks='common' .* or 'nearest', or task_features$"
+    hint = r"Tasks that were not in training need unknown_tasks='common' .*, or task_features$"
     with pytest.raises(ValueError, match=rf"^unknown tasks 7, 'x'; this model knows 10, 20, 30\. {hint}"):
         encode_tasks(np.array([10, 7, 7, "x"], dtype=object), np.array([10, 20, 30]))
     with pytest.raises(ValueError, match=rf"^unknown task 'c'; this model knows 'a', 'b'\. {hint}"):
@@ -282,6 +282,9 @@ def test_tasks_of_another_type_are_told(known, given, types):
         encode_tasks(np.array([given]), np.array(known))
     with pytest.raises(ValueError, match=r"unknown task '?7'?; .* need unknown_tasks='common'"):
         encode_tasks(np.array([7 if types[0] == "int" else "7"]), np.array(known))
+    # A model that predicts new tasks would do so for all rows, without a word.
+    with pytest.warns(UserWarning, match=rf"predicted as new tasks\. The types differ: \S+ is of type {types[0]}"):
+        assert encode_tasks(np.array([given]), np.array(known), allow_unknown=True).tolist() == [-1]
 
 
 def test_fit_without_targets_does_not_name_a_class_of_the_inside():

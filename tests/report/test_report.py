@@ -64,8 +64,8 @@ def test_without_rows_each_training_row_is_predicted_without_itself():
     model.predict_interval(X[:1], TASKS[:1])  # the held-out values are kept for later
     sample = content(model.report())["evaluation"]["sample"]
     assert_allclose(sample["actual"], Y, rtol=1e-5)
-    held = MKMTRLRegressor(C=10).fit(X, Y, tasks=TASKS).uncertainty_.source.held_out()
-    assert_allclose(sample["predicted"], np.concatenate(held.values)[:, 0], rtol=1e-4, atol=1e-6)
+    held = MKMTRLRegressor(C=10).fit(X, Y, tasks=TASKS).uncertainty_.held_out()[0]
+    assert_allclose(sample["predicted"], np.concatenate(held)[:, 0], rtol=1e-4, atol=1e-6)
     assert r2_score(Y, model.predict(X, TASKS)) > r2_score(Y, sample["predicted"]) + 0.01
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,21 +22,6 @@ MANY_ROWS, FOLDS, FEWER_FOLDS = 1000, 5, 3
 # With more tasks the test takes minutes.
 MOST_TASKS = 400
 PERMUTATIONS = 99
-
-
-def add_sharing_argument(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--sharing-repeats",
-        type=int,
-        metavar="N",
-        help="repetitions of the cross-validation that answers whether sharing helps; 0: leave it out (default: "
-        f"{REPEATS}, or fewer if they take more than {SECONDS:.0f} s)",
-    )
-
-
-def check_sharing_argument(arguments: Namespace) -> None:
-    if arguments.sharing_repeats is not None and arguments.sharing_repeats < 0:
-        raise ValueError(f"--sharing-repeats must be 0 or more, not {arguments.sharing_repeats}")
 
 
 def verdict_on_sharing(

@@ -1,16 +1,28 @@
 """Multi-task data in its three forms, read and checked: what `fit` and `predict` are given becomes a `TaskData`."""
 
-from .arrays import as_array, check_lengths, holds_dates, listing, missing, plain
-from .folds import Fold, make_folds
-from .forms import Columns, Form, Grouping, Queries, TaskData, read_queries, read_training, take_tasks
-from .labels import check_labels, encode_tasks
-from .rows import check_precomputed_queries, check_rows, read_rows, split_task_columns
-from .tables import Table, as_table, no_numbers
-from .targets import LARGEST, check_targets, check_weights, task_fault
-from .tiny import settle_tiny_tasks, tiny_tasks
+from .arrays import Table, as_array, as_table, check_lengths, holds_dates, listing, missing, no_numbers, plain
+from .checks import (
+    check_labels,
+    check_precomputed_queries,
+    encode_tasks,
+    read_rows,
+    split_task_columns,
+)
+from .folds import Fold, TaskKFold, make_folds
+from .forms import (
+    Columns,
+    Form,
+    Grouping,
+    Queries,
+    TaskData,
+    read_queries,
+    read_training,
+    settle_tiny_tasks,
+    take_tasks,
+    tiny_tasks,
+)
 
 __all__ = [
-    "LARGEST",
     "Columns",
     "Fold",
     "Form",
@@ -18,14 +30,12 @@ __all__ = [
     "Queries",
     "Table",
     "TaskData",
+    "TaskKFold",
     "as_array",
     "as_table",
     "check_labels",
     "check_lengths",
     "check_precomputed_queries",
-    "check_rows",
-    "check_targets",
-    "check_weights",
     "encode_tasks",
     "holds_dates",
     "listing",
@@ -39,6 +49,5 @@ __all__ = [
     "settle_tiny_tasks",
     "split_task_columns",
     "take_tasks",
-    "task_fault",
     "tiny_tasks",
 ]

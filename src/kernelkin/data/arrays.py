@@ -1,17 +1,110 @@
-"""Anything a user may pass for an array, as an array of NumPy. Each failure names the argument."""
+"""What a user may pass for an array or a table, as arrays of NumPy. Each failure names the argument.
+
+Tables of pandas, polars and Arrow (and of what offers `to_pandas`) are recognised by their methods, because none of
+these libraries is a dependency.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
 
-from .tables import Table, as_table, column_array, is_column, no_numbers
-
 _TIMES = (np.datetime64, np.timedelta64, date, time, timedelta)
+# What a column holds that is neither a number nor text, by how the name of its type begins in pandas, polars or Arrow.
+# NumPy would turn some of these into numbers without a warning.
+_NO_NUMBERS = {
+    r"categor|dictionary|enum": "categories",
+    r"interval": "intervals",
+    r"date|time|duration|period|month": "dates or times",
+    r"sparse": "sparse values",
+    r"(large_|fixed_size_)?(list|array)": "lists",
+    r"struct|map": "records",
+    r"(large_|fixed_size_)?binary": "bytes",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns.
+
+    Attributes
+    ----------
+    names : (d,) the names of the columns, text in most cases; unique.
+    columns : d arrays (n,), or (n, m) for nested values.
+    types : (d,) the type of each column as its library calls it.
+    origins : (d,) of encoded tables, the column that each feature was made from and the part of it; None for others.
+    """
+
+    names: tuple[Any, ...]
+    columns: tuple[np.ndarray, ...]
+    types: tuple[str, ...]
+    origins: tuple[tuple[str, str], ...] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.columns[0]) if self.columns else 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, len(self.names)
+
+    def select(self, positions: Sequence[int]) -> Table:
+        """Some of the columns."""
+        names, types = tuple(self.names[k] for k in positions), tuple(self.types[k] for k in positions)
+        origins = None if self.origins is None else tuple(self.origins[k] for k in positions)
+        return Table(names, tuple(self.columns[k] for k in positions), types, origins)
+
+
+def as_table(values: Any, name: str) -> Table | None:
+    """A data frame as a `Table`; None where `values` is not a data frame. `name` is what errors call it."""
+    if isinstance(values, Table):
+        return values
+    kind = type(values)
+    if hasattr(kind, "columns") and not hasattr(kind, "__len__"):
+        raise TypeError(f"{name} is a {kind.__name__}, whose rows are not in memory yet: collect them first")
+    if hasattr(values, "iloc") and hasattr(values, "columns"):  # pandas
+        named = [(column, values.iloc[:, k]) for k, column in enumerate(values.columns)]
+    elif hasattr(values, "get_columns"):  # polars
+        named = [(column.name, column) for column in values.get_columns()]
+    elif hasattr(values, "column_names") and hasattr(values, "itercolumns"):  # Arrow
+        named = list(zip(values.column_names, values.itercolumns(), strict=True))
+    elif hasattr(values, "columns") and hasattr(values, "to_pandas"):
+        return as_table(values.to_pandas(), name)
+    else:
+        return None
+    for column, count in Counter(column for column, _ in named).items():
+        if count > 1:
+            raise ValueError(f"{name} has the column {column!r} {'twice' if count == 2 else f'{count} times'}")
+    types = tuple(str(getattr(column, "dtype", None) or column.type) for _, column in named)
+    columns = []
+    for (label, column), type_name in zip(named, types, strict=True):
+        try:
+            columns.append(_column_array(column))
+        except Exception as error:  # of any library: polars has its own, for 128-bit integers say
+            raise TypeError(f"{name}, column {label!r} ({type_name}) is not an array: {error}") from None
+    return Table(tuple(label for label, _ in named), tuple(columns), types)
+
+
+def _column_array(column: Any) -> np.ndarray:
+    """A column of pandas, polars or Arrow as an array; missing values are NaN, NaT, None or pandas.NA."""
+    if hasattr(column, "combine_chunks"):  # `to_numpy` of several Arrow chunks loses missing categories
+        column = column.combine_chunks()
+    if hasattr(column, "dictionary_decode"):
+        column = column.dictionary_decode()
+    if hasattr(column, "to_pylist"):
+        return column.to_numpy(zero_copy_only=False)
+    return np.asarray(column.to_numpy())
+
+
+def no_numbers(type_name: str) -> str | None:
+    """What a column of this type holds if neither numbers nor text: "categories", say."""
+    return next((words for pattern, words in _NO_NUMBERS.items() if re.match(pattern, type_name, re.IGNORECASE)), None)
 
 
 def as_array(values: Any, name: str) -> np.ndarray:
@@ -24,11 +117,12 @@ def as_array(values: Any, name: str) -> np.ndarray:
         raise ValueError(f"{name} has masked values: fill them in, or leave them out")
     table = as_table(values, name)
     if table is not None:
-        return stack_columns(table, name)
+        return _stack_columns(table, name)
     if hasattr(values, "detach"):
-        values = _from_tensor(values, name)
+        return _from_tensor(values, name)
+    is_column = hasattr(values, "to_numpy") and (hasattr(values, "to_pylist") or hasattr(values, "to_list"))
     try:
-        array = column_array(values) if is_column(values) else np.asarray(values)
+        array = _column_array(values) if is_column else np.asarray(values)
         if array.dtype.kind == "T" or (array.dtype.kind in "US" and not hasattr(values, "dtype")):
             return np.asarray(values, dtype=object)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -47,7 +141,7 @@ def _from_tensor(tensor: Any, name: str) -> np.ndarray:
         raise TypeError(f"{name} is not an array: {error}") from None
 
 
-def stack_columns(table: Table, name: str) -> np.ndarray:
+def _stack_columns(table: Table, name: str) -> np.ndarray:
     """The columns of a table as one array (n, d): of their common type if all are numbers, otherwise of objects."""
     for column, values, type_name in zip(table.names, table.columns, table.types, strict=True):
         if values.ndim != 1:
@@ -86,53 +180,6 @@ def _is_missing(value: Any) -> bool:
 def plain(values: np.ndarray) -> np.ndarray:
     """An array of objects as one of numbers or text, if all its values are; other arrays as they are."""
     return np.array(values.tolist()) if values.dtype.kind == "O" else values
-
-
-def types_in(values: np.ndarray) -> set[type]:
-    """The Python types of the values; all kinds of text count as str."""
-    return {str if isinstance(value, str) else type(value) for value in values.tolist()}
-
-
-def type_names(types: set[type]) -> str:
-    return ", ".join(sorted(kind.__name__ for kind in types))
-
-
-def check_trailing_nul(values: np.ndarray, what: str) -> None:
-    """Refuse text that ends in a NUL character: NumPy drops it, so that two different labels would become one."""
-    for value in values.ravel() if values.dtype.kind == "O" else ():
-        if isinstance(value, str) and value.endswith("\0"):
-            raise ValueError(f"{what} {value!r} ends in a NUL character, which NumPy would drop: rename it")
-
-
-def check_rounding(values: Any, array: np.ndarray, name: str) -> None:
-    """Refuse lists of labels whose integers became floats that are other numbers: two labels would become one."""
-    if array.dtype.kind == "f" and isinstance(values, list | tuple):
-        for value in np.array(values, dtype=object).flat:
-            if isinstance(value, int) and int(float(value)) != value:
-                raise ValueError(f"{name} has integers beside floats, and {value!r} is no float: use text, or one type")
-
-
-@contextmanager
-def named(name: str) -> Iterator[None]:
-    """Errors of arrays that cannot be turned into numbers say which array it was."""
-    try:
-        yield
-    except (TypeError, ValueError, OverflowError) as error:
-        if name in str(error):
-            raise
-        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{name}: {error}") from None
-
-
-def check_size(name: str, values: np.ndarray, limit: float, *, fitting: bool) -> None:
-    """Refuse numbers so large that a fit would overflow or, while fitting, all so small that their squares vanish."""
-    largest = max(float(values.max()), -float(values.min()))
-    if largest > limit:
-        raise ValueError(f"{name} has values of size {largest:.3g}; above {limit:.3g} a fit overflows: rescale {name}")
-    least = 1e3 * float(np.sqrt(np.finfo(values.dtype).tiny))
-    if fitting and 0 < largest < least:
-        raise ValueError(
-            f"{name} has no value above {largest:.3g} in size; below {least:.3g} their squares vanish: rescale {name}"
-        )
 
 
 def check_lengths(X: np.ndarray, **others: Any) -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
+from .arrays import as_array, check_lengths
+from .checks import check_labels
 from .forms import TaskData
 
 # The fold of rows that stay in training throughout.
 _ALWAYS_KEPT = -1
 
 
-@dataclass(frozen=True)
-class Fold:
+class Fold(NamedTuple):
     """Training and held-out rows, as positions within each task's rows."""
 
     kept: tuple[np.ndarray, ...]
@@ -26,55 +27,149 @@ class Fold:
         """The same as rows of X: those that any task trains on, and those that any task is judged on."""
         kept, held = (
             np.unique(np.concatenate([rows[part] for rows, part in zip(data.rows, parts, strict=True)]))
-            for parts in (self.kept, self.held)
+            for parts in self
         )
         return kept, held
+
+
+class TaskKFold(BaseCrossValidator):
+    """Cross-validation inside tasks: the rows of every task are dealt to all folds.
+
+    `KFold` may leave a small task without training rows, and `GroupKFold` leaves out whole tasks. Here every training
+    part has rows of every task: a task of one row stays in training, and is in no test part.
+
+    Parameters
+    ----------
+    n_splits : int, default 5
+        Number of folds.
+    shuffle : bool, default True
+        Whether the rows of a task are shuffled before they are dealt.
+    stratify : bool, default False
+        Whether the classes of a task are dealt one by one, so that folds differ by at most one row of a class. A class
+        with one row in a task stays in training.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.data import TaskKFold
+    >>> tasks = np.repeat(["a", "b"], [4, 2])
+    >>> for train, test in TaskKFold(2, shuffle=False).split(np.zeros((6, 1)), groups=tasks):
+    ...     print(tasks[train].tolist(), tasks[test].tolist())
+    ['a', 'a', 'b'] ['a', 'a', 'b']
+    ['a', 'a', 'b'] ['a', 'a', 'b']
+    """
+
+    # Where scikit-learn routes metadata, groups go to `split` without a request.
+    __metadata_request__split = {"groups": True}  # noqa: RUF012
+
+    def __init__(self, n_splits=5, *, shuffle=True, stratify=False, random_state=None):
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.stratify = stratify
+        self.random_state = random_state
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of folds.
+
+        Parameters
+        ----------
+        X, y, groups : ignored
+        """
+        return self.n_splits
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield training and test rows of each fold.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            The rows; their number is all that counts.
+        y : array of shape (n,), default None
+            The targets, which are needed where `stratify` is True.
+        groups : array of shape (n,)
+            The task of each row.
+
+        Yields
+        ------
+        train, test : arrays of positions
+        """
+        if groups is None or (self.stratify and y is None):
+            what = "groups, the task of each row" if groups is None else "y, whose classes are dealt one by one"
+            raise ValueError(f"TaskKFold needs {what}")
+        if not 1 < self.n_splits < np.inf:
+            raise ValueError(f"n_splits must be 2 or more, got {self.n_splits!r}")
+        tasks = np.unique(check_labels(groups, "groups"), return_inverse=True)[1]
+        check_lengths(X, y=y, groups=tasks)
+        rows = [np.flatnonzero(tasks == t) for t in range(tasks.max() + 1)]
+        classes = as_array(y, "y") if self.stratify else np.zeros(len(tasks))
+        rng = check_random_state(self.random_state) if self.shuffle else None
+        labels = np.empty(len(tasks), dtype=np.intp)
+        for part, dealt in zip(rows, _deal([classes[part] for part in rows], self.n_splits, rng), strict=True):
+            labels[part] = dealt
+        for fold in range(self.n_splits):
+            yield np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)
 
 
 def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: Any = None) -> list[Fold]:
     """Folds of the rows of each task.
 
-    `cv` is a number of folds, or training and test rows of X for each fold; on wide data these may be masks (n, T) of
-    labels, so that a row is held out for some of the tasks. A number makes folds inside every task. In
-    classification every class of a task is spread over the folds, so that no training part loses a class; where a class
-    or a task has a single row, that row stays in training. On wide data a row is held out for all tasks at once.
+    `cv` is a number of folds, a splitter of scikit-learn, which is given the tasks as groups, or training and test rows
+    of X for each fold; on wide data these may be masks (n, T) of labels, so that a row is held out for some of the
+    tasks. A number makes folds inside every task, as `TaskKFold` does. In classification every class of a task is
+    spread over the folds, so that no training part loses a class. On wide data a row is held out for all tasks at once.
     """
-    if not isinstance(cv, int | np.integer):
-        folds = _given_folds(data, cv)
-    elif data.form == "wide" and data.n_tasks > 1:
-        labels = _wide_labels(data, classification, check_random_state(random_state), int(cv))
-        folds = _folds([labels[rows] for rows in data.rows], int(cv))
-    else:
+    if isinstance(cv, int | np.integer):
         rng = check_random_state(random_state)
-        folds = _folds([_spread(y if classification else np.zeros(len(y)), int(cv), rng) for y in data.y], int(cv))
-    if not folds and isinstance(cv, int | np.integer):
-        alone = "every class of every task has one row" if classification else "every task has one row"
-        advice = "; numbers are predicted by a regressor, not by classes" if classification else ""
-        raise ValueError(f"cross-validation has no row to hold out: {alone}, which training needs{advice}")
+        if data.form == "wide" and data.n_tasks > 1:
+            every = _wide_labels(data, classification, rng, int(cv))
+            labels = [every[rows] for rows in data.rows]
+        else:
+            labels = _deal([y if classification else np.zeros(len(y)) for y in data.y], int(cv), rng)
+        folds = [
+            Fold(tuple(np.flatnonzero(own != k) for own in labels), tuple(np.flatnonzero(own == k) for own in labels))
+            for k in range(int(cv))
+        ]
+        folds = [fold for fold in folds if any(map(len, fold.held))]
+        if not folds:
+            alone = "every class of every task has one row" if classification else "every task has one row"
+            advice = "; numbers are predicted by a regressor, not by classes" if classification else ""
+            raise ValueError(f"cross-validation has no row to hold out: {alone}, which training needs{advice}")
+    else:
+        folds = _given_folds(data, _splits(data, cv) if hasattr(cv, "split") else cv)
     _check(folds, data, classification)
     return folds
 
 
-def _folds(labels: list[np.ndarray], n_splits: int) -> list[Fold]:
-    every = [
-        Fold(
-            kept=tuple(np.flatnonzero(label != fold) for label in labels),
-            held=tuple(np.flatnonzero(label == fold) for label in labels),
-        )
-        for fold in range(n_splits)
-    ]
-    return [fold for fold in every if any(map(len, fold.held))]
+def _deal(classes: Sequence[np.ndarray], n_splits: int, rng: np.random.RandomState | None) -> list[np.ndarray]:
+    """The fold of each row of each task: class by class in turn, so that classes and folds differ by one row at most.
+
+    Without a generator rows are dealt in their order, each task from where the one before it ended.
+    """
+    found, start = [], 0
+    for own in classes:
+        order = np.arange(len(own)) if rng is None else rng.permutation(len(own))
+        order = order[np.argsort(own[order], kind="stable")]
+        numbers = (start + np.arange(n_splits)) % n_splits if rng is None else rng.permutation(n_splits)
+        labels = np.empty(len(own), dtype=np.intp)
+        labels[order] = numbers[np.arange(len(own)) % n_splits]
+        _, codes, counts = np.unique(own, return_inverse=True, return_counts=True)
+        labels[counts[codes] == 1] = _ALWAYS_KEPT
+        found.append(labels)
+        start += len(own)
+    return found
 
 
-def _spread(classes: np.ndarray, n_splits: int, rng: np.random.RandomState) -> np.ndarray:
-    """The fold of each row of one task: class by class in turn, so that classes and folds differ by one row at most."""
-    order = rng.permutation(len(classes))
-    order = order[np.argsort(classes[order], kind="stable")]
-    labels = np.empty(len(classes), dtype=np.intp)
-    labels[order] = rng.permutation(n_splits)[np.arange(len(classes)) % n_splits]
-    _, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
-    labels[counts[codes] == 1] = _ALWAYS_KEPT
-    return labels
+def _splits(data: TaskData, cv: Any) -> Iterable[Any]:
+    """Training and test rows of X from a splitter of scikit-learn."""
+    tasks = np.zeros(len(data.X), dtype=np.intp)
+    y = np.zeros(len(data.X), dtype=data.y[0].dtype)
+    if data.form == "wide":
+        return cv.split(data.X, None, tasks)
+    for t, rows in enumerate(data.rows):
+        tasks[rows], y[rows] = t, data.y[t]
+    return cv.split(data.X, y, tasks)
 
 
 def _wide_labels(data: TaskData, classification: bool, rng: np.random.RandomState, n_splits: int) -> np.ndarray:
@@ -83,7 +178,7 @@ def _wide_labels(data: TaskData, classification: bool, rng: np.random.RandomStat
     labels = np.full(n, _ALWAYS_KEPT)
     used = np.unique(np.concatenate(data.rows))
     if not classification:
-        labels[used] = _spread(np.zeros(len(used)), n_splits, rng)
+        (labels[used],) = _deal([np.zeros(len(used))], n_splits, rng)
         return labels
     classes = [
         rows[y == name] for rows, y in zip(data.rows, data.y, strict=True) for name in np.unique(y)
@@ -126,12 +221,9 @@ def _mask(part: Any, data: TaskData) -> np.ndarray:
         if part.dtype != bool or part.shape != shape:
             raise ValueError(f"a mask of labels must be of booleans and of shape {shape}")
         return part
-    return np.repeat(np.isin(np.arange(len(data.X)), _positions(part, len(data.X)))[:, np.newaxis], shape[1], axis=1)
-
-
-def _positions(part: Any, n: int) -> np.ndarray:
-    part = np.asarray(part)
-    return np.flatnonzero(part) if part.dtype == bool else np.arange(n)[part]
+    mask = np.zeros(shape, dtype=bool)
+    mask[part] = True
+    return mask
 
 
 def _check(folds: list[Fold], data: TaskData, classification: bool) -> None:

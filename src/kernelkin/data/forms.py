@@ -13,13 +13,23 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..exceptions import warn_user
-from .arrays import check_lengths, listing, missing, plain
-from .labels import check_task_names, encode_tasks, read_groupings
-from .rows import check_rows, read_rows, split_task_columns
-from .tables import Table, as_table
-from .targets import check_targets, check_weights
+from .arrays import Table, as_table, check_lengths, listing, missing, plain
+from .checks import (
+    check_rows,
+    check_targets,
+    check_task_names,
+    check_weights,
+    encode_tasks,
+    read_groupings,
+    read_rows,
+    split_task_columns,
+)
 
 Form = Literal["long", "wide", "single"]
+SHARING = (
+    "models with couplings (MK-MTRL with couplings='common' or task_features) let it share with other tasks, and their "
+    "min_rows=2 sets it aside"
+)
 
 
 class Columns(tuple[np.ndarray, ...]):
@@ -160,22 +170,19 @@ def read_training(
             "This estimator requires y to be passed, but the target y is None: fit(X, y, tasks=...) takes the "
             "target of each row"
         )
-    rows, tasks, further = _split_tasks(X, tasks, task_column)
-    if encode is not None and isinstance(rows, Table):
-        rows = encode(rows)
+    rows, tasks, further = _split_tasks(X, tasks, task_column, encode)
     X = check_rows(rows, fitting=True, precomputed=precomputed, task_column=task_column)
     Y = check_targets(y, classification=classification, tasks_given=tasks is not None)
     check_lengths(X, y=Y, tasks=tasks, **{f"tasks, column {name!r}": values for name, values in further.items()})
     weights = check_weights(sample_weight, X)
-    data = _wide(X, Y, weights, _task_names(y, Y.shape[1])) if Y.ndim == 2 else _long(X, Y, weights, tasks)
-    _check_class_types(data)
     names, origins = (tuple(map(str, rows.names)), rows.origins) if isinstance(rows, Table) else (None, None)
-    groupings = tuple(_grouping(name, values) for name, values in further.items())
-    data = replace(data, feature_names=names, feature_origins=origins, groupings=groupings)
+    groupings = tuple(Grouping(name, *np.unique(values, return_inverse=True)) for name, values in further.items())
+    context = (names, origins, groupings)
+    data = _wide(X, Y, y, weights, *context) if Y.ndim == 2 else _long(X, Y, weights, tasks, *context)
     if min_rows is None or data.form != "long":
         return data
     small = {t for t, targets in enumerate(data.y) if len(targets) < min_rows}
-    return set_aside(data, small, min_rows, f"fewer rows than min_rows={min_rows}")
+    return _set_aside(data, small, min_rows, f"fewer rows than min_rows={min_rows}")
 
 
 def read_queries(
@@ -204,9 +211,7 @@ def read_queries(
     new_tasks : (E,) tasks that were not in training, and are known by their features.
     groupings : those of the training data beyond the first.
     """
-    rows, tasks, further = _split_tasks(X, tasks, task_column)
-    if encode is not None and isinstance(rows, Table):
-        rows = encode(rows)
+    rows, tasks, further = _split_tasks(X, tasks, task_column, encode)
     X = check_rows(rows, fitting=False, precomputed=precomputed, task_column=task_column)
     if tasks is None:
         if form == "long" and (len(known) > 1 or groupings):
@@ -226,7 +231,9 @@ def read_queries(
     return Queries(X, encode_tasks(tasks, known, allow_unknown, new_tasks), tasks, groupings=codes)
 
 
-def _split_tasks(X: Any, tasks: Any, task_column: Any) -> tuple[Any, np.ndarray | None, dict[Any, np.ndarray]]:
+def _split_tasks(
+    X: Any, tasks: Any, task_column: Any, encode: Callable[[Table], Table] | None
+) -> tuple[Any, np.ndarray | None, dict[Any, np.ndarray]]:
     """X as a table or an array without the columns of tasks, the task of each row, and further groupings by name."""
     rows = read_rows(X)
     if task_column is None:
@@ -235,64 +242,101 @@ def _split_tasks(X: Any, tasks: Any, task_column: Any) -> tuple[Any, np.ndarray 
         rows, groups = split_task_columns(rows, task_column)
     else:
         raise ValueError(f"the task of each row is given twice: by tasks= and by task_column={task_column!r}")
+    if encode is not None and isinstance(rows, Table):
+        rows = encode(rows)
     return (rows, groups.pop(next(iter(groups))), groups) if groups else (rows, None, {})
 
 
-def _grouping(name: Any, values: np.ndarray) -> Grouping:
-    labels, codes = np.unique(values, return_inverse=True)
-    return Grouping(name, labels, codes)
-
-
-def _task_names(y: Any, n_tasks: int) -> np.ndarray:
-    """The names of the columns of y, or their numbers where they have none."""
+def _wide(X: np.ndarray, Y: np.ndarray, y: Any, weights: np.ndarray, *context: Any) -> TaskData:
+    """Tasks are the columns of Y (n, T), named as in the table y, or by their numbers."""
     table = as_table(y, "y")
-    return np.arange(n_tasks) if table is None else check_task_names(table.names)
-
-
-def _wide(X: np.ndarray, Y: np.ndarray, weights: np.ndarray, names: np.ndarray) -> TaskData:
+    names = np.arange(Y.shape[1]) if table is None else check_task_names(table.names)
     every = np.flatnonzero(weights > 0)
     if Y.dtype.kind == "f" and len(every) == len(Y) and not np.isnan(Y).any():
-        return TaskData(X, (every,) * Y.shape[1], Columns.of(Y), weights, names, "wide")
+        return TaskData(X, (every,) * Y.shape[1], Columns.of(Y), weights, names, "wide", *context)
     # Tasks with all labels share one array of positions: they may be many.
     present = [~missing(column) for column in Y.T]
     rows = tuple(every if kept.all() else np.flatnonzero(kept & (weights > 0)) for kept in present)
-    return TaskData(
-        X=X,
-        rows=rows,
-        y=tuple(plain(column[kept]) for column, kept in zip(Y.T, rows, strict=True)),
-        sample_weight=weights,
-        labels=names,
-        form="wide",
-    )
+    targets = tuple(plain(column[kept]) for column, kept in zip(Y.T, rows, strict=True))
+    kinds = {
+        "text" if y.dtype.kind in "US" else "numbers": name for name, y in zip(names.tolist(), targets, strict=True)
+    }
+    if len(kinds) > 1:
+        raise ValueError(f"the classes of task {kinds['text']!r} are text, those of task {kinds['numbers']!r} numbers")
+    return TaskData(X, rows, targets, weights, names, "wide", *context)
 
 
-def _long(X: np.ndarray, y: np.ndarray, weights: np.ndarray, tasks: np.ndarray | None) -> TaskData:
+def _long(X: np.ndarray, y: np.ndarray, weights: np.ndarray, tasks: np.ndarray | None, *context: Any) -> TaskData:
     if tasks is None:
         labels, codes = np.array([0]), np.zeros(len(X), dtype=np.intp)
     else:
         labels, codes = np.unique(tasks, return_inverse=True)
     kept = np.flatnonzero(weights > 0)
     order = kept[np.argsort(codes[kept], kind="stable")]
-    ends = np.cumsum(np.bincount(codes[kept], minlength=len(labels))).tolist()
-    rows = tuple(order[start:end] for start, end in zip([0, *ends], ends, strict=False))
-    return TaskData(
-        X=X,
-        rows=rows,
-        y=tuple(y[part] for part in rows),
-        sample_weight=weights,
-        labels=labels,
-        form="single" if tasks is None else "long",
+    rows = tuple(np.split(order, np.cumsum(np.bincount(codes[kept], minlength=len(labels)))[:-1]))
+    form: Form = "single" if tasks is None else "long"
+    return TaskData(X, rows, tuple(y[part] for part in rows), weights, labels, form, *context)
+
+
+def take_tasks(data: TaskData, tasks: np.ndarray) -> TaskData:
+    """Return some tasks, by position, with their rows alone."""
+    rows = [data.rows[t] for t in tasks]
+    every, ends = np.concatenate(rows), np.cumsum([len(part) for part in rows])
+    return replace(
+        data,
+        X=data.X[every],
+        rows=tuple(np.split(np.arange(len(every)), ends[:-1])),
+        y=tuple(data.y[t] for t in tasks),
+        sample_weight=data.sample_weight[every],
+        labels=data.labels[tasks],
+        groupings=tuple(grouping._replace(codes=grouping.codes[every]) for grouping in data.groupings),
     )
 
 
-def _check_class_types(data: TaskData) -> None:
-    labels = data.labels.tolist()
-    kinds = {"text" if y.dtype.kind in "US" else "numbers": label for label, y in zip(labels, data.y, strict=True)}
-    if len(kinds) > 1:
-        raise ValueError(f"the classes of task {kinds['text']!r} are text, those of task {kinds['numbers']!r} numbers")
+def tiny_tasks(data: TaskData, *, classification: bool) -> dict[int, str]:
+    """Return why tasks with too few rows or classes cannot be learned alone, by position."""
+    found = {}
+    for t, (label, y) in enumerate(zip(data.labels.tolist(), data.y, strict=True)):
+        name = "the data" if data.form == "single" else f"task {label!r}"
+        if len(y) < 2:
+            amount = "one sample only (n_samples=1)" if len(y) else "no samples (n_samples=0)"
+            fault = f"{name} has {amount} with a label and a positive weight; a task needs two or more"
+        elif classification and (y == y[0]).all():
+            fault = f"{name} has one class only ({y[0].item()!r}); a classifier needs two or more"
+        else:
+            continue
+        found[t] = f"{fault}; {SHARING}" if len(y) and data.form != "single" else fault
+    return found
 
 
-def set_aside(data: TaskData, tasks: Collection[int], min_rows: int, reason: str) -> TaskData:
+def settle_tiny_tasks(
+    data: TaskData, sharing: Collection[int] = (), *, classification: bool, min_rows: int | None = None
+) -> TaskData:
+    """Refuse tasks that cannot be learned, or set them aside where there is a `min_rows`.
+
+    Parameters
+    ----------
+    data : TaskData
+    sharing : the tasks, by position, that share parts of their functions with others: one row or one class is enough.
+    classification : whether targets are classes.
+    min_rows : of the estimator; only tasks of long data are set aside.
+    """
+    faults = tiny_tasks(data, classification=classification)
+    if all(len(data.y[t]) for t in faults):
+        if classification and faults and sharing and all((y == y[0]).all() for y in data.y):
+            raise ValueError(
+                "every task has one class only; a task of one class can share with others where one of them has two or "
+                "more"
+            )
+        faults = {t: fault for t, fault in faults.items() if t not in sharing}
+    if min_rows is not None and data.form == "long":
+        return _set_aside(data, faults, min_rows, "one class only")
+    for fault in faults.values():
+        raise ValueError(fault)
+    return data
+
+
+def _set_aside(data: TaskData, tasks: Collection[int], min_rows: int, reason: str) -> TaskData:
     """The data without some tasks, by position, which a warning names."""
     if not tasks:
         return data
@@ -305,20 +349,3 @@ def set_aside(data: TaskData, tasks: Collection[int], min_rows: int, reason: str
         UserWarning,
     )
     return data.select(kept)
-
-
-def take_tasks(data: TaskData, tasks: np.ndarray) -> TaskData:
-    """Return some tasks, by position, with their rows alone."""
-    rows = [data.rows[t] for t in tasks]
-    every, ends = np.concatenate(rows), np.cumsum([len(part) for part in rows]).tolist()
-    return TaskData(
-        X=data.X[every],
-        rows=tuple(np.arange(start, end) for start, end in zip([0, *ends], ends, strict=False)),
-        y=tuple(data.y[t] for t in tasks),
-        sample_weight=data.sample_weight[every],
-        labels=data.labels[tasks],
-        form=data.form,
-        feature_names=data.feature_names,
-        feature_origins=data.feature_origins,
-        groupings=tuple(grouping._replace(codes=grouping.codes[every]) for grouping in data.groupings),
-    )

@@ -19,7 +19,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ..data.labels import read_groupings
+from ..data.checks import read_groupings
 from ..mixed import Bernoulli, FittedStructure, Gaussian, MixedData, Structure
 from ..mixed.likelihoods import LabelRegression
 from ..tables import TableEncoder
@@ -458,10 +458,11 @@ BASELINES = {
 
 def make_baselines(classification: bool, names: Any = None, random_state: int = 0) -> dict[str, Baseline]:
     """Return baselines, unfitted, by their plain names: all of `BASELINES`, or those of `names`."""
-    for name in names or ():
+    names = list(BASELINES if names is None else names)
+    for name in names:
         if name not in BASELINES:
             raise ValueError(f"no baseline is named {name!r}; there are: {'; '.join(BASELINES)}")
-    return {name: BASELINES[name](classification, random_state) for name in names or BASELINES}
+    return {name: BASELINES[name](classification, random_state) for name in names}
 
 
 def how_to_make(name: str, classification: bool = False) -> str:

@@ -14,11 +14,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from ..data import Table, missing, split_task_columns
-from ..data.labels import read_groupings
+from ..data.checks import read_groupings
 from ..kin import KinClassifier, KinRegressor
 from ..progress import Progress
 from ..tables.encoder import read_columns
-from .baselines import BASELINES, KIN, SEPARATE, Baseline, how_to_make, make_baselines
+from .baselines import KIN, SEPARATE, Baseline, how_to_make, make_baselines
 from .scores import LEAST_GAIN, LOG_LOSS, R2, RMSE, WITHIN, WITHIN_MEANS, Gain, row_losses, score_rows
 
 NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never seen", "later rows of known groups"
@@ -311,11 +311,10 @@ def _models(model: Any, name: str | None, baselines: Sequence[str] | None, seed:
     plain = clone(model)
     columns = [key for key in ("task_column", "estimator__task_column") if key in plain.get_params()]
     made: dict[str, Any] = {name: plain.set_params(**dict.fromkeys(columns))}
-    names = [*BASELINES, KIN] if baselines is None else list(baselines)
-    if KIN in names and not is_kin:
+    if (baselines is None or KIN in baselines) and not is_kin:
         made[KIN] = (KinClassifier if classification else KinRegressor)(random_state=seed)
-    others = [each for each in names if each != KIN]
-    return name, made | (make_baselines(classification, others, seed) if others else {})
+    others = None if baselines is None else [each for each in baselines if each != KIN]
+    return name, made | make_baselines(classification, others, seed)
 
 
 class _Rows:

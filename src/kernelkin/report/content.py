@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..paper.models.facts import changed_parameters, relative_gap
-from ..plots._order import leaf_order, weight_linkage
+from ..plots._axes import weight_order
 from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import all_models
 from ..relations import SharingReport, TaskRelations
@@ -156,7 +156,7 @@ def _kernels(model: Any) -> dict[str, Any] | None:
         "count": count,
         "grouped": grouped,
         "shares": table(shares),
-        "order": leaf_order(weight_linkage(shares)).tolist(),
+        "order": weight_order(shares).tolist(),
     }
 
 

@@ -70,14 +70,13 @@ def out_of_sample_rows(model: Any) -> HeldOutRows | None:
     if found is None:
         return None
     held, data = found
-    known = [np.isfinite(values).all(axis=1) for values in held.values]
+    known = [np.isfinite(values).all(axis=1) for values in held]
     y = tuple(part[k] for part, k in zip(data.y, known, strict=True))
-    values = [part[k] for part, k in zip(held.values, known, strict=True)]
-    source = "training rows, each predicted by a fit that left it out; kernel weights and parameters had seen them"
+    values = [part[k] for part, k in zip(held, known, strict=True)]
+    source = "training rows, each predicted by a fit that had not seen it; parameters had"
     if not is_classifier(model):
-        half = model.uncertainty_.intervals.residuals.quantiles(COVERAGE)
-        reach = [half[t] * part[k] for t, (part, k) in enumerate(zip(held.deviations, known, strict=True))]
-        ends = tuple(np.stack([v[:, 0] - r, v[:, 0] + r], axis=1) for v, r in zip(values, reach, strict=True))
+        half = model.uncertainty_.residuals.quantiles(COVERAGE)[:-1]
+        ends = tuple(np.stack([v[:, 0] - r, v[:, 0] + r], axis=1) for v, r in zip(values, half, strict=True))
         return HeldOutRows(data.labels, y, tuple(v[:, 0] for v in values), ends, None, None, None, source)
     of_task = model.task_classes_
     predicted = tuple(c[_best(v, len(c))] for v, c in zip(values, of_task, strict=True))

@@ -1,24 +1,16 @@
 """Probabilities of classes, and standard deviations and intervals of predictions."""
 
-from .estimate import Intervals, Uncertainty
-from .held_out import HeldOut, HeldOutSource, LeftOutTasks, calibration_folds, gather_folds
-from .link import TaskLink, fit_link, pooled_link
-from .predictions import class_probabilities, prediction_deviations, prediction_intervals
-from .residuals import ResidualScores, fit_residuals
+from .calibration import Residuals, TaskLink, fit_link, fit_residuals, pooled_link
+from .estimate import Uncertainty, class_probabilities, fold_values, prediction_deviations, prediction_intervals
 
 __all__ = [
-    "HeldOut",
-    "HeldOutSource",
-    "Intervals",
-    "LeftOutTasks",
-    "ResidualScores",
+    "Residuals",
     "TaskLink",
     "Uncertainty",
-    "calibration_folds",
     "class_probabilities",
     "fit_link",
     "fit_residuals",
-    "gather_folds",
+    "fold_values",
     "pooled_link",
     "prediction_deviations",
     "prediction_intervals",

@@ -1,124 +1,54 @@
-"""What a fitted model knows about its own errors, computed when it is first needed."""
+"""What a fitted model knows about its own errors: held-out values of its training rows, computed when first needed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from ..data import Queries, TaskData
-from ..engines import SingleThreadedBLAS
-from ..paper.functions import NewTask, TaskFunctions
-from .held_out import Deviations, HeldOut, HeldOutSource
-from .link import TaskLink, fit_link
-from .residuals import NewTaskScores, ResidualScores, fit_new_tasks, fit_residuals
+from ..data import Fold, Queries, TaskData, make_folds
+from ..engines import SingleThreadedBLAS, Threads
+from ..paper.functions import function_values
+from .calibration import Residuals, TaskLink, fit_link, fit_new_tasks, fit_residuals
 
-# How tasks that were not in training are predicted; "" stands for tasks that were.
-COMMON, FEATURES, NEAREST = "common", "features", "nearest"
-
-
-@dataclass(frozen=True)
-class PredictedRows:
-    """Rows and their tasks.
-
-    Attributes
-    ----------
-    X : (q, d) rows, or (q, n, K) precomputed Gram matrices.
-    codes : (q,) as in `Queries`; None where every task predicts every row.
-    is_nearest : (q,) whether the code is that of the task most like the row's, which was not in training.
-    new : the tasks among the codes that were not in training, as far as the model's functions describe them.
-    """
-
-    X: np.ndarray
-    codes: np.ndarray | None
-    is_nearest: np.ndarray | None = None
-    new: Mapping[int, NewTask] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, model: Any, queries: Queries) -> PredictedRows:
-        """Return the queries of a fitted model."""
-        codes, functions, new = queries.codes, model.functions_, dict[int, NewTask]()
-        if codes is not None and isinstance(functions, TaskFunctions):
-            outside = np.unique(codes[(codes < 0) | (codes >= len(model.tasks_))]).tolist()
-            new = {code: functions.new_task(code) for code in outside}
-        return cls(queries.X, codes, queries.is_nearest, new)
-
-    def kinds(self, n_tasks: int) -> np.ndarray:
-        """Return how the task of each row (q,) is predicted."""
-        assert self.codes is not None
-        found = np.where(self.codes < 0, COMMON, np.where(self.codes >= n_tasks, FEATURES, ""))
-        return found if self.is_nearest is None else np.where(self.is_nearest, NEAREST, found)
-
-
-@dataclass(frozen=True)
-class Intervals:
-    """Deviations and intervals of a regressor.
-
-    Attributes
-    ----------
-    residuals : the distribution of held-out residuals.
-    variance : predictive deviations up to a factor; None where they are constant in each task.
-    new_tasks : the residuals of tasks that were left out whole, by how new tasks are predicted.
-    """
-
-    residuals: ResidualScores
-    variance: Deviations | None
-    new_tasks: dict[str, NewTaskScores] = field(default_factory=dict)
-
-    def deviations(self, rows: PredictedRows) -> np.ndarray:
-        """Return the standard deviations of predictions (q,), or (q, T) without codes."""
-        new = {name: scores.scale for name, scores in self.new_tasks.items()}
-        return self._scaled(rows, self.residuals.scales, new)
-
-    def half_widths(self, rows: PredictedRows, coverage: float) -> np.ndarray:
-        """Return half the widths of intervals (q,), or (q, T) without codes."""
-        new = {name: scores.quantile(coverage) for name, scores in self.new_tasks.items()}
-        return self._scaled(rows, self.residuals.quantiles(coverage), new)
-
-    def _scaled(self, rows: PredictedRows, factors: np.ndarray, new: dict[str, float]) -> np.ndarray:
-        """Factors (T + 1,) of the tasks and of a typical one, and of new tasks, times the deviation of each row."""
-        X, codes = rows.X, rows.codes
-        if codes is None:
-            by_row = np.repeat(factors[np.newaxis, :-1], len(X), axis=0)
-            return by_row if self.variance is None else by_row * self.variance.deviations(X, None)
-        unit = np.ones(len(X)) if self.variance is None else self.variance.deviations(X, codes, rows.new)
-        kinds = rows.kinds(len(factors) - 1)
-        unit[kinds == NEAREST] = 1.0
-        out = factors[np.where(kinds == "", codes, -1)] * unit
-        for name, factor in new.items():
-            at = kinds == name
-            out[at] = factor * np.sqrt(unit[at] ** 2 + self.new_tasks[name].extra)
-        return out
+# Folds of rows inside tasks, groups of tasks that are left out whole, and their seed: the same fit has the same
+# intervals and probabilities.
+N_FOLDS, N_GROUPS, SEED = 5, 5, 0
 
 
 class Uncertainty:
-    """Held-out values of a fit, and the link or the intervals that follow from them.
+    """Held-out values of a model, and the link or the residuals that follow from them.
 
-    They are computed when they are first needed, or by `compute`. Until then, a pickle has what they are computed from;
-    afterwards it has neither training targets nor Gram matrices nor held-out values.
+    The specification is fitted anew without each of five folds of the rows of every task: parameters stay, kernels and
+    weights are learned again. Tasks that were not in training are judged by fits without groups of whole tasks. All of
+    this is done when it is first needed, or by `compute`. Until then, a pickle has the training data; afterwards it has
+    neither these nor held-out values.
 
     Parameters
     ----------
-    source : what computes the held-out values
+    specification : what was fitted; its `plan(data).run(options)` fits it
     data : training data
+    options : how fits are run
     classification : whether the targets are classes
 
     Attributes
     ----------
-    source, data : the same; None once the result is there.
+    specification, data, options : the same; None once the result is there.
     """
 
-    def __init__(self, source: HeldOutSource, data: TaskData, *, classification: bool) -> None:
-        self.source: HeldOutSource | None = source
+    def __init__(self, specification: Any, data: TaskData, options: Any, *, classification: bool) -> None:
+        self.specification, self.classification = specification, classification
         self.data: TaskData | None = data
-        self.classification = classification
-        self._result: TaskLink | Intervals | None = None
-        self._held: tuple[HeldOut, TaskData] | None = None
+        self.options = replace(options, verbose=0, callback=None)
+        self._result: TaskLink | Residuals | None = None
+        self._held: tuple[list[np.ndarray], TaskData] | None = None
 
-    def held_out(self) -> tuple[HeldOut, TaskData] | None:
-        """Return the held-out values and the training data; None for a model from a file, which has neither."""
+    def held_out(self) -> tuple[list[np.ndarray], TaskData] | None:
+        """Return the held-out values (n_t, m_t) and the training data; None for a model from a file."""
         self.compute()
         return self._held
 
@@ -130,46 +60,178 @@ class Uncertainty:
         return found
 
     @property
-    def intervals(self) -> Intervals:
-        """The intervals of a regressor."""
+    def residuals(self) -> Residuals:
+        """The held-out residuals of a regressor."""
         found = self.compute()
-        assert isinstance(found, Intervals)
+        assert isinstance(found, Residuals)
         return found
 
-    def compute(self) -> TaskLink | Intervals:
-        """Return the link or the intervals; the first call computes them and gives up the training data."""
+    def compute(self) -> TaskLink | Residuals:
+        """Return the link or the residuals; the first call computes them and gives up the training data."""
         if self._result is None:
-            assert self.source is not None and self.data is not None
-            with SingleThreadedBLAS():
-                held = self.source.held_out()
-            self._result = (_link if self.classification else _intervals)(held, self.data)
-            self._held = held, self.data
-            self.source = self.data = None
+            data, specification, options = self.data, self.specification, self.options
+            assert data is not None
+            with SingleThreadedBLAS(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                values, classes = held_out_values(specification, data, options, classification=self.classification)
+                new = left_out_tasks(specification, data, options)
+            self._result = _link(values, classes, new, data) if self.classification else _residuals(values, new, data)
+            self._held = values, data
+            self.specification = self.data = self.options = None
         return self._result
 
     def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_held": None}
+        # A client of a cluster cannot be pickled.
+        options = None if self.options is None else replace(self.options, engine=Threads())
+        return {**vars(self), "_held": None, "options": options}
 
 
-def _link(held: HeldOut, data: TaskData) -> TaskLink:
-    codes = [np.unique(y, return_inverse=True)[1] for y in data.y]
+def held_out_values(
+    specification: Any, data: TaskData, options: Any, *, classification: bool
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return the values (n_t, m_t) of each task at its rows, by fits without them, and the classes of each task.
+
+    Values are NaN for rows that no fold holds out, such as the only row of a task or of a class.
+    """
+    values = [np.full((len(y), 1), np.nan) for y in data.y]
+    classes = [np.unique(y) for y in data.y] if classification else []
+    try:
+        folds = make_folds(data, N_FOLDS, classification=classification, random_state=SEED)
+    except ValueError:  # every task has a single row, or rows of classes of their own
+        return values, classes
+    for fold in folds:
+        fitted = specification.plan(data.take(fold.kept)).run(options).attributes
+        classes = fitted.get("task_classes_", classes)
+        unfitted = fitted.get("unfitted_tasks_", {})
+        for t, part in enumerate(fold_values(fitted, data, fold)):
+            if values[t].shape[1] != part.shape[1]:
+                values[t] = np.full((len(data.y[t]), part.shape[1]), np.nan)
+            if data.labels[t].item() not in unfitted:
+                values[t][fold.held[t]] = part
+    return values, list(classes)
+
+
+def fold_values(fitted: dict[str, Any], data: TaskData, fold: Fold) -> list[np.ndarray]:
+    """Evaluate what was fitted without a fold at its rows -> (q_t, m_t) for each task."""
+    held, functions = [rows[part] for rows, part in zip(data.rows, fold.held, strict=True)], fitted["functions_"]
+    if data.form == "wide":
+        kept, rows = fold.rows(data)
+        X = data.X[np.ix_(rows, kept)] if data.X.ndim == 3 else data.X[rows]
+        every = functions.values(X, None)
+        values = [every[np.searchsorted(rows, part), t] for t, part in enumerate(held)]
+    else:
+        codes = np.repeat(np.arange(len(held)), [len(part) for part in held])
+        every = functions.values(data.X[np.concatenate(held)], codes)
+        values = np.split(every, np.cumsum([len(part) for part in held])[:-1])
+    classes = fitted.get("task_classes_", [()] * len(held))
+    return [part[:, : len(own) if len(own) > 2 else 1] for part, own in zip(values, classes, strict=True)]
+
+
+def left_out_tasks(specification: Any, data: TaskData, options: Any) -> dict[str, list[np.ndarray]]:
+    """Return values (n_t, m) of tasks that are left out whole, by how new tasks are predicted: "common", "features".
+
+    Nothing is returned for models that do not predict new tasks, nor where they cannot be fitted without a task.
+    """
+    common = getattr(specification, "unknown_tasks", "error") == "common"
+    features = getattr(specification, "task_features", None) is not None
+    kinds = ["common"] * common + ["features"] * features
+    if not kinds or data.n_tasks < 2:
+        return {}
+    found: dict[str, list[np.ndarray]] = {kind: [np.empty(0)] * data.n_tasks for kind in kinds}
+    order = np.random.default_rng(SEED).permutation(data.n_tasks)
+    for held in np.array_split(order, min(N_GROUPS, data.n_tasks)):
+        others = np.setdiff1d(order, held)
+        try:
+            functions = specification.plan(data.select(others)).run(options).attributes["functions_"]
+        except ValueError:  # parameters that name or number all tasks, such as a prior or couplings
+            return {}
+        for t in held.tolist():
+            rows = data.X[data.rows[t]]
+            for kind in kinds:
+                new = functions.new_tasks if kind == "features" else ()
+                code = -1 if kind == "common" else len(others) + int(np.flatnonzero(new == data.labels[t])[0])
+                found[kind][t] = functions.values(rows, np.full(len(rows), code))
+    return found
+
+
+def _link(
+    values: Sequence[np.ndarray], classes: Sequence[np.ndarray], new: dict[str, list[np.ndarray]], data: TaskData
+) -> TaskLink:
+    codes = [np.searchsorted(known, y) for known, y in zip(classes, data.y, strict=True)]
     weights = [data.sample_weight[rows] for rows in data.rows]
-    link = fit_link(held.values, codes, weights, held.centers, held.final_centers)
-    every = np.concatenate(codes), np.concatenate(weights)
-    new = {
-        name: fit_link([np.vstack(left.values)], *([part] for part in every)) for name, left in held.new_tasks.items()
-    }
-    return replace(link, new_tasks=new)
+    every = [np.concatenate(codes)], [np.concatenate(weights)]
+    return replace(
+        fit_link(values, codes, weights),
+        new_tasks={kind: fit_link([np.vstack(parts)], *every) for kind, parts in new.items()},
+    )
 
 
-def _intervals(held: HeldOut, data: TaskData) -> Intervals:
-    residuals = [y - values[:, 0] for y, values in zip(data.y, held.values, strict=True)]
-    spreads = np.array([float(np.std(y)) for y in data.y])
-    scores = fit_residuals(residuals, held.deviations, spreads)
-    new = {}
-    for name, left in held.new_tasks.items():
-        without = [y - values[:, 0] for y, values in zip(data.y, left.values, strict=True)]
-        found = fit_new_tasks(without, left.deviations, float(scores.scales[-1]) ** 2)
-        if found is not None:
-            new[name] = found
-    return Intervals(scores, held.variance, new)
+def _residuals(values: Sequence[np.ndarray], new: dict[str, list[np.ndarray]], data: TaskData) -> Residuals:
+    targets = np.concatenate(data.y)
+    # Without anything better, targets are predicted by the mean of all.
+    plain = [y - targets.mean() for y in data.y]
+    residuals = [y - part[:, 0] for y, part in zip(data.y, values, strict=True)]
+    if any(np.isfinite(part).any() for part in residuals):
+        result = fit_residuals(residuals, data.y)
+    else:
+        result = fit_residuals([np.concatenate(plain)], [targets])
+        scales, scores = np.full(data.n_tasks + 1, result.scales[0]), (np.empty(0),) * data.n_tasks
+        result = replace(result, scales=scales, scores=scores)
+    left = {kind: [y - part[:, 0] for y, part in zip(data.y, parts, strict=True)] for kind, parts in new.items()}
+    return replace(result, new_tasks={kind: fit_new_tasks(left.get(kind, plain)) for kind in ("common", "features")})
+
+
+def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
+    """Return probabilities (q, n_classes), or (q, T, n_classes) on wide data; zero for classes a task does not have."""
+    link: TaskLink = model.uncertainty_.link
+    values, codes = function_values(model, queries), queries.codes
+    out = np.zeros((*values.shape[:-1], len(model.classes_)))
+    for t, classes in enumerate(model.task_classes_):
+        at = (slice(None), t) if codes is None else np.flatnonzero(codes == t)
+        out[at] = _of_task(link, values[at], t, classes, model.classes_)
+    if codes is not None:
+        for kind, rows in _new_rows(codes, len(model.tasks_)):
+            known, task = (link.new_tasks[kind], 0) if kind in link.new_tasks else (link, -1)
+            out[rows] = _of_task(known, values[rows], task, model.task_classes_[0], model.classes_)
+    return out
+
+
+def _of_task(link: TaskLink, values: np.ndarray, task: int, classes: np.ndarray, every: np.ndarray) -> np.ndarray:
+    """Values (q, M) of a task with some of all classes -> (q, n_classes)."""
+    out = np.zeros((len(values), len(every)))
+    width = 1 if len(classes) == 2 else len(classes)
+    out[:, np.searchsorted(every, classes)] = link.probabilities(values[:, :width], task)
+    return out
+
+
+def _new_rows(codes: np.ndarray, n_tasks: int) -> list[tuple[str, np.ndarray]]:
+    """Return the rows of tasks that were not in training, by how these are predicted."""
+    return [("common", np.flatnonzero(codes < 0)), ("features", np.flatnonzero(codes >= n_tasks))]
+
+
+def prediction_deviations(model: Any, queries: Queries) -> np.ndarray:
+    """Return standard deviations of targets around predictions (q,), or (q, T) on wide data."""
+    residuals: Residuals = model.uncertainty_.residuals
+    new = {kind: found.scale for kind, found in residuals.new_tasks.items()}
+    return _by_row(queries, residuals.scales, new)
+
+
+def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.ndarray:
+    """Return lower and upper ends (q, 2), or (q, T, 2) on wide data."""
+    if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
+        raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
+    values, residuals = function_values(model, queries)[..., 0], model.uncertainty_.residuals
+    new = {kind: found.quantile(float(coverage)) for kind, found in residuals.new_tasks.items()}
+    half = _by_row(queries, residuals.quantiles(float(coverage)), new)
+    return np.stack([values - half, values + half], axis=-1)
+
+
+def _by_row(queries: Queries, of_task: np.ndarray, new: dict[str, float]) -> np.ndarray:
+    """Return numbers (T + 1,) of the tasks and of a typical one, and of new tasks, for each row (q,), or (q, T)."""
+    if queries.codes is None:
+        return np.repeat(of_task[np.newaxis, :-1], len(queries.X), axis=0)
+    n_tasks = len(of_task) - 1
+    out = of_task[np.where((queries.codes >= 0) & (queries.codes < n_tasks), queries.codes, -1)]
+    for kind, rows in _new_rows(queries.codes, n_tasks):
+        out[rows] = new[kind]
+    return out

@@ -15,8 +15,7 @@ from kernelkin import (
     gaussian_kernels,
 )
 from kernelkin.kernels import fit_kernels, linear_kernels
-from kernelkin.paper.fitting import Classification, Regression, RunOptions, SecondStage
-from kernelkin.paper.grams import RowKernels
+from kernelkin.paper.fitting import Classification, Regression, RunOptions, SecondStage, TwoStageFit
 from kernelkin.paper.penalties import FixedWeights
 
 
@@ -78,9 +77,8 @@ def test_the_second_stage_at_even_weights_is_the_average_kernel(kind, normalize)
     expected = average(data.kernels, C=3.0, normalize=normalize, tol=1e-8).fit(data.data, data.target, tasks=data.tasks)
     given = expected.training_data(data.data, data.target, data.tasks)
     targets = Classification() if kind == "classification" else Regression()
-    stage = SecondStage(targets=targets, C=3.0, normalize=normalize, tol=1e-8)
-    values = RowKernels.of(given.X, list(expected.kernels_), normalize)
-    fitted = stage.run(given, values, expected.kernel_weights_, 0, RunOptions()).attributes
+    fit = TwoStageFit(targets=targets, C=3.0, normalize=normalize, tol=1e-8)
+    fitted = SecondStage(fit, expected.kernels_, expected.kernel_weights_).plan(given).run(RunOptions()).attributes
     assert fitted["objective_"] == pytest.approx(expected.objective_, rel=1e-7)
     for a, other in zip(fitted["dual_coef_"], expected.dual_coef_, strict=True):
         np.testing.assert_allclose(a, other, atol=1e-5)
@@ -96,7 +94,7 @@ def test_tasks_that_share_precomputed_grams_have_the_machines_of_one_task_at_a_t
     Y[:5, 1] = np.nan
     kernels = fit_kernels([*linear_kernels(per_feature=True), *gaussian_kernels([1.0])], X)
     grams = np.moveaxis([kernel(X) for kernel in kernels], 0, 2)
-    stage = SecondStage(
+    fit = TwoStageFit(
         targets=Classification() if kind == "classification" else Regression(), C=3.0, normalize=normalize, tol=1e-9
     )
     weights = rng.dirichlet(np.ones(len(kernels)), size=3)
@@ -104,8 +102,7 @@ def test_tasks_that_share_precomputed_grams_have_the_machines_of_one_task_at_a_t
     for rows, own in ((X, kernels), (grams, None)):
         estimator = AverageRegressor(own or "precomputed")
         data = estimator.training_data(rows, Y)
-        values = RowKernels.of(data.X, own, normalize)
-        found = stage.run(data, values, weights, 0, RunOptions()).attributes
+        found = SecondStage(fit, own, weights).plan(data).run(RunOptions()).attributes
         fitted.append((found, found["functions_"].values(rows, None)))
     (alone, values_alone), (together, values_together) = fitted
     assert together["objective_"] == pytest.approx(alone["objective_"], rel=1e-7)
@@ -169,8 +166,8 @@ def test_unknown_tasks_are_predicted_by_the_common_part():
 )
 def test_the_memory_of_a_fit_is_bounded_and_not_by_far(n_tasks, n, options, monkeypatch):
     if n == 1500:
-        for module in ("grams.row_kernels", "fitting.second_stage"):
-            monkeypatch.setattr(f"kernelkin.{module}.BLOCK_BYTES", 2**20)
+        for module in ("grams.row_kernels", "fitting.two_stage"):
+            monkeypatch.setattr(f"kernelkin.paper.{module}.BLOCK_BYTES", 2**20)
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(n_tasks * n, 5)), np.repeat(np.arange(n_tasks), n)
     y = X[:, 0] + rng.normal(size=len(X))

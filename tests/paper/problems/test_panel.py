@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV
 from kernelkin.paper.grams import GramStack, SharedGrams, operator
-from kernelkin.paper.grams.operator import Arrays, TorchArrays
+from kernelkin.paper.grams.operator import Arrays
 from kernelkin.paper.learners import Machine, Ridge
 from kernelkin.paper.problems import MachinePanel, panel, solve_machines
 
@@ -93,13 +93,15 @@ def test_less_memory_means_fewer_columns_and_the_same_numbers(monkeypatch):
     sizes = []
 
     class Small(Arrays):
-        out_of_memory = (MemoryError,)
+        def __init__(self):
+            super().__init__()
+            self.out_of_memory = (MemoryError,)
 
-        def stack(self, parts):
-            if len(parts) and parts[0].ndim == 2 and parts[0].shape[1] not in (N, 1, 2, 3):
-                sizes.append(parts[0].shape[1])
+        def cast(self, values, single):
+            if values.ndim == 2 and values.shape[1] not in (N, 1, 2, 3):
+                sizes.append(values.shape[1])
                 raise MemoryError
-            return super().stack(parts)
+            return super().cast(values, single)
 
     grams = SharedGrams(GramStack(STACK), rows)
     grams.arrays = Small()
@@ -140,7 +142,7 @@ def test_torch_gives_the_same_numbers(device):
     machines, rows = make_machines(missing=True, weights=True, intercept=True)
     whole, _ = solve_both(machines, rows, curved=True)
     grams = SharedGrams(GramStack(STACK), rows)
-    grams.arrays = TorchArrays(device)
+    grams.arrays = Arrays(device)
     tensors = solve_machines(grams, MachinePanel.of(machines, rows, N), Ridge(), B, tol=1e-10, curved=True)
     np.testing.assert_allclose(tensors.Q, whole.Q, rtol=1e-5)
     np.testing.assert_allclose(tensors.curvature(), whole.curvature(), rtol=1e-3)
@@ -191,10 +193,10 @@ def test_a_basis_of_leading_eigenvectors_gives_the_same_optimum(monkeypatch, mis
     _, each = solve_both(machines, rows)
     monkeypatch.setattr(operator, "MANY_ROWS", N)
     monkeypatch.setattr(operator, "LEADING", 5)
-    basis = SharedGrams(GramStack(STACK), rows).operator.basis
-    assert basis.vectors.shape == (N, 5) and basis.spectra.shape == (3, 6)
+    vectors, spectra = SharedGrams(GramStack(STACK), rows).operator.basis
+    assert vectors.shape == (N, 5) and spectra.shape == (3, 6)
     # Five directions and the mean of all others have the trace of each matrix.
-    np.testing.assert_allclose(basis.spectra @ [1, 1, 1, 1, 1, N - 5], np.trace(STACK, axis1=1, axis2=2), rtol=1e-5)
+    np.testing.assert_allclose(spectra @ [1, 1, 1, 1, 1, N - 5], np.trace(STACK, axis1=1, axis2=2), rtol=1e-5)
     together, _ = solve_both(machines, rows)
     np.testing.assert_allclose(together.Q, each.Q, rtol=1e-4)
     assert together.upper <= each.upper * (1 + 1e-9)

@@ -4,10 +4,17 @@ from .base import Fitted, Plan, RunOptions, Specification
 from .fit import Fit, FitPlan, Shape
 from .linear import LinearFit
 from .pooled import PooledFit
-from .second_stage import SecondStage
 from .targets import Classification, Regression, Targets
 from .task_mixes import TaskMixFit, TaskMixPlan
-from .two_stage import StreamMachinesPlan, TwoStageFit, TwoStagePlan, check_stream, start_stream, stream_fitted
+from .two_stage import (
+    SecondStage,
+    TwoStageFit,
+    TwoStagePlan,
+    check_stream,
+    plan_stream_machines,
+    start_stream,
+    stream_fitted,
+)
 
 __all__ = [
     "Classification",
@@ -22,13 +29,13 @@ __all__ = [
     "SecondStage",
     "Shape",
     "Specification",
-    "StreamMachinesPlan",
     "Targets",
     "TaskMixFit",
     "TaskMixPlan",
     "TwoStageFit",
     "TwoStagePlan",
     "check_stream",
+    "plan_stream_machines",
     "start_stream",
     "stream_fitted",
 ]

@@ -12,9 +12,7 @@ from ...data import TaskData
 from ...engines import Each, Workers, serially
 from ...kernels import FittedKernel, is_precomputed, read_kernels, spread_warnings
 from ...memory import Need, fit_need
-from ...uncertainty import HeldOutSource, Uncertainty
-from ...uncertainty.left_out import WithNearest
-from ...uncertainty.machines import MachinesHeldOut
+from ...uncertainty import Uncertainty
 from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..functions import InputIndex, task_functions
 from ..grams import (
@@ -40,7 +38,6 @@ from ..problems import (
     PanelDuals,
     Units,
     WorstTaskProblem,
-    panel_part_shares,
     panel_pays,
 )
 from ..solvers import Solution, Solver, solve
@@ -281,7 +278,7 @@ class FitPlan:
     def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
         """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
         if options.engine.splits and raw is None:
-            return self._fitted(None, *solve_in_blocks(self, options))
+            return self._fitted(None, *solve_in_blocks(self, options), options)
         return self.run_scaled(*(self.grams() if raw is None else self.scale(raw)), options)
 
     def run_scaled(self, grams: Grams, bank: KernelBank, options: RunOptions) -> Fitted:
@@ -289,10 +286,12 @@ class FitPlan:
         problem = self.problem(grams)
         with Workers(options.n_jobs) as workers:
             solution = self.solve(problem, workers.map, options.verbose, options.callback)
-        return self._fitted(grams, bank, solution)
+        return self._fitted(grams, bank, solution, options)
 
-    def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution) -> Fitted:
+    def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution, options: RunOptions) -> Fitted:
         attributes, excess = self._attributes(bank, solution), 0.0
+        classification = isinstance(self.fit.targets, Classification)
+        attributes["uncertainty_"] = Uncertainty(self.fit, self.data, options, classification=classification)
         if bank.clipped:
             targets, linked = self.fit.targets, connected_tasks(self.couplings, self.data.n_tasks)
             machines = targets.machines(self.data, self.fit.C, linked if self.couplings else ())
@@ -313,9 +312,7 @@ class FitPlan:
         return Fitted(attributes, warnings)
 
     def _part_shares(self, grams: CoupledGrams, solution: Solution) -> np.ndarray:
-        if isinstance(solution.duals, PanelDuals):
-            return panel_part_shares(grams, solution.B, solution.duals)
-        return grams.part_shares(solution.B, [dual.a for dual in solution.duals])
+        return solution.duals.part_shares(grams, solution.B)
 
     def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
         data, n_tasks = self.data, self.data.n_tasks
@@ -340,22 +337,8 @@ class FitPlan:
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
         }
         attributes |= input_index(self.fit.unknown_tasks, data)
-        attributes["uncertainty_"] = machines_uncertainty(self, solution.B, attributes)
         linked = connected_tasks(self.couplings, n_tasks) if self.couplings else ()
         return attributes | self.fit.targets.attributes(data, linked)
-
-
-def machines_uncertainty(plan: FitPlan, B: np.ndarray, attributes: dict[str, Any]) -> Uncertainty:
-    """Return what follows from the machines of a plan at weights B (K, J), without some of their rows.
-
-    `attributes` are those of the fit: where new tasks are predicted as the nearest one, its functions are needed.
-    """
-    classification = isinstance(plan.fit.targets, Classification)
-    source: HeldOutSource = MachinesHeldOut(plan, B, classification)
-    if plan.fit.unknown_tasks == "nearest":
-        functions, index = attributes["functions_"], attributes.get("input_index_")
-        source = WithNearest(source, functions, plan.data, classification, index)
-    return Uncertainty(source, plan.data, classification=classification)
 
 
 def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling], data: TaskData) -> None:

@@ -13,7 +13,6 @@ from ...memory import Need, linear_need
 from ...uncertainty import Uncertainty
 from ..functions import LinearFunctions
 from .base import Fitted, RunOptions
-from .held_out import Refits
 
 # Coefficients (T, d), intercepts (T,), further fitted attributes, and warnings.
 LinearResult = tuple[np.ndarray, np.ndarray, dict[str, Any], tuple[tuple[str, type[Warning]], ...]]
@@ -69,7 +68,7 @@ class LinearPlan:
             "coef_": coef,
             "intercept_": intercept,
             "functions_": LinearFunctions(coef, intercept),
-            "uncertainty_": Uncertainty(Refits(self.spec, self.data), self.data, classification=False),
+            "uncertainty_": Uncertainty(self.spec, self.data, options, classification=False),
         }
         return Fitted(attributes | others, warnings)
 

@@ -21,7 +21,6 @@ from ..penalties.norms import unit_root
 from ..problems import SpectralForm, SpectralProblem, spectral_form
 from ..solvers import Solution, Solver, solve
 from .base import Fitted, RunOptions
-from .held_out import Refits
 from .outcome import clipping_excess, clipping_warnings, convergence_warnings
 from .targets import Classification, Targets, stack_intercepts
 
@@ -115,9 +114,9 @@ class PooledPlan:
                 callback=options.callback,
                 units=units,
             )
-        return self._fitted(pool, form, solution)
+        return self._fitted(pool, form, solution, options)
 
-    def _fitted(self, pool: PooledKernel, form: SpectralForm, solution: Solution) -> Fitted:
+    def _fitted(self, pool: PooledKernel, form: SpectralForm, solution: Solution, options: RunOptions) -> Fitted:
         data, K = self.data, len(pool.bank.names)
         a, intercepts = form.unpack(solution.duals)
         metric = self.fit.norm.metric(solution.B)
@@ -145,8 +144,7 @@ class PooledPlan:
             attributes["objective_"] += excess
             attributes["duality_gap_"] += excess
         classification = isinstance(self.fit.targets, Classification)
-        source = Refits(self.fit, data, classification)
-        attributes["uncertainty_"] = Uncertainty(source, data, classification=classification)
+        attributes["uncertainty_"] = Uncertainty(self.fit, data, options, classification=classification)
         return Fitted(
             attributes | self.fit.targets.attributes(data),
             (

@@ -136,10 +136,7 @@ class Regression:
         if even:
             y = data.y.array if isinstance(data.y, Columns) else np.column_stack(data.y)
             return MachinePanel(y, np.full((1, len(rows)), C * weight[0]), starts, rows, self.fit_intercept)
-        panel = MachinePanel.empty(starts, rows, n, even, self.fit_intercept)
-        for t, (kept, y) in enumerate(zip(data.rows, data.y, strict=True)):
-            panel.put(t, y[:, np.newaxis], C * weight[kept, np.newaxis])
-        return panel
+        return MachinePanel.of(self.machines(data, C), data.rows, n)
 
     def spread(self, data: TaskData) -> float:
         """Return the mean over rows of the squared distance from the task's mean; 1 where all are zero."""

@@ -11,6 +11,7 @@ import numpy as np
 from ...data import TaskData
 from ...kernels import FittedKernel
 from ...memory import Need
+from ...uncertainty import Uncertainty
 from ..grams import Grams, SharedGrams, on_device
 from ..grams.operator import PANEL_COLUMNS
 from ..learners import Machine, Ridge
@@ -54,13 +55,14 @@ class TaskMixFit:
             tol=self.tol,
             device=self.device,
         )
-        return TaskMixPlan(fit.plan(data, kernels))
+        return TaskMixPlan(self, fit.plan(data, kernels))
 
 
 @dataclass(frozen=True)
 class TaskMixPlan:
-    """The fit at even weights, which the chosen ones replace."""
+    """A specification applied to data; `fit` is the fit at even weights, which the chosen ones replace."""
 
+    spec: TaskMixFit
     fit: FitPlan
 
     def memory(self, n_jobs: int = 1) -> Need:
@@ -82,7 +84,9 @@ class TaskMixPlan:
         plan = self.fit
         grams, bank = plan.grams()
         found = task_mixes(grams, plan.machines, plan.data, plan.fit.device)
-        return replace(plan, penalty=FixedWeights(found.B)).run_scaled(grams, bank, options), found
+        fitted = replace(plan, penalty=FixedWeights(found.B)).run_scaled(grams, bank, options)
+        fitted.attributes["uncertainty_"] = Uncertainty(self.spec, plan.data, options, classification=False)
+        return fitted, found
 
 
 def task_mixes(grams: Grams, machines: Sequence[Machine], data: TaskData, device: str | None) -> TaskMixes:

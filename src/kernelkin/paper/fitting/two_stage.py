@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...data import Form, TaskData
+from ...data import Form, TaskData, tiny_tasks
+from ...decompositions import eigh
 from ...engines import Workers
-from ...kernels import is_precomputed, read_kernels, resolve_kernels, spread_warnings
-from ...memory import Need, two_stage_need
-from ..grams import BLOCK_BYTES, RowKernels, plan_grams
+from ...kernels import (
+    FittedKernel,
+    Scaling,
+    is_precomputed,
+    mirror,
+    read_kernels,
+    resolve_kernels,
+    spread_warnings,
+)
+from ...memory import Need, fit_need, machines_need, two_stage_need
+from ...uncertainty import Uncertainty
+from ..couplings import Coupling, read_couplings, width
+from ..functions import task_functions
+from ..grams import BLOCK_BYTES, GramStack, KernelBank, RowKernels, TaskGrams, plan_grams
 from ..grams.build import kernel_charges
-from ..learners import Machine
+from ..learners import SVM, SVR, Learner, Machine
 from ..penalties import FixedWeights, effective_rank
+from ..problems import Problem, Units
+from ..solvers import solve
 from ..solvers.online import Online, OnlineRun, PairCenter, PairSource, Stream, StreamSettings, block_length
 from .base import Fitted, RunOptions
-from .fit import check_unknown_tasks
-from .second_stage import SecondStage
-from .shape import Shape
-from .targets import Classification, Targets
+from .fit import Fit, Shape, check_unknown_tasks, input_index
+from .targets import Classification, Targets, stack_intercepts
 
 # Rows of a task, and tasks, whose Gram matrices say what kernels cost.
 MAX_CHARGED_ROWS, MAX_CHARGED_TASKS = 300, 40
+# Landmarks of Nystroem features, the share of the largest eigenvalue below which others are rounding, and the
+# iterations of linear machines.
+N_LANDMARKS, _NEGLIGIBLE, _MAX_ITER = 500, 1e-12, 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +63,10 @@ class TwoStageFit:
         Whether the mean of a task's pairs is subtracted from their kernel values.
     reservoir : int
         Rows of each task that are kept for a stream.
-    max_exact, tol : as in `SecondStage`
+    max_exact : int
+        Tasks of more rows use Nystroem features and one of scikit-learn's linear machines.
+    tol : float
+        The relative duality gap of exact machines, and the tolerance of the linear ones.
     random_state : int, RandomState or None
     """
 
@@ -76,11 +95,9 @@ class TwoStageFit:
         """Apply to data."""
         if self.min_rank > data.n_tasks:
             raise ValueError(f"min_rank={self.min_rank:g} is above the number of tasks, which is {data.n_tasks}")
-        check_unknown_tasks(self.unknown_tasks, self.second_stage.fit_couplings(data), data)
+        check_unknown_tasks(self.unknown_tasks, self.fit_couplings(data), data)
         machines = self.targets.machines(data, self.C)
-        kernels = None
-        if not is_precomputed(self.kernels):
-            kernels = read_kernels(self.kernels).fit(data)
+        kernels = None if is_precomputed(self.kernels) else read_kernels(self.kernels).fit(data)
         values = RowKernels.of(data.X, kernels, self.normalize)
         values.check_present(np.flatnonzero(data.sample_weight > 0))
         return TwoStagePlan(self, data, values, machines)
@@ -90,19 +107,9 @@ class TwoStageFit:
         """The solver of the first stage."""
         return Online(self.mu, self.update, self.shrinkage, self.min_rank, self.refresh)
 
-    @property
-    def second_stage(self) -> SecondStage:
-        """The specification of the second stage."""
-        return SecondStage(
-            targets=self.targets,
-            C=self.C,
-            couplings=self.couplings,
-            task_features=self.task_features,
-            unknown_tasks=self.unknown_tasks,
-            normalize=self.normalize,
-            max_exact=self.max_exact,
-            tol=self.tol,
-        )
+    def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
+        """Return the couplings of the tasks of these data."""
+        return read_couplings(self.couplings, data, task_features=self.task_features)
 
     @property
     def allows_stream(self) -> bool:
@@ -129,15 +136,19 @@ class TwoStageFit:
         self, labels: np.ndarray, form: Form, values: RowKernels, run: OnlineRun, charges: np.ndarray | float = 1.0
     ) -> dict[str, Any]:
         """Return what an online run has learned about kernels, charged by z (K,), and tasks, as fitted attributes."""
-        B = np.zeros((values.n_kernels, len(labels)))
         weights = run.state.weights(self.average)
+        B = np.zeros((len(weights), len(labels)))
         B[:, : weights.shape[1]] = np.maximum(weights, 0.0)
+        charged = (B.T / charges).T
+        # Signs determine a direction and no length: every task's combined Gram is given a mean diagonal of one, as
+        # every kernel has, and C means what it means for one kernel. A task that has learned nothing averages them.
+        charged = np.where(charged.any(axis=0), charged, 1.0)
         return {
             "tasks_": labels,
             "data_form_": form,
             "kernels_": values.names if values.kernels is None else values.kernels,
             "kernel_names_": np.array(values.names),
-            "kernel_weights_": _unit_sums((B.T / charges).T).T,
+            "kernel_weights_": (charged / charged.sum(axis=0)).T,
             "relation_": self.online.relation(B),
             "effective_rank_": effective_rank(B),
             "history_": run.history,
@@ -151,8 +162,7 @@ class TwoStagePlan:
 
     Attributes
     ----------
-    fit, data : the specification and the data.
-    values : the fitted kernels on the rows of the data.
+    values : the kernels, to be evaluated between any rows.
     machines : coded targets and costs of each task.
     """
 
@@ -167,7 +177,7 @@ class TwoStagePlan:
         length = block_length(data.X.shape[1] if self.values.kernels is not None else 1, plan.n_kernels)
         return two_stage_need(
             plan,
-            fit.second_stage.memory(data, self.values, n_jobs),
+            SecondStage(fit, self.values.kernels).plan(data).memory(n_jobs),
             pairs=min(fit.n_rounds, length),
             rows=min(sum(plan.machines), length),
             reservoir=fit.reservoir if fit.allows_stream else 0,
@@ -175,23 +185,25 @@ class TwoStagePlan:
 
     def run(self, options: RunOptions) -> Fitted:
         """Learn the kernel weights, fit the machines, and keep what a stream goes on from."""
-        fit, data = self.fit, self.data
-        seed = fit.seed()
-        rng = np.random.default_rng(seed)
+        fit, data, values = self.fit, self.data, self.values
         if options.engine.splits:
             raise ValueError(
                 "engine: the first stage of this model takes one pair of rows after the other; use engine='threads'"
             )
+        seed = fit.seed()
+        rng = np.random.default_rng(seed)
         with Workers(1):
             charges = self._charges()
             run, center = self._learn(rng, charges, options.verbose)
-        attributes = fit.learned(data.labels, data.form, self.values, run, charges) | {"n_skipped_": 0, "stream_": None}
-        machines = fit.second_stage.run(data, self.values, attributes["kernel_weights_"], seed, options)
-        if fit.allows_stream and self.values.kernels is not None:
+        learned = fit.learned(data.labels, data.form, values, run, charges) | {"n_skipped_": 0, "stream_": None}
+        machines = SecondStage(fit, values.kernels, learned["kernel_weights_"], seed).plan(data).run(options)
+        if fit.allows_stream and values.kernels is not None:
             settings = fit.stream_settings(options.verbose)
-            attributes["stream_"] = Stream.after(settings, rng, data, self.values.kernels, run, center, seed=seed)
-        warnings = (*machines.warnings, *spread_warnings(self.values.kernels, self.data))
-        return Fitted(attributes | machines.attributes, warnings)
+            learned["stream_"] = Stream.after(settings, rng, data, values.kernels, run, center, seed=seed)
+        classification = isinstance(fit.targets, Classification)
+        learned["uncertainty_"] = Uncertainty(fit, data, options, classification=classification)
+        warnings = (*machines.warnings, *spread_warnings(values.kernels, data))
+        return Fitted(machines.attributes | learned, warnings)
 
     def _charges(self) -> np.ndarray:
         """Return what kernels cost, z (K,), by some rows of some tasks."""
@@ -211,6 +223,7 @@ class TwoStagePlan:
         return scaling.apply(self.values.cross(rows, rows, every), self.values.diagonals(rows), overwrite=True), weight
 
     def _learn(self, rng: np.random.Generator, charges: np.ndarray, verbose: int) -> tuple[OnlineRun, PairCenter]:
+        """Play the rounds of the first stage."""
         fit, data, n_kernels = self.fit, self.data, self.values.n_kernels
         classes = isinstance(fit.targets, Classification)
         source = PairSource(data, self.values, self.machines, fit.normalize, classes=classes)
@@ -221,6 +234,221 @@ class TwoStagePlan:
                 center(rounds)
             run.step(rounds._replace(values=rounds.values / charges) if fit.parsimony else rounds)
         return run, center
+
+
+@dataclass(frozen=True)
+class SecondStage:
+    """Specification of one kernel machine for each task at given kernel weights.
+
+    Coupled tasks, and tasks that share precomputed Grams, are fitted together, by a `Fit` with `FixedWeights`. A
+    coupling's kernel weights are the mean of its tasks' own, and it is as strong as the tasks' own parts; together they
+    have a mean diagonal of one.
+
+    Attributes
+    ----------
+    fit : the specification of both stages.
+    kernels : fitted ones; None where Gram matrices are precomputed.
+    weights : (T, K); None where only memory is asked for.
+    seed : places the landmarks of Nystroem features.
+    """
+
+    fit: TwoStageFit
+    kernels: Sequence[FittedKernel] | None
+    weights: np.ndarray | None = None
+    seed: int = 0
+
+    def plan(self, data: TaskData) -> SecondStagePlan:
+        """Apply to data."""
+        kernels = None if self.kernels is None else list(self.kernels)
+        return SecondStagePlan(self, data, RowKernels.of(data.X, kernels, self.fit.normalize))
+
+
+@dataclass(frozen=True)
+class SecondStagePlan:
+    """The machines of all tasks: one task at a time, or on the Gram matrices that tasks share."""
+
+    stage: SecondStage
+    data: TaskData
+    values: RowKernels
+
+    def memory(self, n_jobs: int = 1) -> Need:
+        fit, data, values = self.stage.fit, self.data, self.values
+        linked = width(fit.fit_couplings(data))
+        plan = plan_grams(data, values.kernels, fit.normalize, linked)
+        if linked or self._shares_grams:
+            return fit_need(plan, fit.targets.learner().name, n_jobs)
+        columns = [n if n <= fit.max_exact else min(N_LANDMARKS, fit.max_exact) for n in plan.machines]
+        return machines_need(plan, columns, BLOCK_BYTES, n_jobs)
+
+    def run(self, options: RunOptions) -> Fitted:
+        """Fit the machines."""
+        fit, data = self.stage.fit, self.data
+        classification = isinstance(fit.targets, Classification)
+        faults = tiny_tasks(data, classification=classification)
+        couplings = fit.fit_couplings(data)
+        check_unknown_tasks(fit.unknown_tasks, couplings, data)
+        if couplings or (self._shares_grams and not faults):
+            fitted = self._run_together(couplings, options)
+        elif len(faults) == data.n_tasks:
+            raise ValueError(next(iter(faults.values())))
+        else:
+            fitted = self._run_each(faults, options)
+        fitted.attributes["uncertainty_"] = Uncertainty(self.stage, data, options, classification=classification)
+        return fitted
+
+    @property
+    def _shares_grams(self) -> bool:
+        """Whether all tasks use one set of precomputed Grams, which are then checked and scaled once."""
+        exact = max(map(len, self.data.rows)) <= self.stage.fit.max_exact
+        return self.values.kernels is None and self.data.form == "wide" and exact
+
+    def _run_together(self, couplings: Sequence[Coupling], options: RunOptions) -> Fitted:
+        fit = self.stage.fit
+        assert self.stage.weights is not None
+        exact = Fit(
+            targets=fit.targets,
+            penalty=partial(_fixed, mean_weights(self.stage.weights, couplings)),
+            kernels="precomputed" if self.values.kernels is None else None,
+            C=fit.C,
+            couplings=fit.couplings,
+            task_features=fit.task_features,
+            unknown_tasks=fit.unknown_tasks,
+            normalize=fit.normalize,
+            tol=fit.tol,
+        )
+        fitted = exact.plan(self.data, self.values.kernels).run(replace(options, verbose=0, callback=None))
+        more = {"nystroem_tasks_": self.data.labels[:0], "unfitted_tasks_": {}}
+        return Fitted(fitted.attributes | more, fitted.warnings)
+
+    def _run_each(self, faults: dict[int, str], options: RunOptions) -> Fitted:
+        """Fit one task at a time; the function of a task that cannot have a machine is zero."""
+        fit, data, values, weights = self.stage.fit, self.data, self.values, self.stage.weights
+        assert weights is not None
+        usable = np.array([t for t in range(data.n_tasks) if t not in faults])
+        machines = dict(zip(usable.tolist(), fit.targets.machines(data.select(usable), fit.C), strict=True))
+        every = np.arange(len(data.X))
+        shared = values.scaling(every, data.sample_weight, fit.normalize) if data.form == "wide" else None
+
+        def one(t: int) -> tuple[Scaling, np.ndarray, np.ndarray, float, float]:
+            rows = data.rows[t]
+            if t not in machines:
+                zero = Scaling(np.ones(values.n_kernels)) if shared is None else shared
+                return zero, np.zeros((len(rows), 1)), np.zeros(1), 0.0, 0.0
+            values.check(rows)
+            if shared is not None:
+                return shared, *self._solve(shared, every, rows, weights[t], machines[t])
+            scaling = values.scaling(rows, data.sample_weight[rows], fit.normalize)
+            return scaling, *self._solve(scaling, rows, np.arange(len(rows)), weights[t], machines[t])
+
+        with Workers(options.n_jobs) as workers:
+            solved = workers.map(one, range(data.n_tasks))
+        scalings, a, intercepts, objectives, gaps = map(list, zip(*solved, strict=True))
+        bank = KernelBank(values.names, values.kernels, tuple(scalings[:1] if data.form == "wide" else scalings))
+        attributes = {
+            "objective_": float(sum(objectives)),
+            "duality_gap_": float(sum(gaps)),
+            "dual_coef_": a,
+            "intercept_": stack_intercepts(intercepts),
+            "functions_": task_functions(data, bank, weights.T, a, intercepts),
+            "couplings_": (),
+            "coupling_weights_": np.zeros((0, values.n_kernels)),
+            "nystroem_tasks_": data.labels[[len(rows) > fit.max_exact for rows in data.rows]],
+            "unfitted_tasks_": {data.labels[t].item(): fault for t, fault in faults.items()},
+        }
+        known = fit.targets.attributes(data)
+        if "task_classes_" in known:
+            # A task without a machine has all classes.
+            classes = known["classes_"]
+            known["task_classes_"] = [classes if t in faults else own for t, own in enumerate(known["task_classes_"])]
+        return Fitted(attributes | known | input_index(fit.unknown_tasks, data))
+
+    def _solve(
+        self, scaling: Scaling, base: np.ndarray, at: np.ndarray, b: np.ndarray, machine: Machine
+    ) -> tuple[np.ndarray, np.ndarray, float, float]:
+        """Solve one machine at kernel weights b (K,), on the rows base[at] of those its scaling was fitted on.
+
+        Returns coefficients (n, m), intercepts (m,), objective and gap; the last two NaN with Nystroem features.
+        """
+        fit, seed, learner = self.stage.fit, self.stage.seed, self.stage.fit.targets.learner()
+        if len(at) > fit.max_exact:
+            rng = np.random.default_rng(seed)
+            landmarks = np.sort(rng.choice(len(at), min(N_LANDMARKS, fit.max_exact), replace=False))
+            cross = self.values.combined(b, scaling, base, at, at[landmarks])
+            return *fit_nystroem(cross, landmarks, learner, machine, fit.tol, seed), np.nan, np.nan
+        gram = self.values.combined(b, scaling, base, at, at)
+        mirror(gram)
+        # The combined kernel as the one kernel of a problem: rescaled, solved and certified as all others are.
+        grams = TaskGrams([GramStack(gram[np.newaxis])])
+        problem, units = Problem(grams, [machine], learner, FixedWeights(np.ones((1, 1))), 1.0).in_standard_units()
+        solution = solve(problem, tol=fit.tol, units=units)
+        dual = solution.duals[0]
+        return dual.a, dual.intercept.sum(axis=0), solution.primal, solution.gap
+
+
+def mean_weights(weights: np.ndarray, couplings: Sequence[Coupling]) -> np.ndarray:
+    """Return the weights (K, J) of tasks and couplings, from those (T, K) of the tasks."""
+    own = weights.T
+    touched = [np.square(coupling.factor).sum(axis=1) for coupling in couplings]
+    shared = [own @ weight / weight.sum() for weight in touched]
+    return np.column_stack([own, *shared]) / (1 + len(couplings))
+
+
+def _fixed(B: np.ndarray, shape: Shape) -> FixedWeights:
+    return FixedWeights(B)
+
+
+def fit_nystroem(
+    cross: np.ndarray, landmarks: np.ndarray, learner: Learner, machine: Machine, tol: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fit a linear machine on Nystroem features: a function that is an expansion over the landmarks.
+
+    Parameters
+    ----------
+    cross : array of shape (n, m)
+        The kernel between the rows of the machine and its landmarks.
+    landmarks : array of shape (m,)
+        The rows that are landmarks.
+    learner, machine : the loss, and targets and costs
+    tol, seed : of the linear machine
+
+    Returns
+    -------
+    a : array of shape (n, outputs)
+        Coefficients; zero but for the landmarks.
+    intercept : array of shape (outputs,)
+    """
+    own = cross[landmarks]
+    eigenvalues, vectors = eigh((own + own.T) / 2)
+    kept = eigenvalues > _NEGLIGIBLE * max(eigenvalues[-1], np.finfo(float).tiny)
+    to_features = vectors[:, kept] / np.sqrt(eigenvalues[kept])
+    features = cross @ to_features
+    # Centred targets of order one: linear support vector machines penalise their intercept too.
+    units = Units.of([machine], learner, weights=False)
+    scaled, learner = units.machines([machine])[0], units.learner(learner)
+    coefficients, intercepts = [], []
+    for y, C in zip(scaled.y.T, scaled.C.T, strict=True):
+        model = _linear_machine(learner, tol, seed, bool(machine.n_groups)).fit(features, y, sample_weight=C)
+        coefficients.append(np.ravel(model.coef_))
+        intercepts.append(float(np.ravel(model.intercept_)[0]))
+    a = np.zeros(machine.y.shape)
+    a[landmarks] = np.ldexp(to_features @ np.column_stack(coefficients), units.dual)
+    return a, np.ldexp(intercepts, units.target) + units.offsets[0].sum(axis=0)
+
+
+def _linear_machine(learner: Learner, tol: float, seed: int, fit_intercept: bool) -> Any:
+    """Return scikit-learn's linear model with the loss of a learner."""
+    options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": fit_intercept}
+    if isinstance(learner, SVM):
+        from sklearn.svm import LinearSVC
+
+        return LinearSVC(loss="hinge", **options)
+    if isinstance(learner, SVR):
+        from sklearn.svm import LinearSVR
+
+        return LinearSVR(epsilon=learner.epsilon, **options)
+    from sklearn.linear_model import Ridge
+
+    return Ridge(alpha=1.0, fit_intercept=fit_intercept)
 
 
 def start_stream(fit: TwoStageFit, verbose: int = 0) -> Stream:
@@ -251,41 +479,7 @@ def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:
     return Fitted(attributes)
 
 
-@dataclass(frozen=True)
-class StreamMachinesPlan:
-    """The machines of a stream's tasks, on the rows in their reservoirs, at kernel weights (T, K)."""
-
-    fit: TwoStageFit
-    stream: Stream
-    weights: np.ndarray
-
-    def memory(self, n_jobs: int = 1) -> Need:
-        data, values = self._rows()
-        return self.fit.second_stage.memory(data, values, n_jobs)
-
-    def run(self, options: RunOptions) -> Fitted:
-        """Fit the machines; all classes are known from the stream, of which the reservoirs are a sample."""
-        data, values = self._rows()
-        fitted = self.fit.second_stage.run(data, values, self.weights, self.stream.seed, options)
-        attributes = {name: value for name, value in fitted.attributes.items() if name != "classes_"}
-        return Fitted(attributes, fitted.warnings)
-
-    def _rows(self) -> tuple[TaskData, RowKernels]:
-        begun = self.stream.begun()
-        data = begun.data()
-        return data, RowKernels.of(data.X, list(begun.state()[0].kernels), self.fit.normalize)
-
-
-def even_weights(shape: Shape) -> FixedWeights:
-    """Return the same weight for all kernels and tasks."""
-    return FixedWeights(np.ones((shape.n_kernels, shape.n_components)))
-
-
-def _unit_sums(B: np.ndarray) -> np.ndarray:
-    """Return B (K, T) with columns of sum one.
-
-    Signs determine a direction and no length: every task's combined Gram is given a mean diagonal of one, as every
-    kernel has, and C means what it means for one kernel. A task that has learned nothing averages the kernels.
-    """
-    B = np.where(B.any(axis=0), B, 1.0)
-    return B / B.sum(axis=0)
+def plan_stream_machines(fit: TwoStageFit, stream: Stream, weights: np.ndarray) -> SecondStagePlan:
+    """Plan the machines of a stream's tasks, on the rows in their reservoirs, at kernel weights (T, K)."""
+    begun = stream.begun()
+    return SecondStage(fit, begun.state()[0].kernels, weights, stream.seed).plan(begun.data())

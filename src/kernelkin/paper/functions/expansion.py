@@ -64,9 +64,9 @@ class Bundle:
         cross, weights = arrays.array(self._cross(X)), self._scaled(b)
 
         def some(outputs: slice) -> np.ndarray:
-            a, w, total = arrays.array(self.a[:, outputs]), arrays.array(weights[:, outputs]), None
+            a, w, total = arrays.array(self.a[:, outputs]), arrays.array(weights[:, outputs]), 0.0
             for values, weight in zip(cross, w, strict=True):
-                total = arrays.add_product(total, arrays.cast(values, single=False), a * weight)
+                total = total + arrays.cast(values, single=False) @ (a * weight)
             return arrays.numpy(total)
 
         parts = in_blocks(arrays, b.shape[1], arrays.columns(len(self.support) + len(X), len(self.active)), some)

@@ -348,7 +348,7 @@ def device_grams(data: TaskData, normalize: str | None, arrays: Arrays) -> tuple
     check_scaled(bank)
     # The mean of both halves: exactly symmetric, whatever the values are.
     halves = (0.5 * scaling.factor).tolist()
-    operator = SharedOperator(arrays, arrays.stack([f * (G + G.T) for f, G in zip(halves, checked, strict=True)]))
+    operator = SharedOperator(arrays, arrays.xp.stack([f * (G + G.T) for f, G in zip(halves, checked, strict=True)]))
     return SharedGrams(operator, data.rows), bank
 
 

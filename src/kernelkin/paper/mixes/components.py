@@ -59,7 +59,7 @@ class Scoring:
         forms = [(a * a).sum(0)]
         forms += [(a * (self.operator.matrix(k) @ a)).sum(0) for k in range(self.operator.n_kernels)]
         forms.append((turned * turned / (self.strength * self.spectrum.values + 1.0)[:, None]).sum(0))
-        return arrays.numpy(arrays.stack(forms))
+        return arrays.numpy(arrays.xp.stack(forms))
 
 
 def information(operator: SharedOperator, inverse: Any) -> np.ndarray:
@@ -69,8 +69,8 @@ def information(operator: SharedOperator, inverse: Any) -> np.ndarray:
     S = np.zeros((len(products), len(products)))
     for first in range(0, len(inverse), _TRACE_ROWS):
         some = slice(first, first + _TRACE_ROWS)
-        rows = arrays.stack([product[some] for product in products]).reshape(len(products), -1)
-        columns = arrays.stack([product[:, some].T for product in products]).reshape(len(products), -1)
+        rows = arrays.xp.stack([product[some] for product in products]).reshape(len(products), -1)
+        columns = arrays.xp.stack([product[:, some].T for product in products]).reshape(len(products), -1)
         S += arrays.numpy(rows @ columns.T)
     return 0.5 * (S + S.T)
 

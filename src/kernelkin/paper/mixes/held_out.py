@@ -103,7 +103,7 @@ class _Split:
             count = known.sum(0) + 1e-300
             gain = (known * fall).sum(0) / count
             variance = (known * (fall - gain) ** 2).sum(0) / count
-            return arrays.numpy(arrays.stack([gain, variance, count]))
+            return arrays.numpy(arrays.xp.stack([gain, variance, count]))
 
         gain, variance, count = np.concatenate(in_blocks(arrays, len(members), size, some), axis=1)
         return gain, np.sqrt(variance / np.maximum(count, 1.0))
@@ -119,10 +119,8 @@ class _Split:
         weights, Y = arrays.array(b), arrays.array(self.kept.Y[:, members])
         mask = None if labels is None else arrays.array(labels[:, members].astype(np.float64))
         cost = arrays.array(np.ones((1, len(members)))) if mask is None else mask
-        solution, values = (
-            solve_block(Block(operator, weights, Y, cost, mask, self.kept.has_intercept), None, _TOL),
-            None,
-        )
+        solution = solve_block(Block(operator, weights, Y, cost, mask, self.kept.has_intercept), None, _TOL)
+        values = 0.0
         for cross, weight in zip(self.cross, weights, strict=True):
-            values = arrays.add_product(values, arrays.cast(cross, single=False), solution.a * weight)
+            values = values + arrays.cast(cross, single=False) @ (solution.a * weight)
         return (arrays.array(self.held[:, members]) - values - solution.intercept) ** 2

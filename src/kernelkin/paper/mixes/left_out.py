@@ -104,7 +104,7 @@ class Targets:
         return component_weights(scoring.information, moments, self.n_labels - (1 if self.has_intercept else 0))
 
     def _table(self, rows: list[Any]) -> np.ndarray:
-        return self.arrays.numpy(self.arrays.stack(rows))
+        return self.arrays.numpy(self.arrays.xp.stack(rows))
 
     def _in_blocks(self, work: Callable[[Any], np.ndarray], members: np.ndarray | None = None) -> np.ndarray:
         """What `work` makes of columns of Y, side by side; fewer columns at one time where memory does not suffice."""

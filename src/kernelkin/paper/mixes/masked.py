@@ -35,7 +35,7 @@ def solutions_at_strengths(block: Block, strengths: np.ndarray) -> Any:
     arrays, residual = block.arrays, block.project(block.y)
     first, shifts = 1.0 / float(strengths[0]), (1.0 / strengths - 1.0 / strengths[0]).reshape(-1, 1)
     shifts = arrays.cast(arrays.array(shifts), single=True)
-    x = arrays.stack([0.0 * residual for _ in strengths])
+    x = arrays.xp.stack([0.0 * residual for _ in strengths])
     directions = x + residual
     square = goal = block.sums(residual * residual)
     # Residuals at smaller strengths are multiples of those at the first: now, and one iteration before.
@@ -167,7 +167,7 @@ class MaskedTargets:
     def reference(self, matrix: MixMatrix, strength: float) -> Reference:
         """The errors at a mix and strength, for others to be compared with."""
         parts = self._in_blocks(lambda where: self._squares(matrix, where, np.array([strength]))[0])
-        return Reference(self.arrays.join(parts))
+        return Reference(self.arrays.xp.hstack(parts))
 
     def errors(self, matrix: MixMatrix, reference: Reference) -> Errors:
         """The errors at a mix, beside those of the reference."""
@@ -178,7 +178,7 @@ class MaskedTargets:
             fall = reference.squares[:, where] - squares
             gain = fall.sum(1) / counts
             spread = (self._shown[:, where] * (fall - gain[:, None, :]) ** 2).sum(1) / counts
-            return arrays.numpy(arrays.stack([squares.sum(1) / counts, gain, spread]))
+            return arrays.numpy(arrays.xp.stack([squares.sum(1) / counts, gain, spread]))
 
         loss, gain, variance = self._side_by_side(work)
         return Errors(loss, gain, np.sqrt(self._steady(variance) / self.n_labels))
@@ -198,7 +198,7 @@ class MaskedTargets:
             a = solutions_at_strengths(block, np.array([strength]))[0] / strength
             images = self.operator.images(a)
             forms = [(a * a).sum(0), *((a * images).sum(1)), (block.y * a).sum(0)]
-            return arrays.numpy(arrays.stack(forms))
+            return arrays.numpy(arrays.xp.stack(forms))
 
         size = arrays.columns(self.operator.n_rows, self.operator.n_kernels)
         moments = np.concatenate(in_blocks(arrays, len(members), size, work), axis=1)
@@ -245,7 +245,7 @@ class MaskedTargets:
             x = solutions_at_strengths(block, strengths[::-1])
             held = self._shown[:, where] * (self._dealt[:, where] == number)
             parts = [self._fold_squares(block, x[i], self._known[:, where], held) for i in range(len(x))][::-1]
-            total = arrays.stack(parts) if total is None else total + arrays.stack(parts)
+            total = arrays.xp.stack(parts) if total is None else total + arrays.xp.stack(parts)
         return total
 
     def _fold_squares(self, block: Block, x: Any, Y: Any, held: Any) -> Any:
@@ -254,7 +254,7 @@ class MaskedTargets:
         if self.has_intercept:
             kept = block.mask
             count = kept.sum(0)
-            values = values - (kept * values).sum(0) / self.arrays.where(count > 0, count, count + 1.0)
+            values = values - (kept * values).sum(0) / self.arrays.xp.where(count > 0, count, count + 1.0)
         return held * values**2
 
     def block(self, matrix: MixMatrix, columns: Any, without: int | None = None) -> Block:

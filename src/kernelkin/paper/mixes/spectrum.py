@@ -40,7 +40,7 @@ class MixSpectrum:
         if has_intercept:
             gram = gram - gram.mean(0) - gram.mean(1)[:, None] + gram.mean()
         values, vectors = operator.arrays.eigh(gram)
-        values = operator.arrays.where(values > 0, values, 0.0 * values)
+        values = operator.arrays.xp.where(values > 0, values, 0.0 * values)
         return cls(operator.arrays, mix, values, vectors, has_intercept)
 
     @property

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...data import Fold, TaskData
 from ...kernels import FittedKernel
+from ...uncertainty import fold_values
 from ..fitting import Fit, FitPlan, RunOptions
-from ..fitting.held_out import held_out_values
 from ..fitting.targets import split_by_task
 from ..grams import RawGrams, held_out
 from ..problems import Problem
@@ -104,5 +104,5 @@ class SeparateFoldFits:
             began = time.perf_counter()
             fitted = step.specification.plan(self.train).run(RunOptions(n_jobs=1))
             converged = not any(issubclass(category, ConvergenceWarning) for _, category in fitted.warnings)
-            values = held_out_values(fitted, self.data, self.fold)
+            values = fold_values(fitted.attributes, self.data, self.fold)
             yield Outcome(values, converged, time.perf_counter() - began)

@@ -10,7 +10,7 @@ from ..models.array_api import ArrayHome
 from ..models.parameters import REGRESSION_LOSS, Parameter, describe
 from .base import BaseSearch
 from .search_parameters import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS
-from .task_mixes import check_task_costs, choose_task_costs, fit_task_mixes, mix_specification
+from .task_mixes import fit_task_mixes, mix_specification
 
 _GRID = Parameter(
     "dict of lists, list of such dicts, or None",
@@ -24,10 +24,9 @@ _GRID = Parameter(
 _PER_TASK = Parameter(
     "bool",
     "Whether to choose for each task by its own held-out errors, drawn towards all tasks by how much its rows can "
-    "tell; for the squared loss (see the guide on large data). On wide data, labels of which may be missing, kernel "
+    "tell; for the squared loss on wide data, labels of which may be missing (see the guide on large data). Kernel "
     "weights and strength are chosen in place of the search over `grid`; `kernel_weights_` are then those at C = 1, "
-    "and what describes the penalty (`mu`, `shrinkage` and so on), `cv` and `scoring` are not used. Tasks with rows of "
-    "their own get a C each after the search, unless the best candidate has parts that tasks share.",
+    "and what describes the penalty (`mu`, `shrinkage` and so on), `cv` and `scoring` are not used.",
     ["boolean"],
 )
 _SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}
@@ -35,13 +34,8 @@ _REGRESSOR_ATTRIBUTES = {
     **SEARCH_ATTRIBUTES,
     "task_choices_": (
         "array of shape (T, 2)",
-        "With ``per_task=True`` on wide data, the mix of kernels and the strength that each task chose, by position "
+        "With ``per_task=True``, the mix of kernels and the strength that each task chose, by position "
         "among those that `cv_results_` lists.",
-    ),
-    "task_costs_": (
-        "array of shape (T,)",
-        "With ``per_task=True`` on tasks with rows of their own, the C of each task; `kernel_weights_` are those at "
-        'the C of all, `best_params_["C"]`, so that they have the factor between the two.',
     ),
 }
 
@@ -233,22 +227,13 @@ class MKMTRLRegressorCV(BaseSearch):
         self.callback = callback
 
     def _fit_data(self, model: MKMTRLRegressor, data: TaskData, home: ArrayHome | None) -> Self:
-        for name in {"task_choices_", "task_costs_"} & vars(self).keys():
-            delattr(self, name)
-        if not self.per_task:
-            return super()._fit_data(model, data, home)
-        if data.form == "wide":
+        vars(self).pop("task_choices_", None)
+        if self.per_task:
             return fit_task_mixes(self, model, data, home)
-        check_task_costs(self)
-        if home is not None:
-            raise ValueError(
-                "per_task=True on tasks with rows of their own does not compute on arrays of "
-                f"{home.namespace.__name__}: pass arrays of NumPy"
-            )
-        return choose_task_costs(super()._fit_data(model, data, home), data)
+        return super()._fit_data(model, data, home)
 
     def _bytes(self, model: MKMTRLRegressor, data: TaskData) -> int:
-        if self.per_task and data.form == "wide":
+        if self.per_task:
             return mix_specification(self).plan(data).memory().peak
         return super()._bytes(model, data)
 

@@ -11,7 +11,6 @@ import numpy as np
 from ...data import TaskData
 from ...memory import check_memory
 from ..fitting import Regression, TaskMixFit
-from ..fitting.task_costs import run_with_task_costs
 from ..mixes import TaskMixes
 from ..models.array_api import ArrayHome
 
@@ -29,7 +28,7 @@ def mix_specification(search: Any) -> TaskMixFit:
 
 
 def fit_task_mixes(search: Any, model: Any, data: TaskData, home: ArrayHome | None) -> Any:
-    """Fit a search with `per_task=True` to wide data: choose for each task, fit its model, and store what was tried."""
+    """Fit a search with `per_task=True`: choose for each task, fit its model, and store what was tried."""
     _refuse(search, ("grid", "couplings", "task_features", "cache"), "kernel weights")
     began = time.perf_counter()
     specification = mix_specification(search)
@@ -45,27 +44,6 @@ def fit_task_mixes(search: Any, model: Any, data: TaskData, home: ArrayHome | No
     search.best_estimator_ = model.store(fitted if home is None else home.move(fitted, data))
     search.refit_time_ = float(fitted.attributes["history_"]["seconds"][-1])
     search.search_time_ = time.perf_counter() - began - search.refit_time_
-    return search
-
-
-def check_task_costs(search: Any) -> None:
-    """Refuse parameters with which tasks with rows of their own cannot have a C each."""
-    _refuse(search, ("couplings", "task_features"), "C")
-    if search.loss != "squared":
-        raise ValueError(
-            "per_task=True: C is chosen by held-out errors of each task, which need the squared loss of regression"
-        )
-
-
-def choose_task_costs(search: Any, data: TaskData) -> Any:
-    """Give each task of a finished search over tasks with rows of their own a C, and fit again with these."""
-    began, best = time.perf_counter(), search.best_estimator_
-    search.task_costs_ = np.full(data.n_tasks, float(best.C))
-    found = run_with_task_costs(best.specification(), data, best.kernel_weights_.T.copy(), best.run_options())
-    if found is not None:
-        fitted, search.task_costs_ = found
-        search.best_estimator_ = best.store(fitted)
-    search.refit_time_ += time.perf_counter() - began
     return search
 
 

@@ -16,9 +16,9 @@ from ...memory import check_memory
 from ..fitting import (
     Classification,
     Regression,
-    StreamMachinesPlan,
     TwoStageFit,
     check_stream,
+    plan_stream_machines,
     start_stream,
     stream_fitted,
 )
@@ -173,10 +173,13 @@ def _fit_missing_machines(model: Any) -> None:
     check_is_fitted(model)
     if "functions_" in vars(model):
         return
-    plan, options = StreamMachinesPlan(model.specification(), model.stream_, model.kernel_weights_), model.run_options()
+    plan = plan_stream_machines(model.specification(), model.stream_, model.kernel_weights_)
+    options = model.run_options()
     check_memory(plan.memory(count_workers(options.n_jobs)))
     for name, value in plan.run(options).attributes.items():
-        setattr(model, name, value)
+        # Kernel weights and classes are those of the stream, of which the rows of the machines are a sample.
+        if name not in vars(model):
+            setattr(model, name, value)
 
 
 def _check_fitted_tasks(model: Any, queries: Queries) -> Queries:

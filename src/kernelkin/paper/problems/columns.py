@@ -30,7 +30,7 @@ _FEW = 0.75
 
 @dataclass(frozen=True)
 class Block:
-    """Some columns of a panel, with kernel weights.
+    """Some columns of a panel, with kernel weights; all of them where tasks share parts of their functions.
 
     Attributes
     ----------
@@ -40,6 +40,8 @@ class Block:
     cost : (n, o) or (1, o).
     mask : (n, o), one where there is a label; None where there are labels everywhere.
     has_intercept : whether the mean is free.
+    factors : the L_j (T, r_j) of each coupling.
+    shared : (K, couplings) kernel weights of the shared parts.
     """
 
     operator: SharedOperator
@@ -48,6 +50,8 @@ class Block:
     cost: Any
     mask: Any
     has_intercept: bool
+    factors: tuple[Any, ...] = ()
+    shared: Any = None
 
     @property
     def arrays(self) -> Arrays:
@@ -58,7 +62,7 @@ class Block:
         """The diagonal D: 1/C, and zero where there is no label."""
         if self.mask is None:
             return 1.0 / self.cost
-        return self.mask / self.arrays.where(self.mask > 0, self.cost, self.mask + 1.0)
+        return self.mask / self.arrays.xp.where(self.mask > 0, self.cost, self.mask + 1.0)
 
     def take(self, kept: Any) -> Block:
         """Some of the columns."""
@@ -66,9 +70,9 @@ class Block:
         return replace(self, b=self.b[:, kept], y=self.y[:, kept], cost=self.cost[:, kept], mask=mask)
 
     def in_single_precision(self) -> Block:
-        b, y, cost = (self.arrays.cast(part, single=True) for part in (self.b, self.y, self.cost))
-        mask = None if self.mask is None else self.arrays.cast(self.mask, single=True)
-        return replace(self, b=b, y=y, cost=cost, mask=mask)
+        parts = {name: getattr(self, name) for name in ("b", "y", "cost", "mask", "shared")}
+        cast = {name: None if part is None else self.arrays.cast(part, single=True) for name, part in parts.items()}
+        return replace(self, factors=tuple(self.arrays.cast(L, single=True) for L in self.factors), **cast)
 
     def project(self, V: Any) -> Any:
         """V (n, o) -> the nearest with zeros where there is no label, and without a mean."""
@@ -80,24 +84,48 @@ class Block:
     @cached_property
     def _count(self) -> Any:
         """(o,) rows with a label; at least one."""
-        count = self.mask.sum(0)
-        return self.arrays.where(count > 0, count, count + 1.0)
+        return self.arrays.xp.clip(self.mask.sum(0), 1.0, None)
 
     def sums(self, V: Any) -> Any:
-        """V (n, o) -> its sum over each of the systems that are solved: one for each column."""
-        return V.sum(0)
+        """V (n, o) -> its sum over each of the systems that are solved: a column each, or all columns if coupled."""
+        return V.sum().reshape(1) if self.factors else V.sum(0)
 
     def apply(self, V: Any) -> Any:
         """V (n, o) -> G V."""
-        return self.operator.apply(self.b, V)
+        if not self.factors:
+            return self.operator.apply(self.b, V)
+        mixed, single, out = [self._mix(j, V) for j in range(len(self.factors))], self.arrays.is_single(V), 0.0
+        for k in range(self.operator.n_kernels):
+            W = V * self.b[k]
+            for j, part in enumerate(mixed):
+                W = W + self.shared[k, j] * part
+            out = out + self.operator.matrix(k, single) @ W
+        return out
 
     def combine(self, images: Any) -> Any:
         """Images G_k V (K, n, o) -> G V."""
-        return (self.b[:, None, :] * images).sum(0)
+        f = (self.b[:, None, :] * images).sum(0)
+        for j in range(len(self.factors)):
+            f = f + self._mix(j, (self.shared[:, j, None, None] * images).sum(0))
+        return f
 
     def forms(self, V: Any, images: Any) -> Any:
-        """V (n, o) and its images (K, n, o) -> half the quadratic forms (K, o) of each component."""
-        return 0.5 * (V * images).sum(1)
+        """V (n, o) and its images (K, n, o) -> half the quadratic forms (K, o + couplings) of each component."""
+        own = 0.5 * (V * images).sum(1)
+        if not self.factors:
+            return own
+        linked = [0.5 * (self._mix(j, V) * images).sum(2).sum(1) for j in range(len(self.factors))]
+        return self.arrays.xp.hstack([own, self.arrays.xp.stack(linked).T])
+
+    def _mix(self, j: int, V: Any) -> Any:
+        """V (n, T) -> V M_j."""
+        L, M = self.factors[j], self._matrices[j]
+        return (V @ L) @ L.T if M is None else V @ M
+
+    @cached_property
+    def _matrices(self) -> list[Any]:
+        """M_j (T, T), or None where two products with the factor are fewer operations."""
+        return [L @ L.T if 2 * L.shape[1] > len(L) else None for L in self.factors]
 
     def system(self, V: Any) -> Any:
         """V (n, o), projected -> P (G + D) V."""
@@ -108,40 +136,59 @@ class Block:
 
         A basis of leading eigenvectors takes all other directions as one.
         """
-        basis = self.operator.basis
-        turned, rest = basis.split(V)
-        solved = basis.vectors @ (turned / self.spectrum[: len(turned)])
-        return self.project(solved if rest is None else solved + rest / self.spectrum[-1])
+        turned, rest = self.operator.split(V)
+        r, vectors, inverses = len(turned), self.operator.basis[0], self._inverses
+        if inverses is None:
+            solved = vectors @ (turned / self.spectrum[:r])
+            return self.project(solved if rest is None else solved + rest / self.spectrum[-1])
+        solved = vectors @ (inverses[:r] @ turned[:, :, None])[:, :, 0]
+        return self.project(solved if rest is None else solved + rest @ inverses[-1])
 
     @cached_property
     def spectrum(self) -> Any:
         """The diagonal of G + D in the basis, D its mean, in single precision, (r, o) or (r + 1, o) as its spectra."""
         ridge = self.ridge.mean(0) if self.mask is None else self.ridge.sum(0) / self._count
         b, ridge = self.arrays.cast(self.b, single=True), self.arrays.cast(ridge, single=True)
-        values = self.operator.basis.spectra.T @ b
-        return self.density * self.arrays.where(values > 0, values, 0.0 * values) + ridge
+        return self._density * self.arrays.xp.clip(self.operator.basis[1].T @ b, 0.0, None) + ridge
 
     @cached_property
-    def density(self) -> Any:
+    def _density(self) -> Any:
         """(1, o) the share of rows with a label, by which eigenvalues are smaller, in single precision; 1 for all."""
         if self.mask is None:
             return 1.0
         return self.arrays.cast(self._count / len(self.mask), single=True).reshape(1, -1)
 
+    @cached_property
+    def _inverses(self) -> Any:
+        """(r, T, T), in the basis: the inverse over coupled tasks for each direction; None where it is too large."""
+        n, T = self.spectrum.shape
+        if not self.factors or n * T * T > LARGEST_INVERSES:
+            return None
+        arrays = self.arrays
+        shared = arrays.xp.clip(self.operator.basis[1].T @ arrays.cast(self.shared, single=True), 0.0, None)
+        systems = arrays.diagonals(self.spectrum)
+        for j, factor in enumerate(self.factors):
+            rough = arrays.cast(factor, single=True)
+            # Tasks with shares p and q of the labels have sqrt(p q) in common, as if one's rows were among the other's.
+            rough = rough if self.mask is None else rough * self._density.reshape(-1, 1) ** 0.5
+            systems = systems + shared[:, j, None, None] * (rough @ rough.T)
+        return arrays.inverses(systems)
+
     def solve_directly(self, solution: BlockSolution, tol: float) -> Any:
         """The dual variables (n, o), by a factorisation for each column whose gap is still open."""
+        if self.factors:
+            # One dense system over all labels is what this is to avoid; the bounds hold as they are.
+            return solution.a
         arrays = self.arrays
         gaps = arrays.numpy(solution.primal - solution.lin + solution.quad)
         b, y, a = (arrays.numpy(V).copy() for V in (self.b, self.y, solution.a))
         cost = np.broadcast_to(arrays.numpy(self.cost), y.shape)
         for t in np.flatnonzero(gaps > tol * arrays.numpy(solution.primal)):
             rows = np.flatnonzero(cost[:, t] > 0)
-            gram = arrays.numpy(sum(float(b[k, t]) * self.operator.matrix(k) for k in range(len(b))))[
-                np.ix_(rows, rows)
-            ]
+            gram = arrays.numpy(sum(float(b[k, t]) * self.operator.matrix(k) for k in range(len(b))))
             groups = np.zeros(len(rows), dtype=np.intp)
             machine = Machine(y[rows, t : t + 1], cost[rows, t : t + 1], groups, int(self.has_intercept))
-            a[rows, t] = Ridge().solve(gram, machine).a[:, 0]
+            a[rows, t] = Ridge().solve(gram[np.ix_(rows, rows)], machine).a[:, 0]
         return self.project(arrays.array(a))
 
 
@@ -171,8 +218,7 @@ class BlockSolution:
         intercept = 0.0 * quad
         if block.has_intercept:
             weight = block.cost.sum(0) * (len(a) // len(block.cost))
-            weight = block.arrays.where(weight > 0, weight, weight + 1.0)
-            intercept = (block.cost * residual).sum(0) / weight
+            intercept = ratio(block.arrays, (block.cost * residual).sum(0), weight)
             residual = residual - (intercept if mask is None else intercept * mask)
         return cls(
             a=a,
@@ -180,7 +226,7 @@ class BlockSolution:
             lin=(block.y * a - 0.5 * block.ridge * a * a).sum(0),
             quad=quad,
             primal=quad + 0.5 * (block.cost * residual * residual).sum(0),
-            Q=block.arrays.where(Q > 0, Q, 0.0 * Q),
+            Q=block.arrays.xp.clip(Q, 0.0, None),
             residual=block.project(residual - block.ridge * a),
             images=images,
         )
@@ -188,12 +234,12 @@ class BlockSolution:
     def hessian(self, block: Block) -> Any:
         """About the Hessians (o, K, K) of the columns' values in kernel weights, by what the preconditioner inverts."""
         arrays, rough = block.arrays, block.in_single_precision()
-        parts = [block.operator.basis.split(rough.project(arrays.cast(image, single=True))) for image in self.images]
-        turned = arrays.stack([part for part, _ in parts])
-        energies = arrays.energies(turned, block.spectrum[: turned.shape[1]])
+        parts = [block.operator.split(rough.project(arrays.cast(image, single=True))) for image in self.images]
+        turned = arrays.xp.stack([part for part, _ in parts])
+        energies = _energies(arrays, turned, block.spectrum[: turned.shape[1]])
         if parts[0][1] is None:
             return energies
-        return energies + arrays.energies(arrays.stack([rest for _, rest in parts]), block.spectrum[-1:])
+        return energies + _energies(arrays, arrays.xp.stack([rest for _, rest in parts]), block.spectrum[-1:])
 
     @property
     def relative_gap(self) -> float:
@@ -201,11 +247,17 @@ class BlockSolution:
         return float((self.primal - self.lin + self.quad).sum()) / max(float(self.primal.sum()), np.finfo(float).tiny)
 
 
+def _energies(arrays: Arrays, V: Any, spectrum: Any) -> Any:
+    """V (K, n, o), spectrum (n, o) -> (o, K, K): V_t' diag(1/spectrum_t) V_t for each column t."""
+    scaled = arrays.contiguous(arrays.xp.moveaxis(V / spectrum**0.5, 2, 0))
+    return scaled @ arrays.xp.swapaxes(scaled, 1, 2)
+
+
 def solve_block(block: Block, a: Any, tol: float) -> BlockSolution:
     """Solve to a gap of `tol` times the value of all columns, from a (n, o) or None."""
     arrays, rough = block.arrays, block.in_single_precision()
     if a is None:
-        a, residual = arrays.zeros_like(block.y), block.project(block.y)
+        a, residual = arrays.xp.zeros_like(block.y), block.project(block.y)
     else:
         solution = BlockSolution.at(block, block.project(a))
         a, residual = solution.a, solution.residual
@@ -225,20 +277,20 @@ def _conjugate_gradients(block: Block, residual: Any, a: Any, tol: float) -> Any
 
     Columns that are done are taken out.
     """
-    arrays, total = block.arrays, block.arrays.zeros_like(residual)
-    left, y = arrays.flatnonzero(block.y[0] == block.y[0]), block.project(block.y)
-    x, z = arrays.zeros_like(residual), block.precondition(residual)
+    arrays, total = block.arrays, block.arrays.xp.zeros_like(residual)
+    left, y = arrays.array(np.arange(block.y.shape[1])), block.project(block.y)
+    x, z = arrays.xp.zeros_like(residual), block.precondition(residual)
     p, rho = z, block.sums(residual * z)
     for _ in range(_ITERATIONS):
         gap = 0.5 * block.sums(block.cost * residual * residual)
         value = 0.5 * block.sums((a + x) * (y + residual))
-        is_open = gap > _AIM * tol * arrays.where(value > 0, value, 0.0 * value)
+        is_open = gap > _AIM * tol * arrays.xp.clip(value, 0.0, None)
         n_open = int(is_open.sum())
         if n_open <= _FEW * len(is_open):
             total[:, left] = x
             if n_open == 0:
                 return total
-            kept = arrays.flatnonzero(is_open)
+            kept = arrays.xp.argwhere(is_open)[:, 0]
             block, left, rho = block.take(kept), left[kept], rho[kept]
             residual, a, x, p, y = (V[:, kept] for V in (residual, a, x, p, y))
         image = block.system(p)
@@ -255,100 +307,4 @@ def _conjugate_gradients(block: Block, residual: Any, a: Any, tol: float) -> Any
 def ratio(arrays: Arrays, above: Any, below: Any) -> Any:
     """above/below; zero where there is nothing to divide by: a column that is solved to rounding."""
     positive = below > 0
-    return arrays.where(positive, above / arrays.where(positive, below, below * 0.0 + 1.0), 0.0 * above)
-
-
-@dataclass(frozen=True)
-class CoupledBlock(Block):
-    """All columns of a panel, with the parts that their tasks share.
-
-    Attributes
-    ----------
-    factors : the L_j (T, r_j) of each coupling, in double precision.
-    shared : (K, couplings) kernel weights of these parts.
-    """
-
-    factors: tuple[Any, ...] = ()
-    shared: Any = None
-
-    def take(self, kept: Any) -> Block:
-        raise AssertionError("columns that share parts are one system")
-
-    def in_single_precision(self) -> CoupledBlock:
-        rough = super().in_single_precision()
-        assert isinstance(rough, CoupledBlock)
-        cast = self.arrays.cast
-        factors = tuple(cast(factor, single=True) for factor in self.factors)
-        return CoupledBlock(
-            rough.operator,
-            rough.b,
-            rough.y,
-            rough.cost,
-            rough.mask,
-            rough.has_intercept,
-            factors,
-            cast(self.shared, True),
-        )
-
-    def sums(self, V: Any) -> Any:
-        return V.sum().reshape(1)
-
-    def apply(self, V: Any) -> Any:
-        mixed = [self._mix(j, V) for j in range(len(self.factors))]
-        out = None
-        for k in range(self.operator.n_kernels):
-            W = V * self.b[k]
-            for j, part in enumerate(mixed):
-                W = W + self.shared[k, j] * part
-            out = self.arrays.add_product(out, self.operator.matrix(k, self.arrays.is_single(V)), W)
-        return out
-
-    def combine(self, images: Any) -> Any:
-        f = super().combine(images)
-        for j in range(len(self.factors)):
-            f = f + self._mix(j, (self.shared[:, j, None, None] * images).sum(0))
-        return f
-
-    def forms(self, V: Any, images: Any) -> Any:
-        own = super().forms(V, images)
-        linked = [0.5 * (self._mix(j, V) * images).sum(2).sum(1) for j in range(len(self.factors))]
-        return self.arrays.join([own, self.arrays.stack(linked).T])
-
-    def _mix(self, j: int, V: Any) -> Any:
-        """V (n, T) -> V M_j."""
-        M = self._matrices[j]
-        return (V @ self.factors[j]) @ self.factors[j].T if M is None else V @ M
-
-    @cached_property
-    def _matrices(self) -> list[Any]:
-        """M_j (T, T), or None where two products with the factor are fewer operations."""
-        return [factor @ factor.T if 2 * factor.shape[1] > len(factor) else None for factor in self.factors]
-
-    def precondition(self, V: Any) -> Any:
-        basis, inverses = self.operator.basis, self._inverses
-        if inverses is None:
-            return super().precondition(V)
-        turned, rest = basis.split(V)
-        solved = basis.vectors @ (inverses[: len(turned)] @ turned[:, :, None])[:, :, 0]
-        return self.project(solved if rest is None else solved + rest @ inverses[-1])
-
-    @cached_property
-    def _inverses(self) -> Any:
-        """(r, T, T), in the basis: the inverse over tasks for each direction; None where it is too large."""
-        n, T = self.spectrum.shape
-        if n * T * T > LARGEST_INVERSES:
-            return None
-        arrays = self.arrays
-        weights = self.operator.basis.spectra.T @ arrays.cast(self.shared, single=True)
-        weights = arrays.where(weights > 0, weights, 0.0 * weights)
-        systems = arrays.diagonals(self.spectrum)
-        for j, factor in enumerate(self.factors):
-            rough = arrays.cast(factor, single=True)
-            # Tasks with shares p and q of the labels have sqrt(p q) in common, as if one's rows were among the other's.
-            rough = rough * self.density.reshape(-1, 1) ** 0.5 if self.mask is not None else rough
-            systems = systems + weights[:, j, None, None] * (rough @ rough.T)
-        return arrays.inverses(systems)
-
-    def solve_directly(self, solution: BlockSolution, tol: float) -> Any:
-        # One dense system over all labels is what this is to avoid; the bounds hold as they are.
-        return solution.a
+    return arrays.xp.where(positive, above / arrays.xp.where(positive, below, below * 0.0 + 1.0), 0.0 * above)

@@ -54,6 +54,10 @@ class MachineDuals(list[DualSolution]):
         """The dual variables (n_m, outputs) of each machine."""
         return [dual.a for dual in self]
 
+    def part_shares(self, grams: Any, B: np.ndarray) -> np.ndarray:
+        """(T, 1 + couplings); see `CoupledGrams.part_shares`."""
+        return grams.part_shares(B, self.variables)
+
     def restored(self, target: int, dual: int, offsets: Sequence[np.ndarray]) -> MachineDuals:
         """The solutions in other units; see `Duals`."""
         values = np.ldexp(self.values.T, target + dual).tolist()

@@ -3,8 +3,8 @@ import pytest
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
-from kernelkin.uncertainty import fit_link, pooled_link
-from kernelkin.uncertainty.link import LinkRows
+from kernelkin.uncertainty import fit_link, fit_residuals, pooled_link
+from kernelkin.uncertainty.calibration import _LinkRows, fit_new_tasks
 
 
 def draw(rng, n, slope=2.0, offset=0.5):
@@ -38,18 +38,15 @@ def test_probabilities_are_means_over_the_posterior_of_slope_and_offset():
 def test_covariances_are_inverse_hessians():
     rng = np.random.default_rng(9)
     values, codes = zip(*[draw(rng, 30, offset=t - 1.0) for t in range(3)], strict=True)
-    centers = [np.full((30, 1), 0.3 * t) for t in range(3)]
-    rows = LinkRows.of(values, codes, [np.ones(30)] * 3, centers)
+    rows = _LinkRows(values, codes, [np.ones(30)] * 3)
     spread = 0.8
     theta = rows.solve(spread, None)
-    free = np.flatnonzero(np.r_[theta[:2] > 1e-9, np.ones(4, dtype=bool)])
-    step = 1e-4 * np.eye(6)
+    step = 1e-4 * np.eye(5)
     hessian = np.array([(rows.loss(theta + e, spread)[1] - rows.loss(theta - e, spread)[1]) / 2e-4 for e in step])
-    covariance = np.zeros((6, 6))
-    covariance[np.ix_(free, free)] = np.linalg.inv(hessian[np.ix_(free, free)])
+    covariance = np.linalg.inv(hessian)
     for t in range(3):
-        change = np.zeros((3, 6))
-        change[[0, 1, 2, 2], [0, 1, 2, 3 + t]] = [1.0, 1.0, 1.0, spread]
+        change = np.zeros((2, 5))
+        change[[0, 1, 1], [0, 1, 2 + t]] = [1.0, 1.0, spread]
         np.testing.assert_allclose(rows.covariances(spread, theta)[t], change @ covariance @ change.T, atol=1e-5)
 
 
@@ -70,7 +67,7 @@ def test_equal_tasks_have_equal_offsets():
     rng = np.random.default_rng(2)
     link = fit_link(*zip(*[draw(rng, 30) for _ in range(20)], strict=True))
     assert link.spread == 0
-    np.testing.assert_allclose(np.concatenate(link.offsets), link.pooled[0, 0])
+    np.testing.assert_allclose(np.concatenate(link.offsets), link.pooled[0])
 
 
 def test_probabilities_do_not_depend_on_the_units_of_the_values():
@@ -111,11 +108,9 @@ def test_logits_of_several_classes_are_those_of_a_softmax():
     np.testing.assert_allclose(link.probabilities(values, 0).sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("codes", [np.array([0, 1]), np.array([1, 1])])
-def test_rows_without_a_value_are_left_out(codes):
-    rng = np.random.default_rng(7)
-    values, known = draw(rng, 20)
-    with_missing = fit_link([np.vstack([values, [[np.nan], [np.nan]]])], [np.r_[known, codes]])
+def test_rows_without_a_value_are_left_out():
+    values, known = draw(np.random.default_rng(7), 20)
+    with_missing = fit_link([np.vstack([values, [[np.nan], [np.nan]]])], [np.r_[known, 1, 1]])
     assert with_missing.slope == fit_link([values], [known]).slope
 
 
@@ -129,3 +124,66 @@ def test_the_link_of_pooled_rows_is_a_logistic_regression():
     # Larger values never make the class less likely, and classes that are separate leave slopes finite.
     assert pooled_link(-values[:, 0], codes == 1, weights)[0] > 0
     assert np.isfinite(pooled_link(codes - 0.5, codes == 1, weights)).all()
+
+
+def residuals_of(parts, unit=1.0):
+    return fit_residuals(parts, [unit * np.linspace(-1.0, 1.0, max(len(part), 12)) for part in parts])
+
+
+def test_one_task_has_the_quantile_of_split_conformal_prediction():
+    residuals = np.random.default_rng(0).standard_t(3, size=39)
+    half = residuals_of([residuals]).quantiles(0.9)[0]
+    # The 36th of 39 is the smallest with a share of 0.9 among 40 exchangeable residuals at least.
+    np.testing.assert_allclose(half, np.sort(np.abs(residuals))[35])
+
+
+def test_coverage_is_exact_where_residuals_are_exchangeable():
+    rng = np.random.default_rng(1)
+    covered = []
+    for _ in range(1000):
+        residuals = rng.exponential(size=20)
+        covered.append(residuals[19] <= residuals_of([residuals[:19]]).quantiles(0.8)[0])
+    # 16 of 20: exactly 0.8, within three standard errors of the simulation.
+    assert abs(np.mean(covered) - 0.8) < 0.038
+
+
+@pytest.mark.parametrize(("n_rows", "within"), [(10, 0.03), (3, 0.06)])
+def test_many_small_tasks_are_covered_on_the_whole(n_rows, within):
+    rng = np.random.default_rng(2)
+    scale = np.exp(0.5 * rng.normal(size=200))
+    half = residuals_of([s * rng.normal(size=n_rows) for s in scale]).quantiles(0.9)[:-1]
+    covered = np.abs(scale[:, np.newaxis] * rng.normal(size=(200, 500))) <= half[:, np.newaxis]
+    assert abs(covered.mean() - 0.9) < within
+
+
+def test_scales_of_equal_tasks_are_pooled_and_those_of_unequal_tasks_with_many_rows_are_not():
+    rng = np.random.default_rng(3)
+    equal = [rng.normal(size=8) for _ in range(50)]
+    np.testing.assert_allclose(residuals_of(equal).scales, np.sqrt(np.mean(np.concatenate(equal) ** 2)))
+    unequal = [s * rng.normal(size=2000) for s in (0.1, 1.0, 10.0)]
+    np.testing.assert_allclose(residuals_of(unequal).scales[:3], [0.1, 1.0, 10.0], rtol=0.05)
+
+
+def test_tasks_in_other_units_are_compared_by_their_own_spread():
+    rng = np.random.default_rng(4)
+    units = np.array([1.0, 1e3, 1e-3, 50.0])
+    residuals, targets = rng.normal(size=(4, 12)), rng.normal(size=(4, 40))
+    scaled = fit_residuals(units[:, np.newaxis] * residuals, units[:, np.newaxis] * targets)
+    plain = fit_residuals(residuals, targets)
+    np.testing.assert_allclose(scaled.quantiles(0.9)[:4], units * plain.quantiles(0.9)[:4], rtol=0.3)
+
+
+def test_few_or_no_errors():
+    assert 1.0 < residuals_of([np.array([0.5, -1.0])]).quantiles(0.95)[0] < 100.0
+    np.testing.assert_array_equal(residuals_of([np.zeros(5), np.zeros(7)]).quantiles(0.9), 0.0)
+
+
+def test_rows_of_one_new_task_count_as_few_where_their_residuals_go_together():
+    rng = np.random.default_rng(0)
+    alike = [np.full(10, size) for size in rng.exponential(size=12)]
+    assert fit_new_tasks(alike).n_effective == pytest.approx(12.0, rel=1e-6)
+    assert fit_new_tasks([rng.normal(size=10) for _ in range(12)]).n_effective > 60
+    # The highest of twelve tasks is not enough for 0.95, the quantile of Student's distribution is.
+    found = fit_new_tasks(alike)
+    assert found.quantile(0.95) == pytest.approx(found.scale * 2.20099, rel=1e-4)
+    assert found.quantile(0.9) == pytest.approx(max(part[0] for part in alike))

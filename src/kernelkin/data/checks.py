@@ -1,0 +1,398 @@
+"""What rows, targets, weights and task labels must be. Each failure names the array, the column or the row."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
+
+from ..exceptions import warn_user
+from .arrays import Table, as_array, as_table, holds_dates, listing, missing, no_numbers, plain
+
+# What to do about columns that are no numbers, or have gaps.
+ENCODE = "encode the table with TableEncoder in a pipeline, or fit KinRegressor or KinClassifier, which do so"
+UNKNOWN = "Tasks that were not in training need unknown_tasks='common' (with couplings='common'), or task_features"
+# Objectives and scores are quadratic in the targets, and these squares still have a sum.
+LARGEST = 1e150
+# Above, the penalty is lost in rounding: machines interpolate noise, or overflow.
+LARGEST_WEIGHT = 1e30
+
+
+def _named(name: str, error: Exception) -> Exception:
+    """The same error, with the name of the array in front."""
+    return (TypeError if isinstance(error, TypeError) else ValueError)(f"{name}: {error}")
+
+
+def check_size(name: str, values: np.ndarray, limit: float, *, fitting: bool) -> None:
+    """Refuse numbers so large that a fit would overflow or, while fitting, all so small that their squares vanish."""
+    largest = max(float(values.max()), -float(values.min()))
+    if largest > limit:
+        raise ValueError(f"{name} has values of size {largest:.3g}; above {limit:.3g} a fit overflows: rescale {name}")
+    least = 1e3 * float(np.sqrt(np.finfo(values.dtype).tiny))
+    if fitting and 0 < largest < least:
+        raise ValueError(
+            f"{name} has no value above {largest:.3g} in size; below {least:.3g} their squares vanish: rescale {name}"
+        )
+
+
+# Rows
+
+
+def read_rows(X: Any) -> Any:
+    """X as a `Table`, if it is a data frame, or as an array; what is sparse is left to `check_rows` to refuse.
+
+    One row or one column passed as a flat list is refused in scikit-learn's words.
+    """
+    if issparse(X):
+        return X
+    table = as_table(X, "X")
+    if table is not None:
+        return table
+    array = as_array(X, "X")
+    if array.ndim < 2:
+        check_array(array, dtype=None)
+    return array
+
+
+def split_task_columns(X: Any, column: Any) -> tuple[Any, dict[Any, np.ndarray]]:
+    """X (of `read_rows`) without a column, or a list of columns, and these by name as labels of groups.
+
+    Columns are given by name or position, a name before a position; the first has the tasks.
+    """
+    columns = column if isinstance(column, list) else [column]
+    if not columns:
+        raise ValueError("task_column is an empty list")
+    if isinstance(X, Table):
+        names: Sequence[Any] = X.names
+        found, has = X.columns, f"which has {listing(list(names))}"
+    else:
+        X = check_array(X, dtype=None, ensure_all_finite=False, allow_nd=True)
+        names = range(X.shape[1]) if X.ndim == 2 else ()
+        found, has = X.T, f"an array of shape {X.shape}"
+    positions = []
+    for name in columns:
+        whole = isinstance(name, int | np.integer) and not isinstance(name, bool)
+        if isinstance(name, Hashable) and not isinstance(name, bool) and name in names:
+            positions.append(names.index(name))
+        elif whole and -len(names) <= name < len(names):
+            positions.append(int(name) % len(names))
+        else:
+            raise ValueError(f"task_column={name!r} is not a column of X, {has}")
+        if found[positions[-1]].ndim != 1:
+            words = no_numbers(X.types[positions[-1]])
+            raise TypeError(f"X, column {names[positions[-1]]!r} holds {words}, not task labels")
+    labels = {names[k]: check_labels(found[k]) for k in positions}
+    if len(labels) < len(columns):
+        raise ValueError(f"task_column={column!r} names one column twice")
+    rest = [k for k in range(len(names)) if k not in positions]
+    return (X.select(rest) if isinstance(X, Table) else X[:, rest]), labels
+
+
+def check_rows(X: Any, *, fitting: bool, precomputed: bool = False, task_column: Any = None) -> np.ndarray:
+    """X (of `read_rows`, without tasks) as finite floats (float32 stays float32): rows, or a precomputed stack.
+
+    Errors name columns as the user counts them, with the columns of tasks that were taken out.
+    """
+    layout: dict[str, Any] = {"allow_nd": True} if precomputed else {"order": "C"}
+    given = X
+    if isinstance(X, Table) or (not issparse(X) and X.ndim == 2 and X.dtype.kind in "OUS"):
+        X = _columns_as_floats(X, _column_labels(X, task_column))
+    elif not issparse(X) and X.dtype.kind in "mM":
+        raise TypeError(f"X holds dates or times ({X.dtype}), not numbers")
+    try:
+        # What does not fit into a float becomes infinite, and is refused as that.
+        with np.errstate(over="ignore", invalid="ignore"):
+            checked = check_array(X, dtype=[np.float64, np.float32], input_name="X", **layout)
+    except (TypeError, ValueError, OverflowError) as error:
+        where = _not_finite(X, _column_labels(given, task_column))
+        if where == "X" and "X" in str(error):
+            raise
+        # What scikit-learn advises about missing values in its further lines does not apply here.
+        text = f"{error.args[0].splitlines()[0].rstrip('.')}: {ENCODE}" if "NaN" in str(error) else str(error)
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{where}: {text}") from None
+    if not precomputed:
+        check_size("X", checked, np.sqrt(np.finfo(checked.dtype).max) / 1e3, fitting=fitting)
+        return checked
+    checked = checked[:, :, np.newaxis] if checked.ndim == 2 else checked
+    if checked.ndim != 3:
+        raise ValueError(f"a precomputed X has shape (n_query, n_train, n_kernels), not {checked.shape}")
+    if fitting and checked.shape[0] != checked.shape[1]:
+        raise ValueError(f"precomputed training Grams must be square, but X has shape {checked.shape}")
+    return checked
+
+
+def _column_labels(X: Any, task_column: Any) -> list[str]:
+    """How the user refers to the columns of X; positions count the columns of tasks, which were taken out."""
+    if isinstance(X, Table):
+        return [f"X, column {name!r}" for name in X.names]
+    if issparse(X) or X.ndim != 2:
+        return []
+    taken = [] if task_column is None else list(np.atleast_1d(task_column))
+    total = X.shape[1] + len(taken)
+    return [f"X, column {k}" for k in sorted(set(range(total)) - {int(k) % total for k in taken})]
+
+
+def _columns_as_floats(X: Table | np.ndarray, labels: Sequence[str]) -> np.ndarray:
+    """Columns of any type as one array (n, d) of numbers, or an error that names the column."""
+    if not labels:
+        raise ValueError("X has no columns of features")
+    columns, types = (X.columns, X.types) if isinstance(X, Table) else (X.T, ("object",) * X.shape[1])
+    return np.stack([_as_floats(*column) for column in zip(columns, types, labels, strict=True)], axis=1)
+
+
+def _as_floats(values: np.ndarray, type_name: str, label: str) -> np.ndarray:
+    words = no_numbers(type_name) or ("dates or times" if holds_dates(values) else None)
+    if words is not None:
+        advice = f": {ENCODE}" if words in ("categories", "dates or times") else ""
+        raise TypeError(f"{label} holds {words} ({type_name}), not numbers{advice}")
+    if values.dtype.kind == "c":
+        raise ValueError(f"{label}: Complex data not supported")
+    if values.dtype.kind not in "OUS":
+        return values
+    try:
+        absent = missing(values)
+        return (np.where(absent, np.nan, values) if absent.any() else values).astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        advice = f": {ENCODE}" if "string to float" in str(error) else ""
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{label}: {error}{advice}") from None
+
+
+def _not_finite(X: Any, labels: Sequence[str]) -> str:
+    """The first column that has a value which is not finite; "X" where there is none."""
+    if not labels or X.dtype.kind not in "fiub":
+        return "X"
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(X.astype(np.float64, copy=False)).all(axis=0)
+    return "X" if finite.all() else labels[int(np.argmin(finite))]
+
+
+def check_precomputed_queries(X: Any, rows: int, kernels: int) -> None:
+    """Refuse kernel values that are not between some rows and the training rows, for each kernel of the fit."""
+    shape = tuple(np.shape(X))
+    if shape[1:] != (rows, kernels) and not (kernels == 1 and shape[1:] == (rows,)):
+        raise ValueError(
+            f"precomputed X must have shape (n_query, {rows}, {kernels}): {rows} training rows, {kernels} kernels; "
+            f"got {shape}"
+        )
+
+
+# Targets and weights
+
+
+def check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndarray:
+    """y as (n,) or, for wide data, (n, T) with NaN (floats) or None (objects) where a label is missing."""
+    if issparse(y):
+        raise TypeError("Sparse data was passed for y, but dense data is required: use y.toarray()")
+    Y = as_array(y, "y")
+    if Y.ndim not in (1, 2):
+        raise ValueError(f"y must have shape (n,) or (n, n_tasks), not {Y.shape}")
+    if Y.ndim == 2 and not Y.shape[1]:
+        raise ValueError("y has no columns, and every column is a task")
+    if Y.ndim == 2 and tasks_given:
+        if Y.shape[1] != 1:
+            raise ValueError(
+                f"y has {Y.shape[1]} columns and the task of each row is given too: pass one target for each row, or "
+                "leave out the tasks to make every column of y a task"
+            )
+        Y = column_or_1d(Y, warn=True)
+    if not classification:
+        return _check_reals(Y)
+    check_rounding(y, Y, "y")
+    return _check_classes(Y)
+
+
+def _check_reals(Y: np.ndarray) -> np.ndarray:
+    if holds_dates(Y):
+        raise TypeError("y holds dates or times, not numbers")
+    if Y.dtype.kind in "OUS":
+        try:
+            Y = np.where(missing(Y), np.nan, Y).astype(np.float64)
+        except OverflowError as error:
+            raise _named("y", error) from None
+        except (TypeError, ValueError):
+            raise ValueError(
+                "Unknown label type: y holds text, not numbers. Maybe you are trying to fit a regressor, which "
+                "expects real numbers on a classification target with discrete values."
+            ) from None
+    try:
+        with np.errstate(over="ignore"):
+            Y = check_array(Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="y")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _named("y", error) from None
+    absent = np.isnan(Y)
+    _refuse_rows(np.isinf(Y), "infinity")
+    _refuse_rows(absent & (Y.ndim == 1), "NaN")
+    present = Y[~absent] if absent.any() else Y
+    if present.size:
+        check_size("y", present, LARGEST, fitting=True)
+    return Y
+
+
+def _check_classes(Y: np.ndarray) -> np.ndarray:
+    absent = missing(Y)
+    if Y.dtype.kind == "S" or (Y.dtype.kind == "O" and bytes in _types_in(Y.ravel())):
+        raise TypeError("the classes in y are bytes: decode them to text")
+    _refuse_rows(absent & (Y.ndim == 1), "NaN or None")
+    if Y.dtype.kind == "f":
+        _refuse_rows(np.isinf(Y), "infinity")
+    if Y.dtype.kind == "O":
+        check_trailing_nul(Y, "class")
+    for column, gone in zip(np.atleast_2d(Y.T), np.atleast_2d(absent.T), strict=True):
+        present = column[~gone]
+        if present.dtype.kind == "O" and str in (kinds := _types_in(present)) and len(kinds) > 1:
+            raise ValueError(f"the classes in y are of mixed types: {_type_names(kinds)}")
+        check_classification_targets(plain(present))
+    return Y if Y.ndim == 2 else plain(Y)
+
+
+def _refuse_rows(bad: np.ndarray, what: str) -> None:
+    """Refuse targets of which some (n,) or (n, T) are bad, with the first of their rows."""
+    if bad.any():
+        rows = np.flatnonzero(bad.any(axis=1) if bad.ndim == 2 else bad)
+        more = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
+        raise ValueError(f"Input y contains {what} in row {rows[0]}{more} (counted from 0): leave these rows out")
+
+
+def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
+    """Weights of the rows of X: (n,) floats that are not negative; ones where none are given."""
+    if sample_weight is None:
+        return np.ones(len(X))
+    weights = as_array(sample_weight, "sample_weight")
+    if holds_dates(weights):
+        raise TypeError("sample_weight holds dates or times, not numbers")
+    if weights.dtype.kind == "O":
+        weights = np.where(missing(weights), np.nan, weights)
+    try:
+        weights = _check_sample_weight(weights, X, dtype=np.float64, ensure_non_negative=True)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise error if "sample_weight" in str(error) else _named("sample_weight", error) from None
+    check_size("sample_weight", weights, LARGEST_WEIGHT, fitting=True)
+    return weights
+
+
+# Labels of tasks
+
+
+def read_groupings(tasks: Any) -> dict[Any, np.ndarray]:
+    """The task of each row, or several groupings of rows: the columns of a table, a 2-d array or a dict, by name."""
+    if isinstance(tasks, str):
+        raise TypeError(
+            f"tasks={tasks!r} is one text, not the task of each row: where a column of X has the tasks, name it by the "
+            f"estimator's parameter task_column={tasks!r}"
+        )
+    columns: dict[Any, Any] = {}
+    if isinstance(tasks, Mapping):
+        columns = dict(tasks)
+    elif (table := as_table(tasks, "tasks")) is not None and len(table.names) > 1:
+        columns = dict(zip(table.names, table.columns, strict=True))
+    elif (labels := as_array(tasks, "tasks")).ndim == 2 and labels.shape[1] > 1:
+        columns = dict(enumerate(labels.T))
+    if columns:
+        return {name: check_labels(values, f"tasks, column {name!r}") for name, values in columns.items()}
+    return {None: check_labels(tasks)}
+
+
+def check_labels(tasks: Any, name: str = "tasks") -> np.ndarray:
+    """The task of each row, as a 1-d array whose items sort and compare; whole floats become integers."""
+    labels = as_array(tasks, name)
+    if labels.size != len(np.atleast_1d(labels)) or not labels.ndim:
+        raise ValueError(f"{name} must be one label for each row, not an array of shape {labels.shape}")
+    labels = labels.ravel()
+    if labels.dtype.kind == "f":
+        check_rounding(tasks, labels, name)
+        if not np.isfinite(labels).all():
+            raise ValueError(f"the task of row {int(np.argmin(np.isfinite(labels)))} is NaN or infinite")
+        whole = (labels == np.round(labels)).all() and (np.abs(labels) < 2**53).all()
+        return labels.astype(np.int64) if whole else labels
+    if labels.dtype.kind in "mMO" and (absent := missing(labels)).any():
+        raise ValueError(f"the task of row {int(np.argmax(absent))} is missing")
+    return _check_objects(labels) if labels.dtype.kind == "O" else labels
+
+
+def check_task_names(names: tuple[Any, ...]) -> np.ndarray:
+    """The names of the columns of wide y, which name its tasks: they must be what task labels must be."""
+    labels = np.empty(len(names), dtype=object)
+    labels[:] = names
+    if missing(labels).any():
+        raise ValueError(f"column {int(np.argmax(missing(labels)))} of y has no name, and columns name the tasks")
+    if tuple in _types_in(labels):
+        raise ValueError(f"the columns of y have names of several levels, such as {names[0]!r}: flatten them")
+    return plain(_check_objects(labels))
+
+
+def _check_objects(labels: np.ndarray) -> np.ndarray:
+    kinds = _types_in(labels)
+    if kinds == {str}:
+        check_trailing_nul(labels, "task label")
+        return labels.astype(str)
+    if len(kinds) > 1 and not all(issubclass(kind, (int, float, np.number)) for kind in kinds):
+        raise ValueError(f"task labels are of mixed types: {_type_names(kinds)}")
+    try:
+        # Sets have an order that leaves some of them beside each other.
+        is_total = all(one < other for one, other in pairwise(sorted(set(labels.tolist()))))
+    except TypeError:
+        is_total = False
+    if not is_total:
+        raise ValueError(f"task labels of type {_type_names(kinds)} cannot be sorted: use text or numbers")
+    return labels
+
+
+def encode_tasks(
+    tasks: np.ndarray, known: np.ndarray, allow_unknown: bool = False, new: np.ndarray | None = None
+) -> np.ndarray:
+    """Task labels -> their positions in `known` and then `new`; an unknown one is -1 if allowed, else it is named.
+
+    Labels that are written as known ones are, and have another type, are refused or warned about with both types.
+    """
+    index = {label: code for code, label in enumerate([*known.tolist(), *([] if new is None else new.tolist())])}
+    codes = np.array([index.get(label, -1) for label in tasks.tolist()], dtype=np.intp)
+    if (codes >= 0).all():
+        return codes
+    unknown = list(dict.fromkeys(tasks[codes < 0].tolist()))
+    same = {str(label): label for label in known.tolist()}
+    twins = [(label, same[str(label)]) for label in unknown if str(label) in same]
+    types = ""
+    if twins:
+        (given, trained), (one, other) = twins[0], (type(label).__name__ for label in twins[0])
+        types = f"The types differ: {given!r} is of type {one}, {trained!r} of the fit is of type {other}"
+    if not allow_unknown:
+        raise ValueError(
+            f"unknown task{'s' if len(unknown) > 1 else ''} {listing(unknown)}; this model knows {listing(known)}. "
+            + (types or UNKNOWN)
+        )
+    if types:
+        warn_user(f"{listing([label for label, _ in twins])} are predicted as new tasks. {types}", UserWarning)
+    return codes
+
+
+# Labels of tasks and classes
+
+
+def _types_in(values: np.ndarray) -> set[type]:
+    """The Python types of the values; all kinds of text count as str."""
+    return {str if isinstance(value, str) else type(value) for value in values.tolist()}
+
+
+def _type_names(types: set[type]) -> str:
+    return ", ".join(sorted(kind.__name__ for kind in types))
+
+
+def check_trailing_nul(values: np.ndarray, what: str) -> None:
+    """Refuse text that ends in a NUL character: NumPy drops it, so that two different labels would become one."""
+    for value in values.ravel():
+        if isinstance(value, str) and value.endswith("\0"):
+            raise ValueError(f"{what} {value!r} ends in a NUL character, which NumPy would drop: rename it")
+
+
+def check_rounding(values: Any, array: np.ndarray, name: str) -> None:
+    """Refuse lists of labels whose integers became floats that are other numbers: two labels would become one."""
+    if array.dtype.kind == "f" and isinstance(values, list | tuple):
+        for value in np.array(values, dtype=object).flat:
+            if isinstance(value, int) and int(float(value)) != value:
+                raise ValueError(f"{name} has integers beside floats, and {value!r} is no float: use text, or one type")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..data import listing
+from ..facts import changed_parameters, relative_gap
 from ..files import check_writable
-from ..paper.models.facts import changed_parameters, relative_gap
 from ..progress import Progress
 from ..relations import TaskRelations
 from ..relations.baselines import make_baselines

@@ -185,6 +185,11 @@ def _write_cells(
 
 def _with_tasks(saved: Any, arguments: Namespace) -> Any:
     """Return the model with the new tasks of a file of features."""
+    if not hasattr(saved.model, "with_tasks"):
+        raise ValueError(
+            f"--task-features: {type(saved.model).__name__} takes the features of all tasks when it is fitted; Kin "
+            "also takes those of new tasks later"
+        )
     frame = read_task_features(arguments.task_features, saved.schema.task, text_format(arguments))
     try:
         return replace(saved, model=saved.model.with_tasks(by_task(frame, saved.schema)))

@@ -14,8 +14,8 @@ from ..data import TaskData, listing
 from ..kernels import evaluate, is_precomputed, read_kernels
 from ..mixed.structures import MixedData
 from ..mixed.units import Units, choose_units
-from ..paper.couplings import TaskTable, read_task_features
 from ..paper.fitting.targets import task_classes, weights_of_classes
+from ..paper.task_features import TaskTable, read_task_features
 
 # With more columns than this, those that no table has put together share their parameters.
 OWN_PARAMETERS = 60

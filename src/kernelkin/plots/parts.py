@@ -10,7 +10,6 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import listing
-from ..paper.models.new_tasks import read_model_queries
 from ._axes import COLORS, Display, add_legend, extent, label_ticks, labels_extent, new_axes, task_axes
 
 OWN = "own"
@@ -233,5 +232,5 @@ def _value_name(estimator: Any, t: int, output: int) -> str:
 
 def _task_of(estimator: Any, row: Any, tasks: Any) -> int:
     """Return the position of a row's task among `tasks_`."""
-    codes = read_model_queries(getattr(estimator, "best_estimator_", estimator), row, tasks).codes
+    codes = getattr(estimator, "best_estimator_", estimator).read_queries(row, tasks).codes
     return 0 if codes is None else int(codes[0])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..paper.models.facts import changed_parameters, relative_gap
+from ..facts import changed_parameters, relative_gap
 from ..plots._axes import weight_order
 from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import all_models

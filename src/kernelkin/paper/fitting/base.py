@@ -2,37 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...data import TaskData
-from ...engines import Engine, Threads
+from ...estimators import Fitted, RunOptions
 from ...memory import Need
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How a fit is run; the result does not depend on it, unless the callback returns True, which stops the solver."""
-
-    n_jobs: int | None = None
-    verbose: int = 0
-    callback: Callable[..., object] | None = None
-    engine: Engine = field(default_factory=Threads)
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """What a fit leaves behind.
-
-    Attributes
-    ----------
-    attributes : fitted attributes of the estimator, by name; `functions_` predicts.
-    warnings : messages with their categories.
-    """
-
-    attributes: dict[str, Any]
-    warnings: tuple[tuple[str, type[Warning]], ...] = field(default=())
 
 
 class Plan(Protocol):

@@ -22,7 +22,7 @@ from ...uncertainty import fold_values
 from ..couplings import width
 from ..fitting import Fit, FitPlan
 from ..fitting.targets import split_by_task
-from ..grams import GramPlan, RawGrams, held_out
+from ..grams import GramPlan, HeldOut, RawGrams
 from ..problems import Problem
 from ..solvers import UNFINISHED, Path
 from .grid import Line, Params, identity
@@ -223,7 +223,7 @@ class FoldGrams:
         plan = specification.plan(self.train, self.kernels)
         raw = evaluated.raw if plan.couplings else replace(evaluated.raw, linked=None)
         self.grams, bank = plan.scale(raw.restrict(data, fold.kept), overwrite=True)
-        self.held = held_out(raw, bank, data, fold.kept, fold.held)
+        self.held = HeldOut(raw, bank, data, fold.kept, fold.held)
 
     def outcomes(self, line: Line) -> Iterator[Outcome]:
         """Solve the problems of a line, one after the other."""

@@ -12,7 +12,6 @@ as every other.
 # A penalty has a value with a gradient, and a *bound*: a number that is never above the minimum over B >= 0 of
 # ``mu/2 R(B) - <B, Q>``. Here R is a weighted squared norm, and the minimum is known.
 
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import matplotlib.pyplot as plt
@@ -22,7 +21,7 @@ from kernelkin import MultiTaskKernelEstimator, gaussian_kernels, linear_kernels
 from kernelkin.datasets import make_shops
 from kernelkin.paper.penalties import Penalty, Relation
 from kernelkin.paper.problems import Problem
-from kernelkin.paper.solvers import Progress, Solver, State
+from kernelkin.paper.solvers import Point, Solver
 from kernelkin.plots import ConvergenceDisplay
 
 
@@ -63,20 +62,11 @@ for name, penalty in {"equal prices": PricedKernels(np.ones(8)), "four expensive
     print(f"{name:16} R² {score:.2f}, weight on the last four columns {share:.0%}, relative gap {gap:.0e}")
 
 # %%
-# A solver is a frozen dataclass with ``init`` and ``step``. It keeps nothing but its state; the driver evaluates the
-# state's point, records it, and stops when the gap is closed. This one takes gradient steps and stays at B >= 0. A step
-# that does not lower the objective is undone, and the next one is half as long.
+# A solver is a generator: it yields points and receives their evaluations. The driver evaluates, records, and stops
+# when the gap is closed. This one takes gradient steps and stays at B >= 0. A step that does not lower the objective is
+# undone, and the next one is half as long.
 
 
-@dataclass(frozen=True, kw_only=True)
-class DescentState(State):
-    """The point to evaluate, the length of steps, and the best evaluation so far."""
-
-    length: float
-    best: object = None
-
-
-@dataclass(frozen=True)
 class ProjectedDescent(Solver):
     """Gradient descent on B >= 0."""
 
@@ -84,20 +74,19 @@ class ProjectedDescent(Solver):
     role: ClassVar[str] = "descent"
     problems: ClassVar[tuple[type, ...]] = (Problem,)
 
-    def init(self, problem, start, tol):
+    def run(self, problem, start, certificate):
         shape = problem.grams.n_kernels, problem.grams.n_components
         B = np.full(shape, 0.1) if start is None else start
-        return DescentState(B=B, progress=Progress(tol, accuracy=1e-6), length=1.0)
-
-    def step(self, problem, state, evaluation):
-        best, length = state.best, state.length
-        if best is None or evaluation.primal < best.primal:
-            best, length = evaluation, 1.5 * length
-        else:
-            length = 0.5 * length
-        gradient = problem.mu * problem.penalty.gradient(best.B) - best.Q
-        B = np.maximum(best.B - length * gradient, 0.0)
-        return replace(state, B=B, length=length, best=best, iterations=state.iterations + 1)
+        certificate.accuracy = 1e-6  # of the machines
+        best, length = None, 1.0
+        while True:
+            evaluation = yield Point(B)
+            if best is None or evaluation.primal < best.primal:
+                best, length = evaluation, 1.5 * length
+            else:
+                length = 0.5 * length
+            gradient = problem.mu * problem.penalty.gradient(best.B) - best.Q
+            B = np.maximum(best.B - length * gradient, 0.0)
 
 
 # %%

@@ -1,10 +1,26 @@
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from kernelkin.cli import main as cli
+from kernelkin.relations import baselines
+
+
+@contextmanager
+def quick_baselines():
+    """Boosting takes most of the time of a small fit, and is tested elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        kept = (baselines.SEPARATE, baselines.ONE_FOR_ALL)
+        patch.setattr(baselines, "BASELINES", {name: baselines.BASELINES[name] for name in kept})
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def all_baselines_are_quick():
+    with quick_baselines():
+        yield
 
 
 @pytest.fixture(scope="package")
@@ -39,7 +55,7 @@ def folder(tmp_path_factory, sales):
     ):
         out = str(folder / f"{name}.kin")
         argv = ["fit", str(folder / "sales.csv"), "--task", "shop", "--target", target, "--drop", other, "-o", out]
-        with open(folder / f"{name}.txt", "w") as printed, redirect_stdout(printed):
+        with open(folder / f"{name}.txt", "w") as printed, redirect_stdout(printed), quick_baselines():
             assert cli.main([*argv, *more]) == 0
     return folder
 
@@ -53,7 +69,7 @@ def run(capsys):
 
     def do(*argv, fails=False):
         capsys.readouterr()
-        if argv[0] in ("fit", "compare") and "--sharing-repeats" not in argv:
+        if argv[0] == "fit" and "--sharing-repeats" not in argv:
             argv = (*argv, "--sharing-repeats", "0")
         code = cli.main([str(argument) for argument in argv])
         captured = capsys.readouterr()

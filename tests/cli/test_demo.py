@@ -7,7 +7,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
-from kernelkin.cli import demo, demo_models
+from kernelkin.cli import demo
 from kernelkin.cli.main import main
 from kernelkin.cli.terminal import Terminal
 from kernelkin.datasets import make_shops
@@ -19,8 +19,8 @@ def quick_models(n_jobs=None):
 
     return {
         demo.OURS: KinRegressor(cv=2, random_state=0),
-        demo.POOLED: demo_models.OneModelPerTask(LinearRegression()),
-        "mean": demo_models.OneModelPerTask(DummyRegressor()),
+        demo.POOLED: demo.OneModelPerTask(LinearRegression()),
+        "mean": demo.OneModelPerTask(DummyRegressor()),
     }
 
 
@@ -72,7 +72,7 @@ def test_the_table_is_ordered_by_score():
 def test_one_model_per_task_sees_the_rows_of_its_task_alone():
     X, tasks = np.arange(6.0)[:, np.newaxis], np.array(["b", "a"] * 3)
     y = np.where(tasks == "a", 2 * X[:, 0], -X[:, 0])
-    model = demo_models.OneModelPerTask(LinearRegression()).fit(X, y, tasks)
+    model = demo.OneModelPerTask(LinearRegression()).fit(X, y, tasks)
     assert_allclose(model.predict(X, tasks), y, atol=1e-12)
 
 
@@ -90,7 +90,7 @@ def test_targets_are_standardised_by_task_and_come_back_in_their_units():
         def predict(self, X, tasks):
             return super().predict(X)
 
-    model = demo_models.StandardTargets(Recorder(), columns=True).fit(X, y, tasks)
+    model = demo.StandardTargets(Recorder(), columns=True).fit(X, y, tasks)
     for task in ("a", "b"):
         assert_allclose([seen["y"][tasks == task].mean(), seen["y"][tasks == task].std()], [0, 1], atol=1e-9)
     values = model.predict(X, tasks)
@@ -98,9 +98,9 @@ def test_targets_are_standardised_by_task_and_come_back_in_their_units():
 
 
 def test_the_pooled_model_gets_the_task_as_a_category(monkeypatch):
-    monkeypatch.setattr(demo_models, "BOOSTING_GRID", {"max_iter": [2]})
+    monkeypatch.setattr(demo, "BOOSTING_GRID", {"max_iter": [2]})
     data = make_shops(3, 30, random_state=0)
-    model = demo_models.make_models()[demo.POOLED].fit(data.data, data.target, data.tasks)
+    model = demo.make_models()[demo.POOLED].fit(data.data, data.target, data.tasks)
     boosting = model.model_.model_.best_estimator_
     assert boosting.is_categorical_.tolist() == [False] * 7 + [True]
 

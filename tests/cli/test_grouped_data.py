@@ -10,6 +10,7 @@ import pytest
 
 from kernelkin import load_model
 from kernelkin.cli import main as cli
+from kernelkin.relations.baselines import ONE_FOR_ALL, SEPARATE
 
 DATA = os.environ.get("KERNELKIN_DATA", "")
 
@@ -42,8 +43,8 @@ def test_a_group_of_one_row_is_fitted_and_the_model_is_saved(sleep):
 
 def test_held_out_rows_are_scored_beside_the_baselines(sleep):
     overall = json.loads((sleep / "fit.json").read_text())["evaluation"]["overall"]
-    assert list(overall) == ["Kin", "AVG", "STL", "IMKL"]
-    assert all(list(scores) == ["RMSE", "R²"] for scores in overall.values())
+    assert list(overall) == ["Kin", SEPARATE, ONE_FOR_ALL]
+    assert all(list(scores) == ["RMSE", "R²", "R² within groups"] for scores in overall.values())
     assert 0.6 < overall["Kin"]["R²"] < 1
     # All have the same rows, so that both scores say the same of two models.
     spread = [scores["RMSE"] ** 2 / (1 - scores["R²"]) for scores in overall.values()]

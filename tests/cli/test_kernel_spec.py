@@ -1,6 +1,6 @@
 import pytest
 
-from kernelkin.cli.kernel_spec import read_kernels
+from kernelkin.cli.training import read_kernels
 
 POSITIONS = {"age": [0], "town": [1, 2], "a,b": [3]}
 

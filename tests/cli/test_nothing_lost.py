@@ -142,7 +142,7 @@ def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, m
 
 def test_an_interrupted_comparison_continues_with_the_same_command(argv, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    argv = ["compare", *argv[1:-2], "--models", "AVG", "STL", "--folds", "2"]
+    argv = ["compare", argv[1], *argv[4:-2], "--models", "AVG", "STL", "--folds", "2"]
     cached = [*argv, "--cache", "parts"]
     assert cli.main(argv) == 0
     undisturbed = capsys.readouterr().out
@@ -163,7 +163,7 @@ def test_an_interrupted_comparison_continues_with_the_same_command(argv, tmp_pat
     begun.clear()
     monkeypatch.setattr(Progress, "begin", lambda self, text: begun.append(text))
     assert cli.main([*cached, "--jobs", "2"]) == 0
-    assert [text.endswith(", from the cache") for text in begun] == [True, True, False, False]
+    assert [text.endswith(", from the cache") for text in begun] == [True] * 2 + [False] * 6
     assert scores(capsys.readouterr().out) == scores(undisturbed)
 
 
@@ -175,7 +175,7 @@ def scores(table):
 @pytest.mark.parametrize("command", ["fit", "compare"])
 def test_an_interrupt_without_a_cache_says_that_nothing_was_kept(command, argv, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Progress, "begin", interrupt)
-    assert cli.main(argv if command == "fit" else ["compare", *argv[1:-2]]) == 130
+    assert cli.main(argv if command == "fit" else ["compare", argv[1], *argv[4:-2]]) == 130
     assert capsys.readouterr().err == "kernelkin: interrupted; nothing was kept\n"
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 

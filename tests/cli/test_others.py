@@ -1,3 +1,4 @@
+import re
 import warnings
 
 import numpy as np
@@ -5,8 +6,8 @@ import pytest
 
 import kernelkin
 from kernelkin import MKMTRLRegressor, load_model, save_model
-from kernelkin.cli.holdout import shorten
 from kernelkin.registry import find_model
+from kernelkin.relations.baselines import ONE_FOR_ALL, SEPARATE
 
 
 def test_inspect_shows_what_the_model_is(run, folder):
@@ -18,7 +19,7 @@ def test_inspect_shows_what_the_model_is(run, folder):
         "120 rows",
         "couplings=common",
         "within",
-        "R² on 30 held-out rows: MK-MTRL",
+        "RMSE on 30 held-out rows: MK-MTRL",
         "kernelkin fit",
     ):
         assert text in out
@@ -53,15 +54,21 @@ def test_inspect_and_report_every_kind_of_model(run, tmp_path, name):
 
 def test_compare_cross_validates_models_side_by_side(run, folder):
     argv = ["--task", "shop", "--target", "sales", "--drop", "busy", "--folds", "3"]
-    out = run("compare", folder / "sales.csv", *argv, "--sharing-repeats", "1", "--models", "mk-mtrl", "AVG", "OLS")
-    assert "gain of MK-MTRL" in out and out.splitlines()[-1].startswith("Recommendation: ")
-    lines = [line.split() for line in out.splitlines() if line.startswith(("MK", "AVG", "OLS")) and "±" in line]
-    rows = {name: cells for name, *cells in lines}
-    assert set(rows) == {"MK-MTRL", "AVG", "OLS"}
-    scores = {name: float(cells[0].lstrip("*")) for name, cells in rows.items()}
-    assert max(scores, key=scores.get) == next(name for name, cells in rows.items() if cells[0].startswith("*"))
-    assert all(cells[1].startswith("±") and 0 < float(cells[1][1:]) < 0.5 for cells in rows.values())
-    assert sum(int(cells[2]) for cells in rows.values()) >= 3
+    out = run("compare", folder / "sales.csv", *argv, "--models", "mk-mtrl", "AVG", "OLS")
+    assert "120 held-out rows, 3 folds inside every task" in out
+    rows = [re.split(r"\s{2,}", line) for line in out.splitlines() if "±" in line and "s.e." not in line]
+    assert rows[0] == min(rows, key=lambda row: float(row[1]))
+    assert {name for name, *_ in rows} == {"MK-MTRL", "AVG", "OLS", SEPARATE, ONE_FOR_ALL}
+    assert all(0 < float(error[1:]) < float(rmse) < 30 for _, rmse, error, *_ in rows)
+
+
+def test_compare_classes_and_several_targets(run, folder, sales, tmp_path):
+    argv = ["--folds", "2", "--models", "AVG"]
+    out = run("compare", folder / "sales.csv", "--task", "shop", "--target", "busy", "--drop", "sales", *argv)
+    assert re.search(r"model +log loss +± s.e. +AUC +accuracy +seconds", out)
+    sales[["size", "day", "sales"]].assign(more=2 * sales.sales).to_csv(tmp_path / "t.csv", index=False)
+    out = run("compare", tmp_path / "t.csv", "--target", "sales", "more", *argv)
+    assert re.search(r"model +mean R² +seconds", out) and "±" not in out
 
 
 def test_compare_refuses_what_cannot_be(run, folder):
@@ -76,12 +83,3 @@ def test_models_lists_the_registry(run):
         assert model.name in out
         assert model.description in out
         assert model.reference in out
-
-
-def test_a_long_table_is_shortened_in_the_middle():
-    rows = [[str(i), "x"] for i in range(50)]
-    short = list(shorten(rows, 10))
-    assert short[:5] == rows[:5]
-    assert short[5] == ["... 40 more ...", ""]
-    assert short[6:] == rows[-5:]
-    assert list(shorten(rows[:10], 10)) == rows[:10]

@@ -44,23 +44,12 @@ def test_a_task_of_one_class_is_learned_where_tasks_share(run, sales, tmp_path):
     argv = ["--couplings", "common", "--json", "-o", tmp_path / "m.kin"]
     found = json.loads(run("fit", tmp_path / "t.csv", *CLASSES, *argv))
     west = found["evaluation"]["tasks"].index("10.0")
-    # All 40 rows of the task are trained on, and the models without shared parts are fitted to the other tasks.
+    # All 40 rows of the task are trained on.
     assert found["evaluation"]["train_rows"] == 100
     assert all(scores[west] is None for scores in found["evaluation"]["scores"].values())
     run("predict", tmp_path / "m.kin", tmp_path / "t.csv", "--proba", "-o", tmp_path / "p.csv")
     probabilities = pd.read_csv(tmp_path / "p.csv").query("shop == 10.0")[["probability_no", "probability_yes"]]
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-
-
-def test_means_are_over_the_tasks_that_all_models_have_a_score_of(run, table, tmp_path):
-    argv = ["--couplings", "common", "--test", table, "--json", "-o", tmp_path / "m.kin"]
-    found = json.loads(run("fit", table, *CLASSES, *argv))
-    scores = found["evaluation"]["scores"]
-    # The first task is 'east', which models without shared parts cannot learn.
-    assert scores["MK-MTRL"][0] is not None
-    assert scores["IMKL"][0] is None
-    for name in ("MK-MTRL", "IMKL"):
-        assert found["mean_scores"][name] == pytest.approx(np.mean(scores[name][1:]))
 
 
 def test_every_task_with_one_row_is_refused(run, sales, tmp_path):

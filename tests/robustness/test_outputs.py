@@ -61,7 +61,7 @@ COMMANDS = {
     ],
     "predict": lambda folder, out: ["predict", f"{folder}/m.kin", f"{folder}/t.csv", "-o", f"{out}/p.csv"],
     "report": lambda folder, out: ["report", f"{folder}/m.kin", "-o", f"{out}/r.html"],
-    "compare": lambda folder, out: ["compare", *fit_arguments(folder / "t.csv"), "--cache", f"{out}/cache"],
+    "compare": lambda folder, out: ["compare", *fit_arguments(folder / "t.csv")[:-2], "--cache", f"{out}/cache"],
     "demo": lambda folder, out: ["demo", "-o", f"{out}/demo"],
 }
 

@@ -1,1 +1,1 @@
-"""The application: command line, demo and report. Nothing else imports it."""
+"""The command line, and the demo. Nothing else imports it."""

@@ -7,19 +7,35 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import RidgeCV
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from ..datasets import make_shops
 from ..files import Folder, open_whole
-from .demo_models import OURS, POOLED, make_models
+from ..kin import KinRegressor
+from ..paper.model_selection import MultiTaskCV
+from ..paper.models import AverageRegressor
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from .terminal import Terminal
 
 # Held-out days of each shop.
 TEST_DAYS = 200
+OURS = "KinRegressor"
+POOLED = "gradient boosting, all shops, shop as category"
+BOOSTING_GRID = {"learning_rate": [0.03, 0.1], "max_leaf_nodes": [4, 31], "min_samples_leaf": [5]}
+BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#9a9a9a"
 
 
 @dataclass
@@ -55,8 +71,6 @@ class DemoResult:
 
 def score_shops(y: np.ndarray, values: np.ndarray, shops: np.ndarray) -> np.ndarray:
     """Return R^2 of each shop, in the order of their names."""
-    from sklearn.metrics import r2_score
-
     return np.array([r2_score(y[shops == shop], values[shops == shop]) for shop in np.unique(shops)])
 
 
@@ -119,8 +133,6 @@ def _show_choice(terminal: Terminal, result: DemoResult) -> None:
 
 def _keep(terminal: Terminal, result: DemoResult, folder: Path, settings: dict[str, int]) -> None:
     """Write the scores, and the figure of the first draw."""
-    from .demo_figure import draw_demo
-
     stored = {
         **settings,
         "scores": {name: [float(np.mean(draw)) for draw in scores] for name, scores in result.scores.items()},
@@ -129,5 +141,141 @@ def _keep(terminal: Terminal, result: DemoResult, folder: Path, settings: dict[s
     with open_whole(folder / "results.json") as file:
         file.write(json.dumps(stored, indent=1).encode())
     with open_whole(folder / "shops.png") as file:
-        draw_demo(result, OURS, POOLED).savefig(file, format="png", dpi=120)
+        _draw_demo(result, OURS, POOLED).savefig(file, format="png", dpi=120)
     terminal.say("", "Written:", f"  {folder / 'shops.png'}", f"  {folder / 'results.json'}")
+
+
+def _draw_demo(result: DemoResult, ours: str, other: str) -> Figure:
+    """Draw bars of mean scores, and for two shops sales over the year: true, and by the models `ours` and `other`."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 4.2), layout="constrained")
+    bars, *seasons = figure.subplots(1, 3, gridspec_kw={"width_ratios": [1.2, 1, 1]})
+    _draw_scores(bars, result, ours)
+    gains = result.scores[ours][0] - result.scores[other][0]
+    order = np.argsort(gains)
+    # A typical shop, and the one with the smallest gain, which may be a loss.
+    shops = {"median": int(order[len(order) // 2]), "smallest": int(order[0])}
+    for axes, (which, shop) in zip(seasons, shops.items(), strict=True):
+        _draw_season(axes, result, shop, ours, other, f"{which} gain in R²: {gains[shop]:+.2f}")
+    seasons[0].set_ylabel("sales")
+    figure.legend(*seasons[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    return figure
+
+
+def _draw_scores(axes: Axes, result: DemoResult, ours: str) -> None:
+    means = result.means()
+    names = sorted(means, key=lambda name: means[name])
+    colors = [BLUE if name == ours else GREY for name in names]
+    axes.barh([name.replace(", ", ",\n", 1) for name in names], [means[name] for name in names], color=colors)
+    for i, name in enumerate(names):
+        axes.text(max(means[name], 0) + 0.01, i, f"{means[name]:.2f}", va="center")
+    axes.set(xlabel="mean R² of the shops, held-out days", title="How well sales are predicted")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_season(axes: Axes, result: DemoResult, shop: int, ours: str, other: str, note: str) -> None:
+    """Sales over the year at the training means of the other columns, and the training days of the shop."""
+    data = result.data
+    name = data.task_names[shop]
+    own = data.tasks == name
+    grid = np.repeat(data.data.mean(axis=0)[np.newaxis], 200, axis=0)
+    grid[:, 0] = np.linspace(1, 365, 200)
+    # Temperature follows the season, as in the data.
+    slope = np.polyfit(np.cos(2 * np.pi * data.data[:, 0] / 365), data.data[:, 1], 1)
+    grid[:, 1] = np.polyval(slope, np.cos(2 * np.pi * grid[:, 0] / 365))
+    tasks = np.repeat(name, len(grid))
+    axes.plot(grid[:, 0], data.functions(grid)[:, shop], color="black", linewidth=1.5, label="expected sales")
+    axes.plot(grid[:, 0], result.models[ours].predict(grid, tasks), color=BLUE, linewidth=2.5, label=ours)
+    axes.plot(grid[:, 0], result.models[other].predict(grid, tasks), color=ORANGE, linestyle="--", label=other)
+    axes.plot(data.data[own, 0], data.target[own], "o", color=GREY, markersize=5, label="training days of the shop")
+    axes.set(xlabel="day of the year", title=f"{name}\n{note}")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def make_models(n_jobs: int | None = None) -> dict[str, Any]:
+    """Return unfitted models by name, each with `fit(X, y, tasks)` and `predict(X, tasks)`.
+
+    `n_jobs` threads are for the models of this library: the others are fitted to so few rows that starting processes
+    takes longer.
+    """
+    folds = KFold(5, shuffle=True, random_state=0)
+    forest = RandomForestRegressor(100, random_state=0)
+    boosting = GridSearchCV(HistGradientBoostingRegressor(random_state=0), BOOSTING_GRID, cv=folds)
+    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 4, 13)))
+    average = MultiTaskCV(AverageRegressor(), {"C": np.logspace(-2, 3, 11)}, random_state=0, n_jobs=n_jobs)
+    return {
+        OURS: KinRegressor(random_state=0, n_jobs=n_jobs),
+        POOLED: StandardTargets(TaskAsCategory(boosting)),
+        "random forest, one model per shop": OneModelPerTask(forest),
+        "gradient boosting, one model per shop": OneModelPerTask(boosting),
+        "ridge regression, one model per shop": OneModelPerTask(ridge),
+        "average of kernels, C tuned": StandardTargets(average, columns=True),
+    }
+
+
+class OneModelPerTask(BaseEstimator):
+    """A clone of a scikit-learn regressor for each task."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: np.ndarray, y: np.ndarray, tasks: np.ndarray) -> Self:
+        self.models_ = {
+            task: clone(self.estimator).fit(X[tasks == task], y[tasks == task]) for task in np.unique(tasks)
+        }
+        return self
+
+    def predict(self, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+        values = np.empty(len(X))
+        for task in np.unique(tasks):
+            values[tasks == task] = self.models_[task].predict(X[tasks == task])
+        return values
+
+
+class TaskAsCategory(BaseEstimator):
+    """One scikit-learn gradient boosting model on the rows of all tasks, with the task as a categorical column."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: np.ndarray, y: np.ndarray, tasks: np.ndarray) -> Self:
+        self.tasks_ = np.unique(tasks)
+        self.model_ = clone(self.estimator).set_params(estimator__categorical_features=[X.shape[1]])
+        self.model_.fit(self._table(X, tasks), y)
+        return self
+
+    def predict(self, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+        return self.model_.predict(self._table(X, tasks))
+
+    def _table(self, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+        return np.column_stack([X, np.searchsorted(self.tasks_, tasks)])
+
+
+class StandardTargets(BaseEstimator):
+    """A model of many tasks on targets that are standardised task by task, as shops differ in size.
+
+    Parameters
+    ----------
+    estimator : model with `fit(X, y, tasks)` and `predict(X, tasks)`
+    columns : bool
+        Whether to standardise the columns of X too.
+    """
+
+    def __init__(self, estimator: Any, columns: bool = False) -> None:
+        self.estimator = estimator
+        self.columns = columns
+
+    def fit(self, X: np.ndarray, y: np.ndarray, tasks: np.ndarray) -> Self:
+        self.moments_ = {task: (y[tasks == task].mean(), y[tasks == task].std()) for task in np.unique(tasks)}
+        self.scaler_ = StandardScaler(with_mean=self.columns, with_std=self.columns).fit(X)
+        mean, spread = self._moments(tasks)
+        self.model_ = clone(self.estimator).fit(self.scaler_.transform(X), (y - mean) / spread, tasks)
+        return self
+
+    def predict(self, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+        mean, spread = self._moments(tasks)
+        return mean + spread * self.model_.predict(self.scaler_.transform(X), tasks)
+
+    def _moments(self, tasks: np.ndarray) -> np.ndarray:
+        return np.array([self.moments_[task] for task in tasks.tolist()]).T

@@ -5,42 +5,35 @@ from __future__ import annotations
 import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..data import listing
 from ..files import check_writable
-from ..paper.model_selection import Scorer
 from ..paper.models.facts import changed_parameters, relative_gap
 from ..progress import Progress
 from ..relations import TaskRelations
+from ..relations.baselines import make_baselines
 from ..report.evaluation import evaluation_content
-from ..report.held_out import HeldOutRows, rows_of_table
+from ..report.held_out import rows_of_table
 from ..storage import SavedModel
 from ..tables import TableSchema
 from ..tables.describe import describe_column
 from ..tables.text import STDIN, display_name
-from .baseline_scores import BASELINES, show_scores, show_verdict
-from .holdout import (
-    common_means,
-    held_values,
-    hold_out,
-    last_rows,
-    overall_scores,
-    read_metric,
-    score_name,
-    split_by_task,
-    without_tasks,
-)
-from .kernel_spec import HELP as KERNELS
+from .evaluation import hold_out, mean, predict_baseline, predict_entries, read_entries, score_models, show_scores
 from .problem import Problem, add_data_arguments, load_problem
-from .sharing import add_sharing_argument, check_sharing_argument, tested_relations, verdict_on_sharing
+from .sharing import REPEATS, SECONDS, tested_relations, verdict_on_sharing
 from .terminal import Terminal, complain
-from .training import SEARCHED, Recipe, add_model_arguments, check_cache, check_parameters, says_what_is_kept
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from .training import (
+    KERNELS_HELP,
+    SEARCHED,
+    Recipe,
+    add_model_arguments,
+    check_cache,
+    check_parameters,
+    says_what_is_kept,
+)
 
 HELP = "learn a model of many tasks from a table, measure it on held-out rows, save it"
 EXAMPLES = (
@@ -53,23 +46,12 @@ EXAMPLES = (
     "  kernelkin fit sales.csv --task shop --target sales --task-features shops.csv -o sales.kin\n"
     "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.kin\n\n"
     "a search of parameters (--cv) that is interrupted continues with the same command, if --cache names a folder\n\n"
-    + KERNELS
+    + KERNELS_HELP
 )
-_SWITCHES = ("classification", "regression", "quick", "cv", "balanced", "keep_test", "json")
-_SINGLE = (
-    *("task", "sep", "encoding", "decimal", "model", "couplings", "task_features", "unknown_tasks", "scoring"),
-    *("jobs", "seed", "test_size", "test", "sharing_repeats"),
-)
-_LISTS = ("target", "drop", "kernels", "set")
-_DEFAULTS = {"seed": 0, "test_size": 0.25, "encoding": "utf-8", "decimal": "."}
-# How long the other steps take beside the fit of the model: each simpler model, and the test of relations; first for
-# Kin, then for the models of the paper. And how times grow with the number of rows: 1.5 times from 240 to 320 rows of
-# eight shops, 1.7 times from 120 to 171 rows of 18 people.
-_SIMPLER, _RELATIONS = (0.02, 1.0), (0.1, 3.0)
+# How long steps take beside the fit of the model: the baselines, the test of relations, and the cross-validation that
+# answers whether sharing helps; first for Kin, then for the models of the paper. And how times grow with the rows.
+_BASELINES, _RELATIONS, _VERDICT = (0.1, 3.0), (0.1, 3.0), (2.5, 30.0)
 _GROWTH = 1.5
-# How long the cross-validation takes that answers whether sharing helps, beside the model's fit to the same rows: 1.2
-# and 4.8 times there (one repetition of three folds); otherwise there are 60 fits of like models.
-_VERDICT = (2.5, 30.0)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -90,7 +72,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="share of every task to hold out; 0: no test (default: 0.25)",
     )
     parser.add_argument("--test", metavar="FILE", help="a labelled table to test on, in place of rows held out of DATA")
-    add_sharing_argument(parser)
+    parser.add_argument(
+        "--sharing-repeats",
+        type=int,
+        metavar="N",
+        help="repetitions of the cross-validation that answers whether sharing helps; 0: leave it out (default: "
+        f"{REPEATS}, or fewer if they take more than {SECONDS:.0f} s)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
     parser.add_argument(
         "--keep-test", action="store_true", help="save the model that was tested; by default it is refitted to all rows"
@@ -139,7 +127,7 @@ def _summary(
         "left_out": schema.left_out,
         "notes": list(problem.notes),
         "evaluation": evaluation and {name: value for name, value in evaluation.items() if name != "report"},
-        "mean_scores": evaluation and common_means(evaluation["scores"]),
+        "mean_scores": evaluation and {name: mean(scores) for name, scores in evaluation["scores"].items()},
         "sharing": about.get("sharing"),
         "variance_components": getattr(model, "variance_components_", None),
         "column_shares": getattr(model, "column_shares_", None),
@@ -155,7 +143,8 @@ def _check(arguments: Namespace) -> None:
         raise ValueError("--keep-test needs a test: --test-size above 0")
     if arguments.cache and not arguments.cv:
         raise ValueError("--cache keeps the parts of a cross-validation of parameters: it needs --cv")
-    check_sharing_argument(arguments)
+    if arguments.sharing_repeats is not None and arguments.sharing_repeats < 0:
+        raise ValueError(f"--sharing-repeats must be 0 or more, not {arguments.sharing_repeats}")
     check_writable(arguments.out)
     check_cache(arguments)
 
@@ -166,14 +155,13 @@ def _fit_and_save(
     """Test the model, fit it to all rows and save it; then compare it with simpler models, and save what was found."""
     from ..storage import save_model
 
-    recipes = {recipe.name: recipe, **{name: recipe.other(name) for name in BASELINES if name != recipe.name}}
     about: dict[str, Any] = {"data": "standard input" if arguments.data == STDIN else arguments.data}
-    about["command"] = command_line(arguments)
-    weights = _weights(len(recipes), arguments, searched=recipe.name == SEARCHED)
+    about["command"] = shlex.join(["kernelkin", *arguments.argv])
+    weights = _weights(arguments, searched=recipe.name == SEARCHED)
     with terminal.progress(len(weights), weights) as progress:
         train = np.arange(len(problem.frame))
         if arguments.test_size or arguments.test:
-            about["evaluation"], train, schema, model = _evaluate(problem, recipes, arguments, progress)
+            about["evaluation"], train, schema, model = _evaluate(problem, recipe, arguments, progress)
         if _refits(arguments):
             progress.begin(f"{recipe.name} on all {len(problem.frame)} rows")
             schema = problem.schema()
@@ -204,10 +192,13 @@ def _answers(
     if arguments.sharing_repeats != 0:
         # Without sharing, tiny tasks cannot be learned: there is nothing to compare.
         others = train[~problem.is_tiny[train]]
-        rows = problem.frame.iloc[others]
-        found = verdict_on_sharing(recipe, problem.schema(others), rows, problem.scoring, progress)
+        found = verdict_on_sharing(recipe, problem.schema(others), problem.frame.iloc[others], progress)
         progress.clear()
-        yield show_verdict(terminal, found, tuned=recipe.name == SEARCHED or bool(arguments.cv))
+        terminal.say("", *str(found).split("\n"))
+        if not isinstance(found, str):
+            if recipe.name != SEARCHED and not arguments.cv:
+                terminal.say("Parameters were not tuned for this table; --cv tunes them.")
+            yield {"sharing": found.to_dict()}
     progress.begin("test of the relations of tasks")
     assert saved.schema is not None
     tested = tested_relations(saved.model, *_rows(saved.schema, problem), arguments.seed)
@@ -217,13 +208,12 @@ def _answers(
         yield {"relations": tested}
 
 
-def _weights(n_models: int, arguments: Namespace, *, searched: bool) -> list[float]:
+def _weights(arguments: Namespace, *, searched: bool) -> list[float]:
     """How long the steps take beside each other."""
-    simpler, relations = (pair[not searched] for pair in (_SIMPLER, _RELATIONS))
-    verdict = _VERDICT[not (searched or arguments.cv)]
-    weights = [1.0, *[simpler] * (n_models - 1)] if arguments.test_size or arguments.test else []
+    baselines, relations = (pair[not searched] for pair in (_BASELINES, _RELATIONS))
+    weights = [1.0, baselines] if arguments.test_size or arguments.test else []
     weights += [(1 / (1 - arguments.test_size)) ** _GROWTH] if _refits(arguments) else []
-    weights += [verdict] if arguments.sharing_repeats != 0 else []
+    weights += [_VERDICT[not (searched or arguments.cv)]] if arguments.sharing_repeats != 0 else []
     return [*weights, relations]
 
 
@@ -234,55 +224,42 @@ def _rows(schema: TableSchema, problem: Problem) -> tuple[np.ndarray, Any, np.nd
 
 
 def _evaluate(
-    problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, progress: Progress
+    problem: Problem, recipe: Recipe, arguments: Namespace, progress: Progress
 ) -> tuple[dict[str, Any], np.ndarray, TableSchema, Any]:
-    """Fit every model to a part of the rows and score it on the others -> scores; training rows, schema, model."""
-    classification = not problem.regression
-    data = problem.task_data()
-    metric = read_metric(problem.scoring, data, classification=classification)
+    """Fit to some rows and score on the others, beside the baselines -> scores; training rows, schema, model."""
+    data, classes = problem.task_data(), problem.classes
     if problem.n_test:
-        fold = last_rows(data, problem.n_test)
+        train, test = np.split(np.arange(len(problem.frame)), [len(problem.frame) - problem.n_test])
     else:
-        fold = hold_out(data, arguments.test_size, arguments.seed, classification=classification)
-    train, test = fold.rows(data)
+        train, test = hold_out(data, arguments.test_size, arguments.seed, classification=not problem.regression)
     if not len(test):
         raise ValueError(f"{display_name(arguments.data)}: the tasks have too few rows to hold any out: --test-size 0")
-    schema = problem.schema(train)
-    is_tiny = problem.is_tiny
-    tiny = {t for t, rows in enumerate(data.rows) if is_tiny[rows].all()}
-    scores, overall, models = {}, {}, []
-    for name, recipe in recipes.items():
-        part = fold if recipe.shares_functions else without_tasks(fold, tiny)
-        own_train, own_test = part.rows(data)
-        progress.begin(f"{name} on {len(own_train)} rows, tested on {len(own_test)}")
-        models.append(recipe.fit(schema, problem.frame.iloc[own_train], progress))
-        values = held_values(models[-1], schema, problem.frame.iloc[own_test])
-        outputs = split_by_task(values, data, part, classification=classification)
-        scorer = Scorer(data, [part], metric, classification=classification)
-        scores[name] = scorer.score_tasks([outputs]).tolist()
-        # Tiny tasks are left out: models that share nothing do not predict them.
-        known = [own[:0] if t in tiny else own for t, own in enumerate(outputs)]
-        overall[name] = overall_scores(data, without_tasks(part, tiny), known, classification=classification)
-    evaluation: dict[str, Any] = {
-        "score": score_name(problem.scoring),
+    schema, known, new = problem.schema(train), problem.frame.iloc[train], problem.frame.iloc[test]
+    progress.begin(f"{recipe.name} on {len(train)} rows, tested on {len(test)}")
+    model = recipe.fit(schema, known, progress)
+    values = {recipe.name: predict_entries(model, schema, new, data.labels, classes)}
+    baselines = make_baselines(not problem.regression, random_state=arguments.seed)
+    progress.begin("models to compare with")
+    for done, (name, baseline) in enumerate(baselines.items()):
+        progress.part(done, len(baselines), f"{name}, model")
+        values[name] = predict_baseline(baseline, schema, known, new, data.labels, classes)
+    y, codes, _ = read_entries(schema, new, data.labels)
+    overall, scores = score_models(y, codes, len(data.labels), values, classes, wide=problem.task is None)
+    how = f"the rows of {arguments.test}" if arguments.test else f"{arguments.test_size:.0%} of the rows of every task"
+    refitted = "; the saved model was then fitted to all rows" if _refits(arguments) else ""
+    predicted = rows_of_table(SavedModel(model, schema), new, f"{how}, which this fit had not seen{refitted}")
+    evaluation = {
+        "score": "R²" if problem.regression else "accuracy",
         "tasks": data.labels.tolist(),
         "scores": scores,
         "overall": overall,
         "test_rows": len(test),
-        "task_test_rows": [len(rows) for rows in fold.held],
+        "task_test_rows": np.bincount(codes, minlength=len(data.labels)).tolist(),
         "train_rows": len(train),
         "tuned": bool(arguments.cv),
+        "report": evaluation_content(predicted),
     }
-    predicted = _held_out_rows(models[0], schema, problem.frame.iloc[test], arguments)
-    evaluation["report"] = evaluation_content(predicted, problem.scoring)
-    return evaluation, train, schema, models[0]
-
-
-def _held_out_rows(model: Any, schema: TableSchema, frame: DataFrame, arguments: Namespace) -> HeldOutRows:
-    """The predictions of a model for the rows of a table that it was not fitted to."""
-    how = f"the rows of {arguments.test}" if arguments.test else f"{arguments.test_size:.0%} of the rows of every task"
-    refitted = "; the saved model was then fitted to all rows" if _refits(arguments) else ""
-    return rows_of_table(SavedModel(model, schema), frame, f"{how}, which this fit had not seen{refitted}")
+    return evaluation, train, schema, model
 
 
 def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem) -> None:
@@ -362,20 +339,3 @@ def _task_rows(schema: TableSchema, problem: Problem) -> list[list[Any]]:
         return [[name, int(problem.frame[name].notna().sum())] for name in problem.targets]
     labels, counts = np.unique(np.asarray(schema.tasks(problem.frame)), return_counts=True)
     return [list(pair) for pair in zip(labels.tolist(), counts.tolist(), strict=True)]
-
-
-def command_line(arguments: Namespace) -> str:
-    """The command that fits the same model, quoted for a shell."""
-    parts = ["kernelkin", "fit", arguments.data]
-    for name in (*_SINGLE, "out"):
-        value = getattr(arguments, name)
-        if value is not None and value != _DEFAULTS.get(name):
-            option, text = f"--{name.replace('_', '-')}", str(value)
-            # A value with a dash would be taken for an option.
-            parts += [f"{option}={text}"] if text.startswith("-") else [option, text]
-    for name in _LISTS:
-        values = getattr(arguments, name) or []
-        single = len(values) == 1 and values[0].startswith("-")
-        parts += [f"--{name}={values[0]}"] if single else [f"--{name}", *values] if values else []
-    parts += [f"--{name.replace('_', '-')}" for name in _SWITCHES if getattr(arguments, name)]
-    return shlex.join(parts)

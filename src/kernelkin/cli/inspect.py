@@ -1,20 +1,27 @@
-"""`kernelkin inspect`: describe a saved model."""
+"""`kernelkin inspect` and `kernelkin report`: describe a saved model, in the terminal or as a page."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-import numpy as np
-
 from ..data import listing
+from ..files import check_writable
 from ..paper.models.facts import changed_parameters, relative_gap
 from ..relations import SharingReport, TaskRelations
-from .holdout import shorten
+from .evaluation import as_text, shorten
+from .problem import add_format_arguments, text_format
+from .score import read_labelled
 from .terminal import Terminal
 
 HELP = "describe a saved model: its kind, data, scores, kernels and certificate"
 EXAMPLES = "  kernelkin inspect sales.kin\n  kernelkin inspect sales.kin --all"
+REPORT_HELP = "write one HTML file that shows how well a saved model predicts, and why; it needs no network"
+REPORT_EXAMPLES = (
+    "  kernelkin report sales.kin -o report.html\n"
+    "  kernelkin report sales.kin --test later.csv -o report.html\n"
+    "  kernelkin report old.kin new.kin --test later.csv -o comparison.html"
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -45,7 +52,8 @@ def facts(saved: Any) -> list[tuple[str, str]]:
         found.append(("target", f"{schema.target!r}, {'a number' if schema.regression else 'a class'}"))
         tasks = f"{len(model.tasks_)} tasks: {listing(model.tasks_, 5)}"
         found.append(("task", f"{schema.task!r}, {tasks}" if schema.task is not None else f"every target; {tasks}"))
-        found.append(("features", f"{len(schema.features)} from {len(schema.columns)} columns: " + _names(schema)))
+        names = listing([column.name for column in schema.columns], 6)
+        found.append(("features", f"{len(schema.features)} from {len(schema.columns)} columns: {names}"))
         found.append(("fitted to", f"{schema.n_rows} rows"))
     else:
         found.append(("tasks", listing(model.tasks_, 5)))
@@ -53,15 +61,16 @@ def facts(saved: Any) -> list[tuple[str, str]]:
     if hasattr(model, "kernel_names_"):
         found.append(("kernels", f"{len(model.kernel_names_)}: {listing(model.kernel_names_, 6)}"))
     if hasattr(model, "variance_components_"):
-        found.append(("variance", shares_of_variance(model)))
+        shares = model.variance_components_.items()
+        found.append(("variance", ", ".join(f"{name} {share:.0%}" for name, share in shares)))
         found.append(("average of", ", ".join(f"{m['name']} {m['weight']:.0%}" for m in model.members_)))
     gap = relative_gap(model)
     if gap is not None:
         found.append(("certificate", f"objective {model.objective_:.6g}, within {gap:.1e} of the optimum"))
     if "evaluation" in about:
         rows, overall = about["evaluation"]["test_rows"], about["evaluation"]["overall"]
-        kind = list(next(iter(overall.values())))[-1]
-        scores = ", ".join(f"{name} {_number(scores[kind])}" for name, scores in overall.items())
+        kind = next(iter(next(iter(overall.values()))))
+        scores = "; ".join(f"{name} {as_text(scores[kind])}" for name, scores in overall.items())
         found.append(("test", f"{kind} on {rows} held-out rows: {scores}"))
     if "sharing" in about:
         found.append(("sharing", SharingReport.from_dict(about["sharing"]).verdict))
@@ -72,23 +81,9 @@ def facts(saved: Any) -> list[tuple[str, str]]:
     return found
 
 
-def shares_of_variance(model: Any) -> str:
-    """Return the share of each term in the variance of the targets.
-
-    >>> from types import SimpleNamespace
-    >>> shares_of_variance(SimpleNamespace(variance_components_={"level": 0.604, "noise": 0.396}))
-    'level 60%, noise 40%'
-    """
-    return ", ".join(f"{name} {share:.0%}" for name, share in model.variance_components_.items())
-
-
-def _names(schema: Any) -> str:
-    return listing([column.name for column in schema.columns], 6)
-
-
 def _columns(model: Any, about: dict[str, Any]) -> list[str]:
     columns = ["rows"] if "task_rows" in about else []
-    columns += list(about["evaluation"]["scores"]) if "evaluation" in about else []
+    columns += [about["evaluation"]["score"]] if "evaluation" in about else []
     columns += ["largest kernel"] if hasattr(model, "kernel_weights_") else []
     return columns + (["shared"] if _has_shares(model) else [])
 
@@ -97,12 +92,14 @@ def _rows(model: Any, about: dict[str, Any]) -> list[list[str]]:
     if not _columns(model, about):
         return []
     counts = dict(map(tuple, about.get("task_rows", [])))
-    scores = about.get("evaluation", {}).get("scores", {})
-    places = {task: i for i, task in enumerate(about.get("evaluation", {}).get("tasks", []))}
+    evaluation = about.get("evaluation")
+    scores = (
+        dict(zip(evaluation["tasks"], next(iter(evaluation["scores"].values())), strict=True)) if evaluation else {}
+    )
     rows = []
     for t, task in enumerate(model.tasks_.tolist()):
         row = [str(task)] + ([str(counts.get(task, ""))] if counts else [])
-        row += [_number(values[places[task]]) if task in places else "-" for values in scores.values()]
+        row += [as_text(scores.get(task))] if evaluation else []
         if hasattr(model, "kernel_weights_"):
             weights = model.kernel_weights_[t]
             share = weights.max() / (weights.sum() or 1.0)
@@ -115,5 +112,35 @@ def _has_shares(model: Any) -> bool:
     return bool(getattr(model, "couplings_", ())) and hasattr(model, "part_shares_")
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None or not np.isfinite(value) else f"{value:.3f}"
+def add_report_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "models", nargs="+", metavar="MODEL", help="a file saved by `kernelkin fit`, or two to show side by side"
+    )
+    parser.add_argument("-o", "--out", required=True, metavar="HTML", help="the file to write")
+    parser.add_argument(
+        "--test", metavar="FILE", help="a labelled table to test on, in place of the rows held out by fit"
+    )
+    parser.add_argument("--title", help="the headline (default: the target and the task)")
+    add_format_arguments(parser)
+
+
+def run_report(arguments: Namespace, terminal: Terminal) -> None:
+    from ..report import report_of_files
+    from ..storage import load_model
+
+    if len(arguments.models) > 2:
+        raise ValueError(f"a report shows one model, or two side by side, not {len(arguments.models)}")
+    check_writable(arguments.out)
+    models = [load_model(path) for path in arguments.models]
+    test = None if arguments.test is None else _read_test(arguments, models)
+    report = report_of_files(models, names=arguments.models, test=test, title=arguments.title)
+    report.save(arguments.out)
+    terminal.say(f"Wrote {arguments.out}: open it in a browser.")
+
+
+def _read_test(arguments: Namespace, models: list[Any]) -> Any:
+    """The labelled table, without rows that have no task or no target."""
+    for path, saved in zip(arguments.models, models, strict=True):
+        if saved.schema is None:
+            raise ValueError(f"--test: {path} was saved without the schema of a table")
+    return read_labelled(arguments.test, models[0], text_format(arguments))[0]

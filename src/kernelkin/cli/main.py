@@ -7,12 +7,12 @@ import sys
 import warnings
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from errno import EPIPE
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import __version__
-from . import compare, completion, fit, inspect, list_models, predict, report, score
+from ..registry import all_models
+from . import compare, fit, inspect, predict, score
 from .terminal import Terminal, complain
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -26,8 +26,7 @@ a session:
 exit codes: 0 success, {FAILED} failure, {USAGE} wrong usage, {INTERRUPTED} interrupted"""
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """A subcommand: its help, its arguments, and the function that runs it.
 
     `writes_files` says that its result is a file, so that it continues when nobody reads its output any more.
@@ -54,6 +53,33 @@ def _demo(arguments: Namespace, terminal: Terminal) -> None:
     run_demo(terminal, arguments.out, n_shops=arguments.shops, n_days=arguments.days, n_draws=arguments.draws)
 
 
+def _models_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--references", action="store_true", help="also show the publication of each")
+
+
+def _models(arguments: Namespace, terminal: Terminal) -> None:
+    width = max(len(model.name) for model in all_models())
+    for model in all_models():
+        kinds = [kind for kind, found in (("classes", model.classifier), ("numbers", model.regressor)) if found]
+        more = "; needs the targets of all tasks on the same rows, so from Python only" if model.needs_wide else ""
+        terminal.say(f"{model.name:<{width}}  {model.description}")
+        terminal.say(f"{'':<{width}}    predicts {' and '.join(kinds)}{more}")
+        if arguments.references:
+            terminal.say(f"{'':<{width}}    {model.reference}")
+
+
+def _completion_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="the shell that the script is for")
+
+
+def _completion(arguments: Namespace, terminal: Terminal) -> None:
+    try:
+        import shtab
+    except ImportError as error:
+        raise ImportError("completion needs shtab: install kernelkin[cli], or pip install shtab") from error
+    terminal.say(*shtab.complete(build_parser(), arguments.shell).splitlines())
+
+
 COMMANDS = (
     Command(
         "demo",
@@ -68,9 +94,30 @@ COMMANDS = (
     Command("score", score.HELP, score.EXAMPLES, score.add_arguments, score.run),
     Command("inspect", inspect.HELP, inspect.EXAMPLES, inspect.add_arguments, inspect.run),
     Command("compare", compare.HELP, compare.EXAMPLES, compare.add_arguments, compare.run),
-    Command("report", report.HELP, report.EXAMPLES, report.add_arguments, report.run, writes_files=True),
-    Command("models", list_models.HELP, list_models.EXAMPLES, list_models.add_arguments, list_models.run),
-    Command("completion", completion.HELP, completion.EXAMPLES, completion.add_arguments, completion.run),
+    Command(
+        "report",
+        inspect.REPORT_HELP,
+        inspect.REPORT_EXAMPLES,
+        inspect.add_report_arguments,
+        inspect.run_report,
+        writes_files=True,
+    ),
+    Command(
+        "models",
+        "list the models, what they do and where they were published",
+        "  kernelkin models\n  kernelkin models --references",
+        _models_arguments,
+        _models,
+    ),
+    Command(
+        "completion",
+        "print a script that completes commands and options in bash, zsh or fish",
+        "  kernelkin completion fish | source         # in ~/.config/fish/config.fish\n"
+        '  eval "$(kernelkin completion bash)"       # in ~/.bashrc\n'
+        '  eval "$(kernelkin completion zsh)"        # in ~/.zshrc, after compinit',
+        _completion_arguments,
+        _completion,
+    ),
 )
 
 
@@ -106,8 +153,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     _fill_closed_streams()
     debug = False
     try:
+        argv = sys.argv[1:] if argv is None else list(argv)
         arguments = build_parser().parse_args(argv)
-        debug = arguments.debug
+        arguments.argv, debug = argv, arguments.debug
         return _run(arguments)
     except KeyboardInterrupt as error:
         complain(f"interrupted; {error}" if str(error) else "interrupted")

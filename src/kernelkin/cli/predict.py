@@ -13,9 +13,9 @@ from ..data import listing
 from ..tables.columns import CellError
 from ..tables.files import Piece, read_pieces
 from ..tables.text import STDOUT, check_output, display_name, input_separator, open_output
-from . import task_features
 from .problem import DATA_HELP, add_format_arguments, text_format
 from .terminal import Terminal, complain
+from .training import add_task_features, by_task, read_task_features
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -61,7 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="tasks that training did not have: predict them by what all tasks have in common, or refuse them "
         "(default: as in `kernelkin fit`)",
     )
-    task_features.add_argument(parser, "predicts new tasks by a model that was fitted with features of tasks")
+    add_task_features(parser, "predicts new tasks by a model that was fitted with features of tasks")
     parser.add_argument(
         "--safe-csv",
         action="store_true",
@@ -185,9 +185,9 @@ def _write_cells(
 
 def _with_tasks(saved: Any, arguments: Namespace) -> Any:
     """Return the model with the new tasks of a file of features."""
-    frame = task_features.read_file(arguments.task_features, saved.schema.task, text_format(arguments))
+    frame = read_task_features(arguments.task_features, saved.schema.task, text_format(arguments))
     try:
-        return replace(saved, model=saved.model.with_tasks(task_features.by_task(frame, saved.schema)))
+        return replace(saved, model=saved.model.with_tasks(by_task(frame, saved.schema)))
     except ValueError as error:
         raise ValueError(f"--task-features {arguments.task_features}: {error}") from error
 

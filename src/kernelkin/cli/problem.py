@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..data import TaskData, listing
+from ..data import TaskData, listing, read_training
 from ..tables import TableEncoder, TableSchema
 from ..tables.files import read_table
 from ..tables.labels import common_unit, read_target
 from ..tables.numbers import Decimal, as_numbers
 from ..tables.schema import check_columns
 from ..tables.text import TextFormat, display_name
-from .holdout import as_tasks
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Whole numbers with at most this many distinct values are taken as classes.
 MOST_CLASSES = 10
-# Below this share of the rarer of two classes, accuracy is uninformative.
-RARE = 0.2
 DATA_HELP = "a CSV, TSV, Parquet or Excel file with a header, also packed (.gz, .zst), or - for CSV on stdin"
 
 
@@ -88,7 +85,6 @@ class Problem:
     targets: tuple[str, ...]
     drop: tuple[str, ...]
     regression: bool
-    scoring: str
     notes: tuple[str, ...]
     decimal: Decimal = "."
     n_test: int = 0
@@ -100,7 +96,13 @@ class Problem:
         """The tasks and targets of all rows, in the units of the table: what folds and scores are made from."""
         whole = self.schema()
         y = whole.restore(whole.targets(self.frame))
-        return as_tasks(whole.tasks(self.frame), y, classification=not self.regression)
+        # Folds and scores need no features.
+        return read_training(np.zeros((len(y), 1)), y, whole.tasks(self.frame), classification=not self.regression)
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """All classes of all targets; None for numbers."""
+        return None if self.regression else np.unique(np.concatenate(self.task_data().y))
 
     @property
     def is_tiny(self) -> np.ndarray:
@@ -193,13 +195,12 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
     notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]
     regression, why = _guess_all(frame, targets, arguments)
     notes.append(f"{'Regression' if regression else 'Classification'}: {why}.")
-    scoring, note = _choose_scoring(frame, targets, regression, arguments.scoring)
     n_test = 0
     if _TEST in frame.columns:
         n_test, frame = int(frame[_TEST].sum()), frame.drop(columns=_TEST)
     tiny = () if task is None else _tiny_tasks(frame.iloc[: len(frame) - n_test], task, targets[0], regression)
     drop, decimal = tuple(arguments.drop), arguments.decimal
-    return Problem(frame, task, targets, drop, regression, scoring, (*notes, *note), decimal, n_test, units, tiny)
+    return Problem(frame, task, targets, drop, regression, tuple(notes), decimal, n_test, units, tiny)
 
 
 def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> tuple[Any, ...]:
@@ -321,14 +322,3 @@ def _check_test_targets(frame: DataFrame, tested: DataFrame, arguments: Namespac
             values = tested[name].dropna()
             stray = np.isinf(as_numbers(values.to_numpy(dtype=object), arguments.decimal))
             _refuse_first(values, name, stray, "the other table has numbers; correct or empty this cell")
-
-
-def _choose_scoring(
-    frame: DataFrame, targets: Sequence[str], regression: bool, scoring: str | None
-) -> tuple[str, list[str]]:
-    if scoring is not None or regression:
-        return scoring or "r2", []
-    shares = [frame[name].value_counts(normalize=True) for name in targets]
-    if all(len(share) == 2 for share in shares) and (rarer := min(share.min() for share in shares)) < RARE:
-        return "roc_auc", [f"Score: AUC, because the rarer class has only {rarer:.0%} of the rows."]
-    return "accuracy", []

@@ -12,7 +12,7 @@ from ..paper.model_selection.scoring import r2, roc_auc
 from ..tables.files import read_table
 from ..tables.schema import check_columns
 from ..tables.text import TextFormat, display_name
-from .holdout import mean, shorten
+from .evaluation import as_text, mean, shorten
 from .problem import DATA_HELP, add_format_arguments, text_format
 from .terminal import Terminal
 
@@ -59,9 +59,9 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         terminal.say(f"Left out {left_out} rows without a task or a target.")
     terminal.say(f"{saved.schema.title}: {len(frame)} rows of {len(scores)} tasks.")
     rows = [
-        [str(task), str(int(row["rows"])), *(_text(row[name]) for name in names[1:])] for task, row in scores.items()
+        [str(task), str(int(row["rows"])), *(as_text(row[name]) for name in names[1:])] for task, row in scores.items()
     ]
-    total = ["mean", "", *(_text(value) for value in means.values())]
+    total = ["mean", "", *(as_text(value) for value in means.values())]
     terminal.table(
         ["task", *(_TITLES.get(name, name) for name in names)], [*(rows if arguments.all else shorten(rows)), [], total]
     )
@@ -142,9 +142,3 @@ def _class_scores(
     if values is not None:
         found["auc"] = roc_auc(y == classes[1], values, np.ones(len(y)))
     return found
-
-
-def _text(value: float) -> str:
-    if not np.isfinite(value):
-        return "-"
-    return f"{value:.3f}" if abs(value) < 1000 else f"{value:.0f}"

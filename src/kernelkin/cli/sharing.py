@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,23 +26,8 @@ MOST_TASKS = 400
 PERMUTATIONS = 99
 
 
-def add_sharing_argument(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--sharing-repeats",
-        type=int,
-        metavar="N",
-        help="repetitions of the cross-validation that answers whether sharing helps; 0: leave it out (default: "
-        f"{REPEATS}, or fewer if they take more than {SECONDS:.0f} s)",
-    )
-
-
-def check_sharing_argument(arguments: Namespace) -> None:
-    if arguments.sharing_repeats is not None and arguments.sharing_repeats < 0:
-        raise ValueError(f"--sharing-repeats must be 0 or more, not {arguments.sharing_repeats}")
-
-
 def verdict_on_sharing(
-    recipe: Recipe, schema: TableSchema, frame: DataFrame, scoring: str, progress: Progress
+    recipe: Recipe, schema: TableSchema, frame: DataFrame, progress: Progress
 ) -> SharingReport | str:
     """The report on a model and these training rows; a reason in words where there can be none.
 
@@ -63,7 +47,6 @@ def verdict_on_sharing(
             schema.tasks(frame),
             cv=FEWER_FOLDS if len(frame) > MANY_ROWS or searches(model) else FOLDS,
             n_repeats=REPEATS if given is None else given,
-            scoring=scoring if scoring in ("r2", "accuracy", "roc_auc") else None,
             random_state=recipe.arguments.seed,
             time_limit=SECONDS if given is None else None,
             callback=lambda done, of, text: progress.part(done, of, f"{text}, fit"),

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..data import listing
 from ..files import Folder
+from ..kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, resolve_kernels, view_kernels
+from ..kernels.families import default_kernels
 from ..paper.couplings import COMMON
+from ..paper.model_selection import read_scoring
 from ..registry import Model, find_model
 from ..tables import TableSchema
-from . import task_features
-from .kernel_spec import read_kernels
+from ..tables.files import read_table
+from ..tables.schema import check_columns
+from ..tables.text import STDIN, TextFormat
 from .problem import Problem, text_format
 from .terminal import complain
 
@@ -27,6 +32,15 @@ if TYPE_CHECKING:
 
 # The model that needs no parameters: an average of mixed kernel models.
 SEARCHED = "Kin"
+# The column that names the tasks in a table of their features, where tasks are several targets.
+TASK = "task"
+KERNELS_HELP = """\
+kernels:
+  a list of NAME[:NUMBERS][@COLUMNS], for example  gaussian:0.5,1,2  linear@age,income  gaussian@each
+  NAME     gaussian (NUMBERS: bandwidths, times the median distance), polynomial (NUMBERS: degrees), linear, default,
+           or a kernel of scikit-learn such as laplacian
+  COLUMNS  columns of the table, or "each": one kernel for each column; all columns together if omitted"""
+_PATTERN = re.compile(r"(?P<name>[A-Za-z0-9_]+)(:(?P<numbers>[^@]*))?(@(?P<columns>.+))?")
 
 
 def add_model_arguments(parser: ArgumentParser) -> None:
@@ -36,7 +50,7 @@ def add_model_arguments(parser: ArgumentParser) -> None:
         choices=[COMMON],
         help="let all tasks share a part of their functions",
     )
-    task_features.add_argument(parser, "similar tasks share parts of their functions")
+    add_task_features(parser, "similar tasks share parts of their functions")
     parser.add_argument(
         "--unknown-tasks",
         choices=["common", "error"],
@@ -48,7 +62,9 @@ def add_model_arguments(parser: ArgumentParser) -> None:
         "--set", nargs="+", default=[], metavar="NAME=VALUE", help="parameters of the model, such as C=10 min_rank=2"
     )
     parser.add_argument("--balanced", action="store_true", help="give the classes of each task equal weight")
-    parser.add_argument("--scoring", metavar="NAME", help="accuracy, roc_auc, r2 or another score of scikit-learn")
+    parser.add_argument(
+        "--scoring", metavar="NAME", help="what --cv goes by: r2, accuracy, roc_auc ... (default: r2 or accuracy)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
     parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: 1)")
     parser.add_argument(
@@ -72,14 +88,10 @@ class Recipe:
     def of(cls, name: str, problem: Problem, arguments: Namespace) -> Recipe:
         features = None
         if arguments.task_features is not None:
-            features = task_features.read_file(arguments.task_features, problem.task, text_format(arguments))
+            features = read_task_features(arguments.task_features, problem.task, text_format(arguments))
         recipe = cls(find_model(name), problem.regression, arguments, problem.task is None, features)
         recipe.estimator_class()
         return recipe
-
-    def other(self, name: str) -> Recipe:
-        """Another model with the same arguments, as far as it has these parameters."""
-        return replace(self, model=find_model(name))
 
     @property
     def name(self) -> str:
@@ -139,7 +151,7 @@ class Recipe:
         wanted = {
             "kernels": read_kernels(self.arguments.kernels, schema.positions),
             "couplings": self.arguments.couplings,
-            "task_features": self._task_features(schema),
+            "task_features": None if self.task_features is None else by_task(self.task_features, schema),
             "n_jobs": self.arguments.jobs,
             "random_state": self.arguments.seed,
             **({"class_weight": "balanced"} if self.arguments.balanced else {}),
@@ -151,9 +163,6 @@ class Recipe:
             # Single-task learning uses one kernel of all columns, whichever kernels are given for the others.
             wanted["kernels"] = None
         return estimator.set_params(**{name: value for name, value in wanted.items() if name in known})
-
-    def _task_features(self, schema: TableSchema) -> DataFrame | None:
-        return None if self.task_features is None else task_features.by_task(self.task_features, schema)
 
 
 @contextmanager
@@ -182,6 +191,12 @@ def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
         raise ValueError(f"--task-features: {models} does not use features of tasks")
     if arguments.unknown_tasks == "common" and "unknown_tasks" not in known:
         raise ValueError(f"--unknown-tasks: {models} cannot predict tasks that training did not have")
+    if arguments.scoring and not arguments.cv:
+        raise ValueError("--scoring is what --cv goes by when it chooses parameters: add --cv, or leave it out")
+    try:
+        read_scoring(arguments.scoring, classification=not recipes[0].regression)
+    except ValueError as error:
+        raise ValueError(f"--scoring {arguments.scoring}: {error}") from None
     for name in read_parameters(arguments.set):
         if name not in known:
             raise ValueError(f"--set {name}: {models} has {listing(sorted(known), 30)}")
@@ -203,3 +218,84 @@ def read_parameters(items: Sequence[str]) -> dict[str, Any]:
         except json.JSONDecodeError:
             found[name] = text
     return found
+
+
+def add_task_features(parser: ArgumentParser, purpose: str) -> None:
+    parser.add_argument(
+        "--task-features",
+        metavar="FILE",
+        help=f"a table with a row for each task, which the task's column names ({TASK!r} where targets are tasks): "
+        f"{purpose}",
+    )
+
+
+def read_task_features(path: str, task: str | None, form: TextFormat) -> DataFrame:
+    """Read a table of tasks; its column `task`, or "task" where that is None, names them."""
+    if path == STDIN:
+        raise ValueError("--task-features must be a file: standard input is for the rows")
+    frame = read_table(path, task or TASK, (), form)
+    try:
+        check_columns(frame, [task or TASK])
+    except ValueError as error:
+        raise ValueError(f"--task-features {path}: {error}") from error
+    return frame
+
+
+def by_task(frame: DataFrame, schema: TableSchema) -> DataFrame:
+    """Return features of tasks with the tasks as index, labelled as those of a table with this schema."""
+    name, labels = schema.task or TASK, schema.tasks(frame)
+    if labels is None:
+        labels = frame[name].astype(str).to_numpy(dtype=str)
+    return frame.drop(columns=name).set_axis(labels, axis="index")
+
+
+def read_kernels(items: Sequence[str] | None, positions: Mapping[str, list[int]]) -> list[Kernel] | None:
+    """What follows --kernels -> kernels; `positions` are the features of each column of the table.
+
+    >>> [kernel.name for kernel in read_kernels(["gaussian:0.5,2", "linear@age"], {"age": [0], "town": [1, 2]})]
+    ['rbf(0.5 x median)', 'rbf(2 x median)', 'age: linear']
+    >>> [kernel.name for kernel in read_kernels(["linear@each"], {"age": [0], "town": [1, 2]})]
+    ['age: linear', 'town: linear']
+    """
+    if not items:
+        return None
+    return resolve_kernels([_read_kernel(item, positions) for item in items])
+
+
+def _read_kernel(item: str, positions: Mapping[str, list[int]]) -> Any:
+    match = _PATTERN.fullmatch(item)
+    if match is None:
+        raise ValueError(f"--kernels {item!r} is not of the form NAME[:NUMBERS][@COLUMNS]")
+    family = _family(item, match["name"].lower(), match["numbers"])
+    if match["columns"] is None:
+        return family
+    names = list(positions) if match["columns"] == "each" else [match["columns"]]
+    return view_kernels({name: _columns(item, name, positions) for name in names}, family)
+
+
+def _columns(item: str, names: str, positions: Mapping[str, list[int]]) -> list[int]:
+    wanted = [names] if names in positions else names.split(",")
+    for name in wanted:
+        if name not in positions:
+            raise ValueError(
+                f"--kernels {item!r}: no feature column is named {name!r}; there are {listing([*positions])}"
+            )
+    return [position for name in wanted for position in positions[name]]
+
+
+def _family(item: str, name: str, numbers: str | None) -> Any:
+    try:
+        values = [float(number) for number in numbers.split(",")] if numbers else None
+    except ValueError:
+        raise ValueError(f"--kernels {item!r}: {numbers!r} are not numbers separated by commas") from None
+    if name in ("gaussian", "rbf"):
+        return gaussian_kernels(values)
+    if name in ("polynomial", "poly"):
+        # The family refuses degrees that are not whole numbers.
+        degrees: list[Any] = [int(value) if value.is_integer() else value for value in values or (1.0, 2.0, 3.0)]
+        return polynomial_kernels(degrees)
+    if values is not None:
+        raise ValueError(f"--kernels {item!r}: only gaussian and polynomial take numbers")
+    if name == "default":
+        return default_kernels()
+    return linear_kernels() if name == "linear" else name

@@ -206,24 +206,24 @@ class TestCache:
         first = self.fit(tmp_path, shrinkage=[0.1, 1.0])
         assert len(list(tmp_path.glob("*.npz"))) == 2 * first.n_splits_
         solved = []
-        init = Joint.init
-        monkeypatch.setattr(Joint, "init", lambda *args: solved.append(1) or init(*args))
+        run = Joint.run
+        monkeypatch.setattr(Joint, "run", lambda *args: solved.append(1) or run(*args))
         again = self.fit(tmp_path, shrinkage=[0.1, 1.0])
         assert len(solved) == 1
         np.testing.assert_array_equal(again.cv_results_["mean_test_score"], first.cv_results_["mean_test_score"])
 
     def test_a_killed_search_continues(self, tmp_path, monkeypatch):
         whole = self.fit(None)
-        init, solved = Joint.init, []
+        run, solved = Joint.run, []
 
         def dies(*args):
             solved.append(1)
             if len(solved) == 6:
                 raise KeyboardInterrupt
-            return init(*args)
+            return run(*args)
 
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(Joint, "init", dies)
+            patch.setattr(Joint, "run", dies)
             self.fit(tmp_path)
         assert len(list(tmp_path.iterdir())) == 2
         np.testing.assert_array_equal(

@@ -1,6 +1,6 @@
 """Models put together from a loss, a penalty and a solver."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from kernelkin import (
 from kernelkin.paper.fitting import Classification, Regression
 from kernelkin.paper.penalties import LpPenalty, MixedNorm, Penalty, Relation, RelationPenalty, SharedLpPenalty
 from kernelkin.paper.problems import Problem
-from kernelkin.paper.solvers import Joint, Progress, Solver, State, Status
+from kernelkin.paper.solvers import Joint, Point, Solver, Status
 
 X, Y, LABELS, TASKS = long_data(3)
 SAME = {
@@ -100,15 +100,15 @@ class Steepest(Solver):
     role: ClassVar[str] = "steepest"
     problems: ClassVar[tuple[type, ...]] = (Problem,)
 
-    def init(self, problem, start, tol):
+    def run(self, problem, start, certificate):
         K, J = problem.grams.n_kernels, problem.grams.n_components
-        return State(B=np.ones((K, J)) / K if start is None else start, progress=Progress(tol, accuracy=1e-6))
-
-    def step(self, problem, state, evaluation):
-        slope = problem.mu * problem.penalty.gradient(state.B) - evaluation.Q
-        B = np.maximum(state.B - self.length * slope, 0.0)
-        status = Status.STATIONARY if np.array_equal(B, state.B) else None
-        return replace(state, B=B, iterations=state.iterations + 1, status=status)
+        B, last = np.ones((K, J)) / K if start is None else start, None
+        certificate.accuracy = 1e-6
+        while not np.array_equal(B, last):
+            evaluation = yield Point(B)
+            slope = problem.mu * problem.penalty.gradient(B) - evaluation.Q
+            B, last = np.maximum(B - self.length * slope, 0.0), B
+        return Status.STATIONARY
 
 
 def test_a_solver_of_ones_own_reaches_the_optimum_of_ours():

@@ -10,7 +10,7 @@ from kernelkin.paper.grams import GramStack, TaskGrams
 from kernelkin.paper.learners import Ridge
 from kernelkin.paper.penalties import MixedNorm
 from kernelkin.paper.problems import MixedNormProblem
-from kernelkin.paper.solvers.simplex import mirror_step, uniform
+from kernelkin.paper.solvers.descents import mirror_step, uniform
 from tasks import make_machine
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelkin.paper.penalties import RelationPenalty
-from kernelkin.paper.solvers.joint import model_at, remember
+from kernelkin.paper.solvers.joint import model_at
 from tasks import LOSSES, make_problem, random_problem
 
 T, K = 3, 4
@@ -94,14 +94,3 @@ def test_components_without_weight_are_no_trap(kind):
         value, gradient = model.value_and_gradient(weights)
         assert np.isfinite(value)
         assert np.isfinite(gradient).all()
-
-
-def test_the_past_is_remembered_only_where_it_is_needed():
-    found, _ = evaluations("squared")
-    assert remember(found[:-1], found[-1]) == (found[-1],)
-    past = ()
-    for _ in range(10):
-        for evaluation in found:
-            past = remember(past, flattened(evaluation))
-    assert len(past) == 21
-    assert past[-1].B is found[-1].B

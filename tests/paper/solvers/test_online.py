@@ -148,7 +148,7 @@ def test_a_task_that_joins_has_the_row_of_the_identity_until_it_has_learned():
     np.testing.assert_allclose(state.weights()[:, :4], before, rtol=0, atol=0)
     np.testing.assert_allclose(state.weights()[:, 4], x / 5, rtol=1e-15)
     solver.refresh_relation(state)
-    row = solver.relation(state.weights()).row(4)
+    row = solver.relation(state.weights()).matrix()[4]
     assert not state.fresh[4] and np.abs(row[:4]).max() > 0
 
 

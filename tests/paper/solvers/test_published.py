@@ -8,7 +8,7 @@ import pytest
 from kernelkin.paper.penalties import MixedNorm, SpectralNorm
 from kernelkin.paper.problems import FeatureForm, GramForm, MixedNormProblem, SpectralProblem, WorstTaskProblem
 from kernelkin.paper.solvers import SpectralAlternation, StochasticApproximation, solve
-from kernelkin.paper.solvers.simplex import mirror_step, uniform
+from kernelkin.paper.solvers.descents import mirror_step, uniform
 from tasks import LOSSES, make_machine, make_problem, random_problem, watch
 
 T, K = 4, 5

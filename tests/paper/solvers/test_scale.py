@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from kernelkin.paper.penalties import RelationPenalty
-from kernelkin.paper.solvers.base import suitable_scale
+from kernelkin.paper.solvers.driver import suitable_scale
 from tasks import make_problem, random_problem
 
 T, K = 3, 4

@@ -75,7 +75,7 @@ HOMOGENEOUS = ("relation", "lp", "shared")
         "str, solver or None",
         "A name or an instance of `paper.solvers`, or one of your own (a subclass of `paper.solvers.Solver`). "
         "None: the solver that suits the problem.",
-        [str, HasMethods(["init", "step"]), None],
+        [str, HasMethods("run"), None],
     ),
 )
 class MultiTaskKernelEstimator(MultiTaskEstimator):

@@ -155,7 +155,7 @@ PARAMETERS: dict[str, Parameter] = {
     "solver": Parameter(
         '{"joint", "alternating"} or a solver',
         '"joint" closes the duality gap; "alternating" is the algorithm as published, for comparison.',
-        [StrOptions({"joint", "alternating"}), HasMethods(["init", "step"])],
+        [StrOptions({"joint", "alternating"}), HasMethods("run")],
     ),
     "init": Parameter(
         "array of shape (T, K), optional",

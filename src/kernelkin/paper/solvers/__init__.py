@@ -1,31 +1,54 @@
 """Ways to minimise a problem: `solve` runs any of them and returns one `Solution`."""
 
 from .alternating import Alternating
-from .base import UNFINISHED, Iterate, Progress, Solution, Solver, State, Status
-from .driver import SOLVERS, Callback, OneEvaluation, Path, can_solve, default_solver, find_solver, solve
+from .descents import SimplexDescent, SpectralAlternation, SpectralDescent, StochasticApproximation
+from .driver import (
+    SOLVERS,
+    UNFINISHED,
+    Callback,
+    Certificate,
+    Iterate,
+    OneEvaluation,
+    Path,
+    Point,
+    Solution,
+    Solver,
+    Status,
+    default_solver,
+    find_solver,
+    solve,
+)
 from .joint import Joint
-from .simplex import SimplexDescent, StochasticApproximation
-from .spectral import SpectralAlternation, SpectralDescent
+
+for _solver in (
+    Joint,
+    Alternating,
+    OneEvaluation,
+    SimplexDescent,
+    StochasticApproximation,
+    SpectralDescent,
+    SpectralAlternation,
+):
+    SOLVERS[_solver.name] = _solver
 
 __all__ = [
     "SOLVERS",
     "UNFINISHED",
     "Alternating",
     "Callback",
+    "Certificate",
     "Iterate",
     "Joint",
     "OneEvaluation",
     "Path",
-    "Progress",
+    "Point",
     "SimplexDescent",
     "Solution",
     "Solver",
     "SpectralAlternation",
     "SpectralDescent",
-    "State",
     "Status",
     "StochasticApproximation",
-    "can_solve",
     "default_solver",
     "find_solver",
     "solve",

@@ -7,15 +7,15 @@ Newton or FISTA steps the objective never rises; the duality gap bounds how far 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from ...decompositions import eigvalsh, singular_values, solve_stack
 from ..penalties import RelationPenalty
-from ..problems import Evaluation, Problem
-from .base import Progress, Solver, State, Status, suitable_scale
+from ..problems import Problem
+from .driver import Certificate, Point, Run, Solver, Status, suitable_scale
 
 # A function norm of zero would let its weight reach zero, where the next machine cannot revive it and Newton's barrier
 # is gone; this share of the largest one keeps it inside.
@@ -156,47 +156,6 @@ _ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class FixedRelation:
-    """Omega (J, J), its inverse P, and the ridge it was made with."""
-
-    Omega: np.ndarray
-    P: np.ndarray
-    ridge: float
-
-    @classmethod
-    def best(cls, penalty: RelationPenalty, B: np.ndarray, ridge: float) -> FixedRelation:
-        """The best relation for B. A ridge r on B'B is the same as sqrt(r) I appended to the rows of B."""
-        padded = np.vstack([B, np.sqrt(ridge) * np.eye(B.shape[1])])
-        return cls(penalty.relation(padded).matrix(), penalty.inverse_relation(padded).matrix(), ridge)
-
-    def penalty(self, B: np.ndarray) -> float:
-        """tr(B P B') + ridge tr(P): the penalty at this relation, which is never below R(B)."""
-        return float(np.einsum("kt,ts,ks->", B, self.P, B) + self.ridge * np.trace(self.P))
-
-
-@dataclass(frozen=True, kw_only=True)
-class AlternatingState(State):
-    """Where the solver is.
-
-    Attributes
-    ----------
-    phase : what the next evaluation is for: to find the scale of the start, to move B, or to end the run.
-    relation : the relation that is held.
-    ridge : what the next relations are made with.
-    before : B at the last change of the relation.
-    inner : steps of B since then.
-    rounds : evaluations left for the scale of the start.
-    """
-
-    phase: Literal["scale", "move", "end"]
-    relation: FixedRelation
-    ridge: float
-    before: np.ndarray
-    inner: int = 0
-    rounds: int = _ROUNDS
-
-
-@dataclass(frozen=True)
 class Alternating(Solver):
     """Algorithm 1 of the paper. An iteration is a change of Omega.
 
@@ -233,64 +192,52 @@ class Alternating(Solver):
                 f"weight_step must be one of {', '.join(map(repr, WEIGHT_STEPS))}, not {self.weight_step!r}"
             )
 
-    def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> AlternatingState:
-        """Given weights, or all weights equal at a scale that suits mu; the relation is the prior."""
-        K, J = problem.grams.n_kernels, problem.grams.n_components
-        if _relation_penalty(problem).evenness > 0:
+    def run(self, problem: Problem, start: np.ndarray | None, certificate: Certificate) -> Run:
+        """From given weights, or equal ones at a scale that suits mu, and the prior for Omega."""
+        penalty, mu = problem.penalty, problem.mu
+        assert isinstance(penalty, RelationPenalty)
+        if penalty.evenness > 0:
             raise ValueError("solver='alternating' is for unrelated kernels; use solver='joint' with evenness")
-        relation = FixedRelation.best(_relation_penalty(problem), np.zeros((1, J)), 0.0)
+        certificate.accuracy = 0.01 * certificate.tol
+        K, J = problem.grams.n_kernels, problem.grams.n_components
         B = np.ones((K, J)) / K if start is None else start
-        state = AlternatingState(
-            B=B,
-            progress=Progress(tol, accuracy=0.01 * tol),
-            phase="scale" if start is None else "move",
-            relation=relation,
-            ridge=_ridge(problem, B),
-            before=B,
-        )
-        return _at(problem, state, B)
-
-    def step(self, problem: Problem, state: AlternatingState, evaluation: Evaluation) -> AlternatingState:
-        """The next point to evaluate, by what the last one was for."""
-        if state.phase == "end":
-            return replace(state, status=Status.STATIONARY)
-        if state.phase == "scale":
-            return self._find_scale(problem, state, evaluation)
-        return self._move(problem, state, evaluation)
-
-    def _find_scale(self, problem: Problem, state: AlternatingState, evaluation: Evaluation) -> AlternatingState:
-        """Correct the scale of the start."""
-        scale, rounds = suitable_scale(problem.mu, evaluation, state.relation.penalty(state.B)), state.rounds - 1
-        B = scale * state.B if scale > 0 else state.B
-        phase: Literal["scale", "move"] = "move" if 0.5 < scale < 2 or rounds == 0 else "scale"
-        state = replace(state, phase=phase, rounds=rounds, before=B, ridge=_ridge(problem, B))
-        return _at(problem, state, B)
-
-    def _move(self, problem: Problem, state: AlternatingState, evaluation: Evaluation) -> AlternatingState:
-        """Move B for the functions of an evaluation, and change Omega after some of these steps."""
-        relation, inner = state.relation, state.inner + 1
-        B = WEIGHT_STEPS[self.weight_step](state.B, evaluation.Q, relation.P, relation.Omega, problem.mu)
-        if inner < self.inner_iter and _change(B, state.B) > self.change:
-            return _at(problem, replace(state, inner=inner), B)
-        relation = FixedRelation.best(_relation_penalty(problem), B, state.ridge)
-        phase: Literal["move", "end"] = "end" if _change(B, state.before) <= self.change else "move"
-        state = replace(state, relation=relation, inner=0, before=B, phase=phase, iterations=state.iterations + 1)
-        return _at(problem, state, B)
+        Omega, P = _best_relation(penalty, np.zeros((1, J)), 0.0)
+        if start is None:
+            for _ in range(_ROUNDS):
+                evaluation = yield _point(B, P, mu, 0.0, 0)
+                scale = suitable_scale(mu, evaluation, _penalty(B, P, 0.0))
+                B = scale * B if scale > 0 else B
+                if 0.5 < scale < 2:
+                    break
+        ridge, held = 0.0 if penalty.shrinkage > 0 else _RIDGE * float(singular_values(B)[0]) ** 2, 0.0
+        done = 0
+        while True:
+            before = B
+            for _ in range(self.inner_iter):
+                evaluation = yield _point(B, P, mu, held, done)
+                last, B = B, WEIGHT_STEPS[self.weight_step](B, evaluation.Q, P, Omega, mu)
+                if _change(B, last) <= self.change:
+                    break
+            Omega, P = _best_relation(penalty, B, ridge)
+            held, done = ridge, done + 1
+            if _change(B, before) <= self.change:
+                yield _point(B, P, mu, held, done)
+                return Status.STATIONARY
 
 
-def _ridge(problem: Problem, B: np.ndarray) -> float:
-    """What keeps Omega invertible where there is no shrinkage, from the size of B (K, J) at the start."""
-    return _RIDGE * float(singular_values(B)[0]) ** 2 if _relation_penalty(problem).shrinkage == 0 else 0.0
+def _best_relation(penalty: RelationPenalty, B: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+    """The best Omega (J, J) for B, and its inverse. A ridge r on B'B is the same as sqrt(r) I below the rows of B."""
+    padded = np.vstack([B, np.sqrt(ridge) * np.eye(B.shape[1])])
+    return penalty.relation(padded).matrix(), penalty.inverse_relation(padded).matrix()
 
 
-def _relation_penalty(problem: Problem) -> RelationPenalty:
-    assert isinstance(problem.penalty, RelationPenalty)
-    return problem.penalty
+def _penalty(B: np.ndarray, P: np.ndarray, ridge: float) -> float:
+    """tr(B P B') + ridge tr(P): the penalty at the inverse relation P, which is never below R(B)."""
+    return float(np.einsum("kt,ts,ks->", B, P, B) + ridge * np.trace(P))
 
 
-def _at(problem: Problem, state: AlternatingState, B: np.ndarray) -> AlternatingState:
-    """The state that evaluates B, with the penalty at the relation that is held."""
-    return replace(state, B=B, own_penalty=0.5 * problem.mu * state.relation.penalty(B))
+def _point(B: np.ndarray, P: np.ndarray, mu: float, ridge: float, iterations: int) -> Point:
+    return Point(B, own_penalty=0.5 * mu * _penalty(B, P, ridge), iterations=iterations)
 
 
 def _change(B: np.ndarray, before: np.ndarray) -> float:

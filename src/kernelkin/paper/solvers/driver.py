@@ -1,25 +1,136 @@
-"""The one loop that runs every solver, all solvers by name, and paths of problems that differ in mu alone."""
+"""What all solvers share: the one loop that runs them, what a run returns, and paths of problems that differ in mu."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from enum import Enum
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...engines import Each, serially
-from ..penalties import FixedWeights, effective_rank
-from ..problems import AnyProblem, Evaluation, Problem, Units
-from .alternating import Alternating
-from .base import Iterate, Progress, Solution, Solver, State, Status, describe, history_of, suitable_scale
-from .joint import Joint
-from .simplex import SimplexDescent, StochasticApproximation
-from .spectral import SpectralAlternation, SpectralDescent
+from ..learners import DualSolution
+from ..penalties import FixedWeights, Relation, effective_rank
+from ..problems import AnyProblem, Evaluation, Problem, Units, relative_gap
+
+
+class Status(Enum):
+    """How a run ended, with advice."""
+
+    CONVERGED = "the relative duality gap is below tol"
+    STATIONARY = "the kernel weights no longer change; solver='joint' can close the rest of the gap"
+    STALLED = "no further progress within the rounding of the machines; loosen tol, or give X as float64"
+    MAX_ITER = "stopped at max_iter; raise max_iter or loosen tol"
+    STOPPED = "stopped by the callback"
+
+
+# After these the gap may be wider than requested.
+UNFINISHED = (Status.MAX_ITER, Status.STALLED, Status.STOPPED)
+
+
+class Certificate:
+    """The best bounds of a run so far, and how accurately the machines are solved next.
+
+    Attributes
+    ----------
+    tol : the relative gap at which the run ends.
+    accuracy : the relative gap to which machines are solved; solvers may lower it.
+    primal, bound : the lowest objective and the highest lower bound so far.
+    """
+
+    def __init__(self, tol: float) -> None:
+        self.tol, self.accuracy, self.primal, self.bound = tol, 1e-2, np.inf, -np.inf
+
+    @property
+    def relative_gap(self) -> float:
+        return relative_gap(self.primal, self.bound)
+
+    def closes(self, evaluation: Evaluation) -> bool:
+        """Whether the gap is closed once this evaluation is counted."""
+        return relative_gap(min(self.primal, evaluation.primal), max(self.bound, evaluation.bound)) <= self.tol
+
+    def add(self, evaluation: Evaluation) -> None:
+        """Count an evaluation."""
+        self.primal, self.bound = min(self.primal, evaluation.primal), max(self.bound, evaluation.bound)
+        # The machines' own gaps are part of the whole gap: keep them a tenth of it, and of what is requested.
+        self.accuracy = min(self.accuracy, 0.1 * max(self.relative_gap, self.tol))
+
+    def sharpen(self) -> bool:
+        """Ask for more accurate machines; False where they are as accurate as they can usefully be."""
+        self.accuracy *= 0.1
+        return self.accuracy >= 1e-12
 
 
 @dataclass(frozen=True)
+class Point:
+    """Where a solver wants its problem to be evaluated, and how.
+
+    Attributes
+    ----------
+    B : the point to evaluate.
+    curved : whether the curvature of the machines is needed.
+    own_penalty : the penalty term as the solver uses it, where that is not the problem's; for the history.
+    arguments : what else the problem's `evaluate` needs.
+    iterations : how many iterations are complete once B is evaluated; None where every evaluation is one.
+    is_due : whether to evaluate B now; otherwise it is evaluated only if the run ends here.
+    """
+
+    B: np.ndarray
+    curved: bool = False
+    own_penalty: float | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    iterations: int | None = None
+    is_due: bool = True
+
+
+Run = Generator[Point, Any, Status]
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A way to minimise a problem: its options, and a generator that asks for evaluations.
+
+    Attributes
+    ----------
+    name : its key in `SOLVERS`.
+    role : the name under which `find_solver` finds it for the problems it solves.
+    problems : the classes of problems that it solves.
+    penalties : the classes of penalties that it needs; None for any.
+    indicators : whether it is for penalties that are indicators; None for both kinds.
+    stops_at_gap : whether the driver ends the run once the gap is closed.
+    """
+
+    name: ClassVar[str]
+    role: ClassVar[str]
+    problems: ClassVar[tuple[type, ...]]
+    penalties: ClassVar[tuple[type, ...] | None] = None
+    indicators: ClassVar[bool | None] = None
+    stops_at_gap: ClassVar[bool] = True
+
+    def run(self, problem: Any, start: np.ndarray | None, certificate: Certificate) -> Run:
+        """Yield each `Point` to evaluate, receive its `Evaluation`, and return a `Status` where nothing is left to do.
+
+        `start` is where to begin, or None for a start of the solver's own. The driver keeps the certificate up to date,
+        the history and the best evaluation, and it ends the run at `tol` and `max_iter`.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def can_solve(cls, problem: AnyProblem) -> bool:
+        """Whether this class of solvers is for a problem."""
+        if not isinstance(problem, cls.problems):
+            return False
+        penalty = getattr(problem, "penalty", None)
+        if penalty is None:
+            return True
+        if cls.penalties is not None and not isinstance(penalty, cls.penalties):
+            return False
+        return cls.indicators is None or cls.indicators == penalty.is_indicator
+
+
 class OneEvaluation(Solver):
     """Solve the machines at the weights of a `FixedWeights` penalty."""
 
@@ -28,76 +139,140 @@ class OneEvaluation(Solver):
     problems: ClassVar[tuple[type, ...]] = (Problem,)
     penalties: ClassVar[tuple[type, ...] | None] = (FixedWeights,)
 
-    def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> State:
+    def run(self, problem: Any, start: np.ndarray | None, certificate: Certificate) -> Run:
         """The given weights; there is no other start."""
-        assert isinstance(problem.penalty, FixedWeights)
-        return State(B=problem.penalty.B, progress=Progress(tol, accuracy=tol))
-
-    def step(self, problem: Problem, state: State, evaluation: Evaluation) -> State:
-        """Nothing is left to do."""
-        return replace(state, status=Status.STALLED)
+        certificate.accuracy = certificate.tol
+        yield Point(problem.penalty.B)
+        return Status.STALLED
 
 
-SOLVERS: dict[str, type[Solver]] = {
-    solver.name: solver
-    for solver in (
-        Joint,
-        Alternating,
-        OneEvaluation,
-        SimplexDescent,
-        StochasticApproximation,
-        SpectralDescent,
-        SpectralAlternation,
-    )
-}
-
-
-def can_solve(solver: type[Solver], problem: AnyProblem) -> bool:
-    """Whether a class of solvers is for this problem."""
-    if not isinstance(problem, solver.problems):
-        return False
-    penalty = getattr(problem, "penalty", None)
-    if penalty is None:
-        return True
-    if solver.penalties is not None and not isinstance(penalty, solver.penalties):
-        return False
-    return solver.indicators is None or solver.indicators == penalty.is_indicator
-
-
-def choose_solver(solver: Solver | str | None, problem: AnyProblem) -> Solver:
-    """The default of a problem, the solver of a name or role, or a given one; ValueError where it cannot solve it."""
-    if solver is None:
-        return default_solver(problem)
-    if isinstance(solver, str):
-        return find_solver(solver, problem)
-    if not can_solve(type(solver), problem):
-        raise ValueError(f"solver {solver.name!r} cannot solve a {describe(problem)}; use {_advice(problem)}")
-    return solver
-
-
-def find_solver(name: str, problem: AnyProblem) -> Solver:
-    """The solver of this name or role for a problem: "joint" is `SpectralDescent` for a `SpectralProblem`."""
-    fitting = [solver for solver in SOLVERS.values() if can_solve(solver, problem)]
-    for solver in fitting:
-        if name in (solver.role, solver.name):
-            return solver()
-    raise ValueError(f"solver {name!r} cannot solve a {describe(problem)}; use {_advice(problem)}")
+# By name; the first that can solve a problem is its default. The package registers them, as their modules import this.
+SOLVERS: dict[str, type[Solver]] = {}
 
 
 def default_solver(problem: AnyProblem) -> Solver:
     """The first of `SOLVERS` that solves a problem."""
-    for solver in SOLVERS.values():
-        if can_solve(solver, problem):
-            return solver()
-    raise ValueError(f"no solver is for a {describe(problem)}")
+    return find_solver(None, problem)
 
 
-def _advice(problem: AnyProblem) -> str:
-    fitting = [f"solver={solver.role!r}" for solver in SOLVERS.values() if can_solve(solver, problem)]
-    return " or ".join(fitting) if fitting else "another problem: no solver is for this one"
+def find_solver(solver: Solver | str | None, problem: AnyProblem) -> Solver:
+    """A given solver, that of a name or role, or the default of a problem; ValueError where it cannot solve it.
+
+    The role "joint", for instance, is that of `SpectralDescent` for a `SpectralProblem`.
+    """
+    fitting = [candidate for candidate in SOLVERS.values() if candidate.can_solve(problem)]
+    if isinstance(solver, Solver):
+        if solver.can_solve(problem):
+            return solver
+        solver = solver.name
+    else:
+        for candidate in fitting:
+            if solver is None or solver in (candidate.role, candidate.name):
+                return candidate()
+    penalty = getattr(problem, "penalty", None)
+    described = type(problem).__name__ + ("" if penalty is None else f" with the {penalty.name} penalty")
+    advice = " or ".join(f"solver={candidate.role!r}" for candidate in fitting)
+    raise ValueError(f"solver {solver!r} cannot solve a {described}; use {advice or 'another problem'}")
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """What a callback receives after each evaluation.
+
+    Its property `kernel_weights` (J, K) is what an estimator's `init` takes to continue from here.
+
+    Parameters
+    ----------
+    iteration : int
+        From 1 on.
+    B : array of shape (K, J)
+        The kernel weights.
+    objective : float
+        The solver's own objective at these weights.
+    primal, bound : float
+        The lowest objective and the highest lower bound found so far.
+    relative_gap : float
+        Their distance, relative to `primal`.
+    effective_rank : float
+        Exponential of the entropy of the normalised singular values of B.
+    seconds : float
+        Since the start.
+
+    Examples
+    --------
+    >>> from kernelkin import MKMTRLRegressor
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data, seen = make_related_tasks(4, 2, 2, random_state=0), []
+    >>> model = MKMTRLRegressor(data.kernels, callback=seen.append).fit(data.data, data.target, tasks=data.tasks)
+    >>> type(seen[0]).__name__, seen[-1].kernel_weights.shape, len(seen) == model.n_iter_
+    ('Iterate', (4, 2), True)
+    """
+
+    iteration: int
+    B: np.ndarray
+    objective: float
+    primal: float
+    bound: float
+    relative_gap: float
+    effective_rank: float
+    seconds: float
+
+    @property
+    def kernel_weights(self) -> np.ndarray:
+        return self.B.T
 
 
 Callback = Callable[[Iterate], object]
+# The columns of a history.
+COLUMNS = ("iteration", "objective", "primal", "bound", "relative_gap", "effective_rank", "seconds")
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best evaluation of a run, the best bound, and how the run went.
+
+    Attributes
+    ----------
+    evaluation : the evaluation with the lowest primal value.
+    bound : the highest lower bound of the run.
+    status : how it ended.
+    history : a column for each field of `Iterate` but the weights.
+    relation_of : the problem's relationship of components at given weights.
+    """
+
+    evaluation: Evaluation
+    bound: float
+    status: Status
+    history: dict[str, np.ndarray]
+    relation_of: Callable[[np.ndarray], Relation] = field(repr=False)
+
+    @property
+    def B(self) -> np.ndarray:
+        """Kernel weights (K, J)."""
+        return self.evaluation.B
+
+    @property
+    def duals(self) -> Sequence[DualSolution]:
+        """The machines at B."""
+        return self.evaluation.duals
+
+    @property
+    def primal(self) -> float:
+        """Upper bound on the optimum."""
+        return self.evaluation.primal
+
+    @property
+    def gap(self) -> float:
+        return max(self.primal - self.bound, 0.0)
+
+    @property
+    def relative_gap(self) -> float:
+        return relative_gap(self.primal, self.bound)
+
+    @cached_property
+    def relation(self) -> Relation:
+        """Relationship of the components, in factors."""
+        return self.relation_of(self.B)
 
 
 def solve(
@@ -139,116 +314,98 @@ def solve(
     -------
     Solution
     """
-    solver = choose_solver(solver, problem)
-    log = _Log(verbose=verbose, callback=callback, units=units)
-    solution = _solve_once(problem, solver, start, warm, tol, max_iter, each, log)
+    solver, began = find_solver(solver, problem), time.perf_counter()
+    certificate, iterates = Certificate(tol), list[Iterate]()
+    points = solver.run(problem, start, certificate)
+    point, best, count = next(points), None, 0
+    while True:
+        count = count + 1 if point.iterations is None else point.iterations
+        evaluation, status = None, Status.MAX_ITER if count >= max_iter else None
+        if point.is_due or status is not None:
+            evaluation = problem.evaluate(
+                point.B,
+                warm=warm,
+                tol=certificate.accuracy,
+                each=each,
+                curved=point.curved,
+                enough=certificate.closes if solver.stops_at_gap else None,
+                **point.arguments,
+            )
+            warm = evaluation.dual_variables
+            best = evaluation if best is None or evaluation.primal < best.primal else best
+            certificate.add(evaluation)
+            iterates.append(_iterate(len(iterates) + 1, point, evaluation, certificate, time.perf_counter() - began))
+            if _show(iterates[-1], verbose, callback, units):
+                status = Status.STOPPED
+            if solver.stops_at_gap and certificate.relative_gap <= tol:
+                status = Status.CONVERGED
+        if status is not None:
+            break
+        try:
+            point = points.send(evaluation)
+        except StopIteration as end:
+            status = end.value
+            break
+    assert best is not None, "a solver evaluates something before it ends"
+    solution = Solution(
+        evaluation=replace(best, curvature=None),
+        bound=certificate.bound,
+        status=Status.CONVERGED if certificate.relative_gap <= tol else status,
+        history={name: np.array([getattr(iterate, name) for iterate in iterates]) for name in COLUMNS},
+        relation_of=problem.relation,
+    )
     return solution if units is None else units.restore(solution)
 
 
-def _solve_once(
-    problem: AnyProblem,
-    solver: Solver,
-    start: np.ndarray | None,
-    warm: Sequence[np.ndarray] | None,
-    tol: float,
-    max_iter: int,
-    each: Each,
-    log: _Log,
-) -> Solution:
-    """Minimise a problem as it is; the history is that of the log."""
-    state: State = solver.init(problem, start, tol)
-    best: Evaluation | None = None
-    while True:
-        evaluation, last = None, state.iterations >= max_iter
-        if state.is_due or last:
-            evaluation = _evaluate(problem, state, warm, each, solver.stops_at_gap)
-            warm = evaluation.dual_variables
-            best = evaluation if best is None or evaluation.primal < best.primal else best
-            state = replace(state, progress=state.progress.after(evaluation))
-            stop = log.add(state, evaluation)
-            if solver.stops_at_gap and state.progress.relative_gap <= tol:
-                status = Status.CONVERGED
-                break
-            if stop:
-                status = Status.STOPPED
-                break
-        if last:
-            status = Status.MAX_ITER
-            break
-        state = solver.step(problem, state, evaluation)
-        if state.status is not None:
-            status = state.status
-            break
-    assert best is not None, "a solver evaluates something before it ends"
-    if state.progress.relative_gap <= tol:
-        status = Status.CONVERGED
-    return Solution(
-        evaluation=replace(best, curvature=None),
-        bound=state.progress.bound,
-        status=status,
-        history=history_of(log.iterates),
-        relation_of=problem.relation,
+def _iterate(n: int, point: Point, evaluation: Evaluation, certificate: Certificate, seconds: float) -> Iterate:
+    own = point.own_penalty
+    return Iterate(
+        iteration=n,
+        B=evaluation.B,
+        objective=evaluation.primal if own is None else evaluation.upper + own,
+        primal=certificate.primal,
+        bound=certificate.bound,
+        relative_gap=certificate.relative_gap,
+        effective_rank=effective_rank(evaluation.B),
+        seconds=seconds,
     )
 
 
-def _evaluate(
-    problem: AnyProblem, state: State, warm: Sequence[np.ndarray] | None, each: Each, stops_at_gap: bool
-) -> Evaluation:
-    progress = state.progress
-
-    def closes_gap(evaluation: Evaluation) -> bool:
-        return stops_at_gap and progress.after(evaluation).relative_gap <= progress.tol
-
-    return problem.evaluate(
-        state.B,
-        warm=warm,
-        tol=progress.accuracy,
-        each=each,
-        curved=state.curved,
-        enough=closes_gap,
-        **state.arguments,
-    )
-
-
-@dataclass
-class _Log:
-    """What was evaluated: recorded in the problem's units, shown and passed on in the user's."""
-
-    verbose: int
-    callback: Callback | None
-    units: Units | None
-    iterates: list[Iterate] = field(default_factory=list)
-    began: float = field(default_factory=time.perf_counter)
-
-    def add(self, state: State, evaluation: Evaluation) -> bool:
-        """Record an evaluation; return whether the callback wants to stop."""
-        own = state.own_penalty
-        iterate = Iterate(
-            iteration=len(self.iterates) + 1,
-            B=evaluation.B,
-            objective=evaluation.primal if own is None else evaluation.upper + own,
-            primal=state.progress.primal,
-            bound=state.progress.bound,
-            relative_gap=state.progress.relative_gap,
-            effective_rank=effective_rank(evaluation.B),
-            seconds=time.perf_counter() - self.began,
+def _show(iterate: Iterate, verbose: int, callback: Callback | None, units: Units | None) -> bool:
+    """Print an iterate in the user's units and pass it to the callback; return whether that wants to stop."""
+    if not verbose and callback is None:
+        return False
+    shown = replace(iterate, B=iterate.B.copy()) if units is None else units.restore_iterate(iterate)
+    if verbose:
+        print(
+            f"[kernelkin] {shown.iteration:4d}  objective {shown.primal:<12.6g} bound {shown.bound:<12.6g} "
+            f"gap {shown.relative_gap:8.1e}  rank {shown.effective_rank:5.2f}  {shown.seconds:6.1f} s",
+            flush=True,
         )
-        self.iterates.append(iterate)
-        if not self.verbose and self.callback is None:
-            return False
-        shown = replace(iterate, B=iterate.B.copy()) if self.units is None else self.units.restore_iterate(iterate)
-        if self.verbose:
-            print(_line(shown), flush=True)
-        answer = None if self.callback is None else self.callback(shown)
-        # Comparisons with numbers of NumPy give its own True; other things that callbacks return mean nothing.
-        return isinstance(answer, bool | np.bool_) and bool(answer)
+    answer = None if callback is None else callback(shown)
+    # Comparisons with numbers of NumPy give its own True; other things that callbacks return mean nothing.
+    return isinstance(answer, bool | np.bool_) and bool(answer)
 
 
-def _line(iterate: Iterate) -> str:
-    return (
-        f"[kernelkin] {iterate.iteration:4d}  objective {iterate.primal:<12.6g} bound {iterate.bound:<12.6g} "
-        f"gap {iterate.relative_gap:8.1e}  rank {iterate.effective_rank:5.2f}  {iterate.seconds:6.1f} s"
-    )
+def suitable_scale(mu: float, evaluation: Evaluation, R: float | None = None, decay: float = 1.0) -> float:
+    """By what to multiply weights of penalty R, by default the evaluation's own, to suit mu.
+
+    As weights grow by s, what the machines would gain by more, `q = <B, Q>`, falls to `q / (1 + decay (s - 1))^2`: with
+    decay 0 where all dual variables are at their bounds, and 1 where the functions no longer change. The best s has
+    `s (1 + decay (s - 1))^2 = q / (mu R)`.
+    """
+    goal = float(np.vdot(evaluation.B, evaluation.Q)) / (mu * (evaluation.R if R is None else R))
+    if goal == 0 or decay == 1:
+        return float(np.cbrt(goal))
+    s = goal
+    for _ in range(100):
+        factor = 1.0 + decay * (s - 1.0)
+        # Newton's method for the logarithms of both sides.
+        step = float(np.log(goal / s) - 2.0 * np.log(factor)) / (1.0 + 2.0 * decay * s / factor)
+        s *= float(np.exp(step))
+        if abs(step) <= 1e-9:
+            break
+    return s
 
 
 # From a solution this far away in mu a solver does no better than from its own start.
@@ -269,47 +426,44 @@ class Path:
         The problem at any mu.
     solver : Solver, str or None
         As for `solve`.
-    tol, max_iter, each
-        As for `solve`.
     units : Units, optional
         Of a problem in standard units: solutions are in the user's units, while `mu` and `start` are not.
+    **options
+        `tol`, `max_iter` and `each`, as for `solve`.
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        solver: Solver | str | None = None,
-        *,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        each: Each = serially,
-        units: Units | None = None,
+        self, problem: Problem, solver: Solver | str | None = None, *, units: Units | None = None, **options: Any
     ) -> None:
-        self.problem, self.solver = problem, choose_solver(solver, problem)
-        self.tol, self.max_iter = tol, max_iter
-        self.each, self.units = each, units
+        self.problem, self.solver, self.units = problem, find_solver(solver, problem), units
+        self.options = {"tol": 1e-3, **options}
         # The last two solutions: mu and evaluation of each, in the units of the problem.
         self._past: list[tuple[float, Evaluation]] = []
 
     def solve(self, mu: float, start: np.ndarray | None = None, callback: Callback | None = None) -> Solution:
         """Solve the problem at mu; `start` (K, J) is used where no solution is near, `callback` as by `solve`."""
-        problem = replace(self.problem, mu=mu)
-        decay = _decay([evaluation for _, evaluation in self._past])
+        problem, decay, warm = replace(self.problem, mu=mu), self._decay(), None
         solution = self._certify(problem) if decay > _SAME_FUNCTIONS else None
         if solution is None:
-            start, warm = self._start(problem, start, decay)
-            solution = solve(
-                problem,
-                self.solver,
-                start=start,
-                warm=warm,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                each=self.each,
-                callback=callback,
-            )
+            if self._past and 1 / _FAR < mu / self._past[-1][0] < _FAR:
+                last = self._past[-1][1]
+                if np.vdot(last.B, last.Q) > 0:
+                    scale = suitable_scale(mu, last, decay=decay)
+                    start, warm = last.B * scale, [dual.a / (1.0 + decay * (scale - 1.0)) for dual in last.duals]
+            solution = solve(problem, self.solver, start=start, warm=warm, callback=callback, **self.options)
         self._past = [*self._past[-1:], (mu, solution.evaluation)]
         return solution if self.units is None else self.units.restore(solution)
+
+    def _decay(self) -> float:
+        """How fast machines respond to larger weights, from two solutions on the way; see `suitable_scale`."""
+        if len(self._past) < 2:
+            return 0.0
+        far, near = (evaluation for _, evaluation in self._past)
+        scale = float(near.B.sum() / max(far.B.sum(), np.finfo(float).tiny))
+        before, after = (float(np.vdot(one.B, one.Q)) for one in (far, near))
+        if scale <= 1 or after <= 0:
+            return 0.0
+        return float(np.clip((np.sqrt(before * scale / after) - 1.0) / (scale - 1.0), 0.0, 1.0))
 
     def _certify(self, problem: Problem) -> Solution | None:
         """The last functions, where they can be certified to solve this problem as well: then no machine is solved."""
@@ -318,31 +472,7 @@ class Path:
         if not problem.learner.homogeneous or scale < 1:
             return None
         known = problem.rescale(last, scale)
-        if known.relative_gap > self.tol:
+        if known.relative_gap > self.options["tol"]:
             return None
-        return Solution(known, known.bound, Status.CONVERGED, history_of([]), problem.relation)
-
-    def _start(
-        self, problem: Problem, start: np.ndarray | None, decay: float
-    ) -> tuple[np.ndarray | None, Sequence[np.ndarray] | None]:
-        """Where weights and machines start; as requested, or as the solver does, where nothing is near."""
-        if not self._past:
-            return start, None
-        mu, last = self._past[-1]
-        if not 1 / _FAR < problem.mu / mu < _FAR or not np.vdot(last.B, last.Q) > 0:
-            return start, None
-        scale = suitable_scale(problem.mu, last, decay=decay)
-        fall = 1.0 + decay * (scale - 1.0)
-        return last.B * scale, [dual.a / fall for dual in last.duals]
-
-
-def _decay(past: Sequence[Evaluation]) -> float:
-    """How fast machines respond to larger weights, from two solutions on the way; see `suitable_scale`."""
-    if len(past) < 2:
-        return 0.0
-    far, near = past
-    scale = float(near.B.sum() / max(far.B.sum(), np.finfo(float).tiny))
-    before, after = (float(np.vdot(one.B, one.Q)) for one in past)
-    if scale <= 1 or after <= 0:
-        return 0.0
-    return float(np.clip((np.sqrt(before * scale / after) - 1.0) / (scale - 1.0), 0.0, 1.0))
+        nothing = {name: np.array([]) for name in COLUMNS}
+        return Solution(known, known.bound, Status.CONVERGED, nothing, problem.relation)

@@ -1,0 +1,152 @@
+"""How well models predict rows that they were not fitted to, beside simpler models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..data import TaskData, missing
+from ..paper.model_selection import make_folds
+from ..relations.baselines import Baseline
+from ..relations.scores import LEAST_ROWS, MEAN_R2, WITHIN, WITHIN_MEANS, score_groups, score_rows
+from ..storage import SavedModel
+from ..tables import TableSchema
+from .terminal import Terminal
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def hold_out(data: TaskData, share: float, seed: int, *, classification: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return training rows and test rows: this share of every task, of every class of it, but never all rows of one.
+
+    A task with one class keeps its rows in training. On wide data rows are held out for all tasks at once.
+    """
+    if data.form == "wide":
+        fold = make_folds(data, max(2, round(1 / share)), classification=classification, random_state=seed)[0]
+        return fold.rows(data)
+    rng, held = check_random_state(seed), []
+    for rows, y in zip(data.rows, data.y, strict=True):
+        parts = [np.flatnonzero(y == label) for label in np.unique(y)] if classification else [np.arange(len(y))]
+        # A fit needs two rows of a task, or one of each class.
+        least = 1 if classification else 2
+        share_of_task = 0.0 if classification and len(parts) == 1 else share
+        for part in parts:
+            count = max(min(int(share_of_task * len(part) + 0.5), len(part) - least), 0)
+            held.append(rows[rng.permutation(part)[:count]])
+    test = np.sort(np.concatenate(held))
+    return np.setdiff1d(np.concatenate(data.rows), test), test
+
+
+def read_entries(
+    schema: TableSchema, frame: DataFrame, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return targets (m,) in the units of the table, their tasks (m,) by position, and their rows (m,).
+
+    On wide data every known target of a row is an entry.
+    """
+    y, tasks = schema.restore(np.asarray(schema.targets(frame))), schema.tasks(frame)
+    if tasks is not None:
+        place = {label: t for t, label in enumerate(labels.tolist())}
+        return y, np.array([place[task] for task in tasks.tolist()], dtype=np.intp), np.arange(len(y))
+    codes, rows = np.nonzero(~missing(y).T)
+    return y[rows, codes], codes, rows
+
+
+def predict_entries(
+    model: Any, schema: TableSchema, frame: DataFrame, labels: np.ndarray, classes: np.ndarray | None
+) -> np.ndarray:
+    """Return predictions (m,) in the units of the table, or probabilities (m, C), by a model of this library."""
+    saved, (_, codes, rows) = SavedModel(model, schema), read_entries(schema, frame, labels)
+    values = saved.predict(frame) if classes is None else saved.predict_proba(frame)
+    values = values[rows] if schema.task is not None else values[rows, codes]
+    return values if classes is None else _on_classes(values, model.classes_, classes)
+
+
+def predict_baseline(
+    baseline: Baseline,
+    schema: TableSchema,
+    train: DataFrame,
+    test: DataFrame,
+    labels: np.ndarray,
+    classes: np.ndarray | None,
+) -> np.ndarray:
+    """Fit a baseline to one table and return what `predict_entries` does for another."""
+    means, scales = (np.broadcast_to(part, len(labels)) for part in (schema.target_means, schema.target_scales))
+    y, codes, rows = read_entries(schema, train, labels)
+    y = y if classes is not None else (y - means[codes]) / scales[codes]
+    baseline.fit(schema.encode(train)[rows], y, labels[codes])
+    _, codes, rows = read_entries(schema, test, labels)
+    X, tasks = schema.encode(test)[rows], labels[codes]
+    if classes is None:
+        return baseline.predict(X, tasks) * scales[codes] + means[codes]
+    return _on_classes(baseline.predict_proba(X, tasks), baseline.classes_, classes)
+
+
+def _on_classes(p: np.ndarray, own: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Probabilities (m, c) of some classes -> (m, C) of all classes."""
+    out = np.zeros((len(p), len(classes)))
+    out[:, np.searchsorted(classes, own)] = p
+    return out
+
+
+def score_models(
+    y: np.ndarray, codes: np.ndarray, n_tasks: int, values: Mapping[str, np.ndarray], classes: Any, *, wide: bool
+) -> tuple[dict[str, dict[str, float]], dict[str, list[float]]]:
+    """Return the scores of each model over all rows, and its R² or accuracy in each task."""
+    tasks = {name: score_groups(y, p, codes, n_tasks, classes) for name, p in values.items()}
+    if wide and classes is None:
+        # Targets have units of their own.
+        overall = {name: {MEAN_R2: mean(of_task)} for name, of_task in tasks.items()}
+    else:
+        overall = {name: score_rows(y, p, codes, classes) for name, p in values.items()}
+    return overall, {name: of_task.tolist() for name, of_task in tasks.items()}
+
+
+def show_scores(terminal: Terminal, evaluation: dict[str, Any]) -> None:
+    """The scores of the models over all held-out rows, and by task where tasks have enough of them."""
+    overall, scores = evaluation["overall"], evaluation["scores"]
+    how = "chosen by cross-validation" if evaluation["tuned"] else "at their defaults or as given"
+    rows = f"{evaluation['test_rows']} held-out rows of all tasks"
+    terminal.say("", f"{rows} (trained on {evaluation['train_rows']}; parameters {how}):")
+    ours, *others = overall
+    terminal.table(
+        ["model", *overall[ours]], [[name, *map(as_text, of_model.values())] for name, of_model in overall.items()]
+    )
+    if WITHIN in overall[ours]:
+        terminal.say(f"{WITHIN_MEANS}.")
+    if np.median(evaluation["task_test_rows"]) < LEAST_ROWS:
+        return
+    means = {name: mean(of_task) for name, of_task in scores.items()}
+    best = max(others, key=lambda name: np.nan_to_num(means[name], nan=-np.inf))
+    columns = np.array([scores[ours], scores[best]])
+    order = np.argsort(-np.nan_to_num(columns[0], nan=-np.inf), kind="stable")
+    body = [[str(evaluation["tasks"][t]), *map(as_text, columns[:, t])] for t in order]
+    terminal.say("", f"{evaluation['score']} inside each task, best first:")
+    terminal.table(["task", ours, best], [*shorten(body), [], ["mean", as_text(means[ours]), as_text(means[best])]])
+
+
+def mean(scores: Sequence[float] | np.ndarray) -> float:
+    """Return the mean over the tasks whose score is defined."""
+    values = np.asarray(scores, dtype=np.float64)
+    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+
+def as_text(value: float | None) -> str:
+    if value is None or not np.isfinite(value):
+        return "-"
+    return f"{value:.3f}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def shorten(rows: Sequence[list[str]], most: int = 20) -> Iterator[list[str]]:
+    """The first and last rows of a long table, with a row between that gives the number of rows left out."""
+    if len(rows) <= most:
+        yield from rows
+        return
+    half = most // 2
+    yield from rows[:half]
+    yield [f"... {len(rows) - most} more ...", *[""] * (len(rows[0]) - 1)]
+    yield from rows[-half:]

@@ -1,0 +1,259 @@
+"""Solvers of problems with a norm of the functions: MK-MTFL and MKL-SA on the simplex, MTFL and MTRL on spectra."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ...decompositions import eigh
+from ..penalties.norms import unit_root
+from ..problems import Evaluation, MixedNormProblem, SpectralProblem, WorstTaskProblem
+from .driver import Certificate, Point, Run, Solver, Status
+from .lbfgs import descend
+
+_TINY = np.finfo(float).tiny
+# The published mirror step, with which the objective cannot rise, and the longest that is tried.
+_PUBLISHED, _LONGEST = 0.5, 16.0
+# What may be left between the bounds at one gamma, as a share of the whole gap.
+_SETTLED = 0.3
+# A kernel that was dropped can come back.
+_LEAST = 1e-12
+# A line search that needs more trials than this suffers from lambda, and would not end.
+_TRIALS = 5
+
+
+def mirror_step(weights: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """weights (K,) on the simplex -> weights exp(exponents), back on the simplex: a step of entropic mirror descent."""
+    moved = weights * np.exp(exponents - exponents.max())
+    return moved / moved.sum()
+
+
+def uniform(size: int) -> np.ndarray:
+    """The middle of the simplex."""
+    return np.full(size, 1.0 / size)
+
+
+class Place:
+    """A gamma (K,) with the lambda (K, T) that suits it: bounds on its value, and N (K,)."""
+
+    def __init__(self, problem: MixedNormProblem, gamma: np.ndarray, evaluation: Evaluation) -> None:
+        self.gamma, self.shares = gamma, problem.norm.shares(evaluation.Q)
+        self.lower, self.value = problem.bounds_at(gamma, evaluation)
+        self.N = problem.norm.dual_terms(evaluation.Q)
+
+    def mirrored(self, length: float) -> np.ndarray:
+        """The gamma that a mirror step leads to."""
+        return mirror_step(np.maximum(self.gamma, _LEAST), length * np.log(np.maximum(self.N, _TINY)))
+
+
+@dataclass(frozen=True)
+class SimplexDescent(Solver):
+    """L-BFGS on gamma, between mirror steps; for each gamma, lambda and machines in turn.
+
+    Parameters
+    ----------
+    memory : int
+        How many past steps L-BFGS remembers.
+    mirror_steps : int
+        Mirror steps before it starts again.
+    first_mirror_steps : int
+        Mirror steps before it starts.
+    """
+
+    memory: int = 20
+    mirror_steps: int = 10
+    first_mirror_steps: int = 3
+    name: ClassVar[str] = "simplex_descent"
+    role: ClassVar[str] = "joint"
+    problems: ClassVar[tuple[type, ...]] = (MixedNormProblem,)
+
+    def run(self, problem: MixedNormProblem, start: np.ndarray | None, certificate: Certificate) -> Run:
+        """From equal weights of all kernels, or the gamma of given weights B = gamma/lambda."""
+        K, T = problem.grams.n_kernels, problem.grams.n_components
+
+        def settle(gamma: np.ndarray, shares: np.ndarray) -> Any:
+            """Solve the machines at gamma until lambda suits it."""
+            while True:
+                place = Place(problem, gamma, (yield Point(gamma[:, np.newaxis] / shares)))
+                enough = _SETTLED * certificate.relative_gap * abs(place.value)
+                if problem.norm.p == 2 or place.value - place.lower <= enough:
+                    return place
+                shares = place.shares
+
+        gamma = uniform(K) if start is None else np.maximum(start.mean(axis=1), _LEAST)
+        best = yield from settle(gamma / gamma.sum(), problem.norm.shares(np.ones((K, T))))
+        steps, length = self.first_mirror_steps, _PUBLISHED
+        while True:
+            for _ in range(steps):
+                place = yield from settle(best.mirrored(length), best.shares)
+                if place.value <= best.value or length == _PUBLISHED:
+                    best, length = place, min(2.0 * length, _LONGEST)
+                else:
+                    length = _PUBLISHED
+            best = yield from self._descend(best, settle)
+            # In any case: a kernel that the descent dropped comes back.
+            best = yield from settle(best.mirrored(_PUBLISHED), best.shares)
+            steps, length = self.mirror_steps - 1, 2.0 * _PUBLISHED
+
+    def _descend(self, best: Place, settle: Any) -> Any:
+        """L-BFGS on multiples of gamma, until no step helps; the best place on the way."""
+        place, worth = best, max(abs(best.value), _TINY)
+        descent = descend(best.gamma * len(best.gamma), self.memory, bounded=True, max_trials=_TRIALS)
+        trial = next(descent)
+        while True:
+            slope = (place.gamma @ place.N - place.N) / (float(trial.sum()) * worth)
+            try:
+                trial = descent.send((place.lower / worth, slope))
+            except StopIteration:
+                return best
+            if not trial.sum() > 0:
+                return best
+            place = yield from settle(trial / trial.sum(), place.shares)
+            best = place if place.value <= best.value else best
+
+
+class MirrorAverage:
+    """A point of the simplex that climbs along slopes, its step set by those seen so far, and its weighted average."""
+
+    def __init__(self, size: int) -> None:
+        self.value, self.mean, self.squares, self.count = uniform(size), uniform(size), 0.0, 0
+
+    def move(self, slope: np.ndarray) -> None:
+        """Take a step along a slope."""
+        slope = slope - 0.5 * (slope.max() + slope.min())
+        self.squares += float(np.abs(slope).max()) ** 2
+        if self.squares > 0:
+            self.value = mirror_step(self.value, slope * np.sqrt(2 * np.log(len(slope)) / self.squares))
+        # Later rounds count more: the i-th by i.
+        self.mean = self.mean + 2.0 / (self.count + 2) * (self.value - self.mean)
+        self.count += 1
+
+
+@dataclass(frozen=True)
+class StochasticApproximation(Solver):
+    """Rounds of one task each. After 1, 2, 4, ... passes of T rounds all machines are solved and the gap is measured.
+
+    An iteration is a pass, which costs what solving all machines once does.
+
+    Parameters
+    ----------
+    random_state : int, RandomState or None
+        Draws the tasks.
+    """
+
+    random_state: Any = None
+    name: ClassVar[str] = "stochastic_approximation"
+    role: ClassVar[str] = "stochastic"
+    problems: ClassVar[tuple[type, ...]] = (WorstTaskProblem,)
+
+    def run(self, problem: WorstTaskProblem, start: np.ndarray | None, certificate: Certificate) -> Run:
+        """From equal weights of all kernels and tasks."""
+        K, T = problem.grams.n_kernels, problem.grams.n_components
+        certificate.accuracy = 0.1 * certificate.tol
+        gamma, lam, rng = MirrorAverage(K), MirrorAverage(T), check_random_state(self.random_state)
+        # What is known of each task from when it was last drawn.
+        Q, values, warm = np.zeros((K, T)), np.zeros(T), [None] * T
+        passes = 0
+        while True:
+            for i in range(T):
+                # The first pass takes the tasks in turn. A tenth of the draws goes evenly to all.
+                chance = 0.9 * lam.value + 0.1 / T
+                t = i if passes == 0 else int(rng.choice(T, p=chance / chance.sum()))
+                q, dual = problem.solve_task(gamma.value, t, warm[t], certificate.accuracy)
+                if passes > 0:
+                    # Estimates of the gradients in gamma (K,) and in lambda (T,) from the task that was drawn. What is
+                    # known of the others is part of them, and they stay without bias: only what has changed since is
+                    # weighed by the chance of the draw.
+                    slope, climb = Q @ lam.value, values.copy()
+                    slope += lam.value[t] / chance[t] * (q - Q[:, t])
+                    climb[t] += (dual.dual - values[t]) / chance[t]
+                    gamma.move(slope)
+                    lam.move(climb)
+                Q[:, t], values[t], warm[t] = q, dual.dual, dual.a
+            passes += 1
+            B, due = problem.penalty.expand(gamma.mean[:, np.newaxis]), passes & (passes - 1) == 0
+            yield Point(B, arguments={"task_weights": lam.mean}, iterations=passes, is_due=due)
+
+
+def even_covariance(problem: SpectralProblem) -> np.ndarray:
+    """The identity, of trace one."""
+    size = problem.form.n_components
+    return np.eye(size) / size
+
+
+def alternate(problem: SpectralProblem, evaluation: Evaluation) -> np.ndarray:
+    """The best D for the functions of an evaluation: (WW')^(1/2) / tr."""
+    A = problem.machine_weights(evaluation.B)
+    return unit_root(A @ evaluation.Q @ A)
+
+
+class SpectralAlternation(Solver):
+    """Machines for fixed D, then `D = (WW')^(1/2) / tr` for fixed machines. The objective never rises.
+
+    As published. It can stop short of the optimum: a direction of D once small is slow to come back.
+    """
+
+    name: ClassVar[str] = "spectral_alternation"
+    role: ClassVar[str] = "alternating"
+    problems: ClassVar[tuple[type, ...]] = (SpectralProblem,)
+
+    def run(self, problem: SpectralProblem, start: np.ndarray | None, certificate: Certificate) -> Run:
+        """From the identity, or a given D."""
+        D = even_covariance(problem) if start is None else start
+        while True:
+            D = alternate(problem, (yield Point(D)))
+
+
+@dataclass(frozen=True)
+class SpectralDescent(Solver):
+    """L-BFGS on Y with `D = YY' / |Y|^2`, from where a few alternating steps have come.
+
+    The machines' value is convex in D, and every D has such a Y, so there is no minimum but the global one.
+
+    Parameters
+    ----------
+    steps : int
+        Alternating steps at the start.
+    memory : int
+        How many past steps L-BFGS remembers.
+    """
+
+    steps: int = 5
+    memory: int = 20
+    name: ClassVar[str] = "spectral_descent"
+    role: ClassVar[str] = "joint"
+    problems: ClassVar[tuple[type, ...]] = (SpectralProblem,)
+
+    def run(self, problem: SpectralProblem, start: np.ndarray | None, certificate: Certificate) -> Run:
+        """From the identity, or a given D."""
+        D = even_covariance(problem) if start is None else start
+        for _ in range(self.steps):
+            D = alternate(problem, (yield Point(D)))
+        while True:
+            # A direction that rounding has made zero would stay zero.
+            values, vectors = eigh(0.999 * D + 0.001 * np.eye(len(D)) / len(D))
+            Y, worth = vectors * np.sqrt(np.maximum(values, 0.0)), 0.0
+            descent = descend(Y.ravel(), self.memory)
+            Y = next(descent).reshape(D.shape)
+            while True:
+                evaluation = yield Point(Y @ Y.T / np.vdot(Y, Y))
+                worth = worth or max(abs(evaluation.loss), _TINY)
+                slope = _gradient(problem, evaluation, Y)
+                try:
+                    Y = descent.send((evaluation.loss / worth, slope.ravel() / worth)).reshape(D.shape)
+                except StopIteration as end:
+                    Y = end.value.reshape(D.shape)
+                    break
+            if not certificate.sharpen():
+                return Status.STALLED
+            D = Y @ Y.T / np.vdot(Y, Y)
+
+
+def _gradient(problem: SpectralProblem, evaluation: Evaluation, Y: np.ndarray) -> np.ndarray:
+    """Gradient (r, r) of the machines' value in Y."""
+    D = evaluation.B
+    G = problem.norm.metric_adjoint(D, -evaluation.Q)
+    return 2.0 / float(np.vdot(Y, Y)) * (G @ Y - np.vdot(G, D) * Y)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +31,7 @@ _FEWER_GRAMS = (
 
 
 class Need(NamedTuple):
-    """An upper bound on the bytes of a fit, besides the data it is given, and what to do where there are not so many."""
+    """An upper bound on the bytes of a fit, besides its data, and what to do where there are not so many."""
 
     peak: int
     advice: str
@@ -81,11 +80,6 @@ def _working_bytes(plan: GramPlan, solved_by: str, n_jobs: int) -> int:
     buffers = [8 * n * n] * len(squares) if plan.wide else squares
     images = K * plan.outputs * batch_bytes([8 * rows for rows in plan.machines])
     return 2 * batch_bytes(buffers) + 2 * n_jobs * max(squares) + 2 * images
-
-
-def largest_together(needs: Sequence[int], n_jobs: int) -> int:
-    """Return the bytes of the `n_jobs` largest of some pieces of work."""
-    return sum(sorted(needs, reverse=True)[:n_jobs])
 
 
 def search_need(fold: Need, last: Need, data_bytes: int, n_jobs: int) -> Need:

@@ -182,13 +182,11 @@ def test_searches_are_measured_on_tasks_they_have_not_seen(model):
     table, X, y, tasks = make_shops(n_tasks=6, n_rows=8)
     columns, scores = pd.DataFrame(X, columns=["u", "v"]).assign(shop=tasks), {}
     inside = "estimator__" if isinstance(model, MultiTaskCV) else ""
-    ways = [("unknown_tasks", "common"), ("unknown_tasks", "nearest"), ("task_features", table)]
-    # Kin predicts new tasks by what all have in common, or by features.
-    for name, value in ways if inside else (ways[0], ways[2]):
+    for name, value in (("unknown_tasks", "common"), ("task_features", table)):
         given = clone(model).set_params(**{f"{inside}task_column": "shop", f"{inside}{name}": value})
         found = cross_val_score(given, columns, y, groups=tasks, cv=GroupKFold(3), error_score="raise")
         scores[str(value)[:7]] = found.mean()
-    assert max(scores, key=scores.get) not in ("common", "nearest")
+    assert max(scores, key=scores.get) != "common"
 
 
 def test_the_default_grid_has_only_what_can_predict_unknown_tasks():
@@ -209,34 +207,6 @@ def test_a_search_takes_features_that_come_later():
     np.testing.assert_array_equal(later.predict(X[~known], tasks=tasks[~known]), best)
     with pytest.raises(ValueError, match="unknown task 'shop05'"):
         search.predict(X[~known], tasks=tasks[~known])
-
-
-def test_nearest_task_by_features_and_by_inputs():
-    table, X, y, tasks = make_shops()
-    shifted = X + 3.0 * table["size"].loc[tasks].to_numpy()[:, np.newaxis]
-    known = tasks != "shop05"
-    for rows, options in ((X, {"task_features": table}), (shifted, {})):
-        model = MKMTRLRegressor(KERNELS, C=10.0, unknown_tasks="nearest", **options)
-        model.fit(rows[known], y[known], tasks=tasks[known])
-        prediction = model.predict(rows[~known], tasks=tasks[~known])
-        as_task = {task: model.predict(rows[~known], tasks=np.full((~known).sum(), task)) for task in model.tasks_}
-        same = [task for task, values in as_task.items() if np.array_equal(values, prediction)]
-        assert same in (["shop04"], ["shop06"])
-    with pytest.raises(ValueError, match="unknown_tasks='nearest' needs task_features here"):
-        MKMTRLRegressor(KERNELS, unknown_tasks="nearest").fit(X, np.column_stack([y, y]))
-
-
-def test_nearest_task_of_precomputed_kernels():
-    table, X, y, tasks = make_shops()
-    X = X + 3.0 * table["size"].loc[tasks].to_numpy()[:, np.newaxis]
-    known = np.flatnonzero(tasks != "shop05")
-    rest = np.flatnonzero(tasks == "shop05")
-    gram = np.exp(-0.1 * np.square(X[:, np.newaxis] - X).sum(axis=2))[:, :, np.newaxis]
-    model = MKMTRLRegressor("precomputed", unknown_tasks="nearest")
-    model.fit(gram[np.ix_(known, known)], y[known], tasks=tasks[known])
-    prediction = model.predict(gram[np.ix_(rest, known)], tasks=tasks[rest])
-    neighbours = [model.predict(gram[np.ix_(rest, known)], np.full(len(rest), t)) for t in ("shop04", "shop06")]
-    assert any(np.array_equal(prediction, values) for values in neighbours)
 
 
 def test_classes_of_a_new_task():

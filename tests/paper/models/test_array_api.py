@@ -187,13 +187,6 @@ def test_another_loss_is_refused_by_name(dispatch):
     assert not model.__sklearn_tags__().array_api_support
 
 
-def test_strengths_of_tasks_with_rows_of_their_own_are_refused(dispatch):
-    xp, tasks = pytest.importorskip("array_api_strict"), np.repeat([0, 1], 15)
-    message = r"^per_task=True on tasks with rows of their own does not compute on arrays of array_api_strict: pass"
-    with pytest.raises(ValueError, match=message):
-        MKMTRLRegressorCV(per_task=True).fit(xp.asarray(X), xp.asarray(Y[:, 0]), tasks=tasks)
-
-
 @pytest.mark.parametrize(
     ("model", "targets"),
     [

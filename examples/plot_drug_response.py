@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from kernelkin import MKMTRLRegressor, MultiTaskCV
+from kernelkin.kernels import profile_kernel
 
 rng = np.random.default_rng(0)
 n_cells, n_drugs = 60, 60
@@ -52,13 +53,29 @@ known = rng.uniform(size=response.shape) > 0.1
 table = pd.DataFrame(np.where(known, response, np.nan), columns=names)
 part = rng.integers(10, size=known.shape)
 cv = [(known & (part != p), known & (part == p)) for p in range(2)]
-shared = MKMTRLRegressor(
-    "precomputed",
-    couplings={"all drugs": "common", "similar responses": "targets"},
-    sharing=0.5,
-    task_features={"similar structure": (names, structure)},
-)
-model = MultiTaskCV(shared, {"C": [0.1, 0.3, 1.0]}, cv=cv).fit(cells, table).best_estimator_
+
+
+def shared(responses, C):
+    """The model of a table of responses, NaN where one is not known."""
+    return MKMTRLRegressor(
+        "precomputed",
+        C=C,
+        couplings={"all drugs": "common", "similar responses": profile_kernel(responses.to_numpy())},
+        sharing=0.5,
+        task_features={"similar structure": (names, structure)},
+    )
+
+
+def error(C):
+    """The squared error on held-out responses; likeness of responses is found anew without them."""
+    total = 0.0
+    for kept, held in cv:
+        training = table.where(kept)
+        total += np.sum((shared(training, C).fit(cells, training).predict(cells) - response)[held] ** 2)
+    return total
+
+
+model = shared(table, min([0.1, 0.3, 1.0], key=error)).fit(cells, table)
 alone = MultiTaskCV(MKMTRLRegressor("precomputed"), {"C": [0.3, 1.0, 3.0]}, cv=cv).fit(cells, table).best_estimator_
 print(f"C {model.C:g} and {alone.C:g}")
 
@@ -88,7 +105,7 @@ old, new = np.arange(50), np.arange(50, 60)
 later = np.zeros_like(known)
 later[new] = True
 predictions = {}
-for name, each in {"alone": alone, "shared": model}.items():
+for name, each in {"alone": alone, "shared": shared(table.iloc[old], model.C)}.items():
     predictions[name] = response.copy()
     predictions[name][new] = each.fit(cells[np.ix_(old, old)], table.iloc[old]).predict(cells[np.ix_(new, old)])
 by_mean = np.tile(np.nanmean(table.to_numpy()[old], axis=0), (n_cells, 1))
@@ -102,7 +119,7 @@ scores["new cell lines"] = (rmse(by_mean, later), rmse(predictions["alone"], lat
 # One model for each drug has nothing to say of them.
 
 tested, proposed = names[:50], names[50:]
-model.fit(cells, table[tested])
+model = shared(table[tested], model.C).fit(cells, table[tested])
 guess = response.copy()
 for d, name in enumerate(proposed, start=50):
     guess[:, d] = model.predict(cells, tasks=[name] * n_cells)

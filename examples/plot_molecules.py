@@ -16,9 +16,11 @@ assays, rows are molecules, and there are several fingerprints, each of which is
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from sklearn.metrics import roc_auc_score
 
 from kernelkin import AverageClassifier, MKMTRLClassifier, tanimoto_kernels, view_kernels
+from kernelkin.kernels import nearest_psd
 
 rng = np.random.default_rng(0)
 n, n_assays, n_fragments = 800, 12, 60
@@ -48,10 +50,21 @@ print(f"{np.isfinite(table).sum(axis=0).mean():.0f} tests in an assay, {np.nansu
 # molecules that both tested. How much of each is used, and of which fingerprint, is learned in one convex problem.
 # ``class_weight="balanced"`` since few molecules are active. Missing labels are NaN.
 
+
+def correlations(labels):
+    """Of each two assays, over the molecules that both tested; shrunk where these are few, positive semi-definite."""
+    both = np.isfinite(labels).T.astype(float) @ np.isfinite(labels)
+    matrix = np.nan_to_num(pd.DataFrame(labels).corr().to_numpy()) * both / (both + 20)
+    np.fill_diagonal(matrix, 1.0)
+    matrix = nearest_psd(matrix)
+    scale = np.sqrt(np.diag(matrix))
+    return matrix / np.outer(scale, scale)
+
+
 kernels = view_kernels({"Morgan": slice(0, 512), "keys": slice(512, None)}, tanimoto_kernels((1, 2)))
 options = {"kernels": kernels, "loss": "squared", "class_weight": "balanced", "tol": 1e-2}
 alone = AverageClassifier(C=0.3, **options).fit(bits[train], table)
-shared = MKMTRLClassifier(C=0.1, couplings={"all assays": "common", "similar assays": "targets"}, **options)
+shared = MKMTRLClassifier(C=0.1, couplings={"all assays": "common", "similar assays": correlations(table)}, **options)
 shared.fit(bits[train], table)
 
 

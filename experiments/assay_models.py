@@ -8,13 +8,15 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from kernelkin import AverageClassifier, MKMTRLClassifier, MultiTaskKernelEstimator
+from kernelkin import AverageClassifier, MKMTRLClassifier
+from kernelkin.paper import MultiTaskKernelEstimator
 from kernelkin.paper.fitting import Classification, Shape
 from kernelkin.paper.penalties import FixedWeights
 from kernelkin.uncertainty import TaskLink, fit_link
 
 from .assay_data import AUC, RANDOM, divide
 from .assay_kernels import MoleculeKernels
+from .likeness import label_correlation
 from .metrics import score_by_task
 
 # Training molecules that are held out to choose parameters and to calibrate probabilities.
@@ -118,11 +120,11 @@ class KernelModel(AssayModel):
         self._gram = self.kernels_.mix(rows, rows, self.mix_)
 
     def train(self, kept: np.ndarray, y: np.ndarray, parameter: float) -> Any:
-        model = self._model(parameter).fit(self._gram[np.ix_(kept, kept)][:, :, np.newaxis], y)
+        model = self._model(parameter, y).fit(self._gram[np.ix_(kept, kept)][:, :, np.newaxis], y)
         return lambda held: model.decision_function(self._gram[np.ix_(held, kept)][:, :, np.newaxis])
 
     def finish(self, rows: np.ndarray, y: np.ndarray, parameter: float) -> None:
-        self.model_ = self._model(parameter).fit(self._gram[:, :, np.newaxis], y)
+        self.model_ = self._model(parameter, y).fit(self._gram[:, :, np.newaxis], y)
         del self._gram
         for name in ("duality_gap_", "objective_", "effective_rank_"):
             setattr(self, name, getattr(self.model_, name))
@@ -135,11 +137,11 @@ class KernelModel(AssayModel):
         gram = self.kernels_.mix(rows, self.rows_, self.mix_)
         return np.asarray(self.model_.decision_function(gram[:, :, np.newaxis]))
 
-    def _model(self, C: float) -> Any:
+    def _model(self, C: float, y: np.ndarray) -> Any:
         options: dict[str, Any] = {"loss": "squared", "class_weight": "balanced", "C": C, "tol": self.tol}
         if self.parts == "own":
             return AverageClassifier("precomputed", **options)
-        options["couplings"] = {"all": "common", "similar": "targets"}
+        options["couplings"] = {"all": "common", "similar": label_correlation(y)}
         if self.parts == "learned":
             return MKMTRLClassifier("precomputed", **options)
         targets = Classification(options.pop("loss"), options.pop("class_weight"))

@@ -61,7 +61,7 @@ class KernelModel(RegressorMixin, BaseEstimator):
         known = np.isfinite(y).any(axis=0)
         self.cells_, self.trained_, self.new_ = cells, np.flatnonzero(known), np.flatnonzero(~known)
         self.profile_kernel_ = profile_kernel(y.T) if self.profiles else None
-        self.model_ = self._model().fit(self._grams(cells), y[:, known])
+        self.model_ = self._model(y[:, known]).fit(self._grams(cells), y[:, known])
         for name in ("duality_gap_", "objective_", "effective_rank_"):
             setattr(self, name, getattr(self.model_, name))
         return self
@@ -76,14 +76,20 @@ class KernelModel(RegressorMixin, BaseEstimator):
             out[:, self.new_] = self.model_.predict(np.repeat(grams, m, axis=0), tasks=tasks).reshape(len(cells), m)
         return out
 
-    def _model(self) -> Any:
+    def _model(self, y: np.ndarray) -> Any:
         options = {"kernels": "precomputed", "C": self.C, "tol": self.tol}
         if self.model != "MK-MTRL":
             return {"AVG": AverageRegressor, "IMKL": IMKLRegressor}[self.model](**options)
-        couplings = {name: name for name in ("common", "targets") if getattr(self, name)} or None
+        couplings: dict[str, Any] = {"common": "common"} if self.common else {}
+        if self.targets:
+            couplings["targets"] = profile_kernel(y)
         unknown = "common" if self.common and self.structure is None else "error"
         return MKMTRLRegressor(
-            **options, couplings=couplings, sharing=self.sharing, task_features=self._structure(), unknown_tasks=unknown
+            **options,
+            couplings=couplings or None,
+            sharing=self.sharing,
+            task_features=self._structure(),
+            unknown_tasks=unknown,
         )
 
     def _structure(self) -> dict[str, Any] | None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 
-import numpy as np
 import pytest
-from sklearn import config_context
 
 from kernelkin.paper.grams.operator import Arrays
 
@@ -43,23 +41,3 @@ def arrays(request):
     device = "cuda" if request.param.endswith("cuda") else "cpu"
     _torch(device)
     return Arrays(device)
-
-
-@pytest.fixture
-def dispatch(monkeypatch):
-    """scikit-learn's `array_api_dispatch`."""
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
-    with config_context(array_api_dispatch=True):
-        yield
-
-
-@pytest.fixture(params=["numpy", "array_api_strict", "torch", "torch-cuda"])
-def convert(request, dispatch):
-    """From NumPy to arrays of a library."""
-    if request.param == "numpy":
-        return np.asarray
-    if request.param == "array_api_strict":
-        return pytest.importorskip("array_api_strict").asarray
-    device = "cuda" if request.param.endswith("cuda") else "cpu"
-    torch = _torch(device)
-    return lambda values: torch.asarray(values, device=device)

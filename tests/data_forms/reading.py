@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from kernelkin.data import Queries, TaskData
-from kernelkin.paper.models.base import MultiTaskEstimator
+from kernelkin.estimators import MultiTaskEstimator
 
 N = 12
 RNG = np.random.default_rng(0)
@@ -58,7 +58,7 @@ def fitted(X=X, y=Y, tasks=None, classification=False, **parameters) -> Reader:
 
 def query(reader: Reader, X=X, tasks=None, allow_unknown=False) -> Queries:
     reader.unknown_tasks = "common" if allow_unknown else "error"
-    return reader._read_queries(X, tasks)
+    return reader.read_queries(X, tasks)
 
 
 def put(array: Any, where: Any, value: Any, dtype: Any = None) -> np.ndarray:

@@ -270,7 +270,7 @@ def test_a_piece_of_a_stream_may_have_tasks_of_one_row_but_no_other_columns():
     reader = fitted()
     assert [len(rows) for rows in read_training(X[:2], Y[:2], [1, 2], classification=False).rows] == [1, 1]
     with pytest.raises(ValueError, match=r"^X has 2 features, but Reader is expecting 3 features as input\.$"):
-        reader._read_training(X[:, :2], Y, TASKS, reset=False)
+        reader.read_rows(X[:, :2], Y, TASKS, reset=False)
 
 
 @pytest.mark.parametrize(

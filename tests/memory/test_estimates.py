@@ -78,7 +78,6 @@ OTHERS = {
     "coupled, low rank": (MKMTRLRegressor(polynomial_kernels([1, 2]), couplings="common"), long(8, 150, 3)),
     "panel": (MKMTRLRegressor(tol=0.1), wide(450, 200)),
     "panel, coupled": (MKMTRLRegressor(couplings="common", tol=0.1), wide(120, 60)),
-    "panel, coupled by targets": (MKMTRLRegressor(couplings="targets", tol=0.1), wide(120, 60)),
     "alternating": (MKMTRLRegressor(solver="alternating"), long(20, 60)),
     "cosine": (MKMTRLRegressor(normalize="cosine"), long(4, 300)),
     "centred": (MKMTRLRegressor(normalize="center"), wide(500, 3)),

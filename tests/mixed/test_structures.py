@@ -88,7 +88,7 @@ def test_columns_with_outliers_are_clipped_and_others_go_on():
     X = rng.uniform(size=(200, 2))
     X[0, 1] = 1000.0
     of = np.arange(2)
-    clipped, free = (Columns.fit(X, clip, of) for clip in (True, False))
+    clipped, free = (Columns.fit(X, clip, of, np.ones(len(X))) for clip in (True, False))
     far = np.array([[5.0, 500.0]])
     assert clipped(far)[0, 0] > 10
     assert clipped(far)[0, 1] < 5
@@ -99,7 +99,7 @@ def test_columns_with_outliers_are_clipped_and_others_go_on():
 
 def test_columns_of_one_family_have_one_scale():
     X = np.random.default_rng(0).normal(size=(50, 3)) * np.array([1.0, 10.0, 3.0])
-    Z = Columns.fit(X, False, np.array([0, 0, 1]))(X)
+    Z = Columns.fit(X, False, np.array([0, 0, 1]), np.ones(len(X)))(X)
     np.testing.assert_allclose([Z[:, :2].var(0).sum(), Z[:, 2].var()], 1)
     np.testing.assert_allclose(Z[:, 1].std() / Z[:, 0].std(), X[:, 1].std() / X[:, 0].std())
 
@@ -107,7 +107,7 @@ def test_columns_of_one_family_have_one_scale():
 def test_more_columns_than_rows_are_rotated_without_changing_products_or_distances():
     rng = np.random.default_rng(0)
     X, Q, of = rng.normal(size=(5, 20)), rng.normal(size=(3, 20)), np.zeros(20, int)
-    columns = Columns.fit(X, False, of)
+    columns = Columns.fit(X, False, of, np.ones(len(X)))
     Z, at = columns(X), columns(Q)
     assert Z.shape == (5, 6)
     assert len(columns.families(of)) == 6

@@ -48,7 +48,7 @@ def test_random_wards_on_the_diabetes_data_have_no_structure():
     assert not relations.structured
     assert str(relations).startswith("No structure found (p = ")
     assert relations.null == "permutation"
-    likeness = model.related_tasks("ward 3", 20 * X, y, wards)
+    likeness = relations.related_tasks("ward 3")
     # The wards are alike, the smallest as much as the largest.
     assert len(likeness) == 5 and len(set(likeness.values())) == 1 and min(likeness.values()) > 0.95
 
@@ -67,7 +67,7 @@ def test_one_function_with_different_numbers_of_rows_is_one_function():
     assert np.ptp(relations.likeness[~np.eye(7, dtype=bool)]) == 0
     assert relations.likeness[0, 1] > 0.9 and relations.intervals[0, 1, 1] >= relations.likeness[0, 1]
     one_value = dict.fromkeys(range(1, 7), relations.likeness[0, 1])
-    assert relations.related_tasks(0) == model.related_tasks(0, X, y, tasks) == one_value
+    assert relations.related_tasks(0) == one_value
 
 
 def test_related_tasks_are_those_of_the_group_whatever_their_rows():
@@ -77,12 +77,13 @@ def test_related_tasks_are_those_of_the_group_whatever_their_rows():
     tasks = np.repeat(np.arange(6), sizes)
     X = rng.normal(size=(len(tasks), 2))
     y = np.where(tasks < 3, X[:, 0], np.sin(2 * X[:, 1])) + 0.3 * rng.normal(size=len(tasks))
-    found = average_model(X, y, tasks).related_tasks(0, X, y, tasks)
+    relations = find(X, y, tasks)
+    found = relations.related_tasks(0)
     assert list(found)[:2] == [1, 2] and found[1] == found[2] > 0.9
     assert found[3] == found[4] == found[5] < 0.3
-    assert list(average_model(X, y, tasks).related_tasks(5, X, y, tasks, n=2)) == [3, 4]
+    assert list(relations.related_tasks(5, n=2)) == [3, 4]
     with pytest.raises(ValueError, match="task 9 was not in training"):
-        average_model(X, y, tasks).related_tasks(9, X, y, tasks)
+        relations.related_tasks(9)
 
 
 def test_estimated_correlation_does_not_follow_the_number_of_rows():
@@ -211,7 +212,7 @@ def test_groups_are_found_with_kin():
     model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
     relations = task_relations(model, X, y, tasks, random_state=0)
     assert relations.structured and relations.groups.tolist() == [0, 0, 1, 1]
-    assert next(iter(model.related_tasks("a", X, y, tasks))) == "b"
+    assert next(iter(relations.related_tasks("a"))) == "b"
 
 
 def test_kernel_matrices_are_compared_for_models_without_weights():

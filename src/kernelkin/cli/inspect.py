@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from ..data import listing
+from ..facts import changed_parameters, relative_gap
 from ..files import check_writable
-from ..paper.models.facts import changed_parameters, relative_gap
 from ..relations import SharingReport, TaskRelations
 from .evaluation import as_text, shorten
 from .problem import add_format_arguments, text_format

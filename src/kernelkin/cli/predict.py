@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from ..data import listing
-from ..tables.columns import CellError
-from ..tables.files import Piece, read_pieces
-from ..tables.text import STDOUT, check_output, display_name, input_separator, open_output
+from ..tables.cells import CellError
+from ..tables.files import STDOUT, Piece, check_output, display_name, input_separator, open_output, read_pieces
 from .problem import DATA_HELP, add_format_arguments, text_format
 from .terminal import Terminal, complain
 from .training import add_task_features, by_task, read_task_features
@@ -185,6 +184,11 @@ def _write_cells(
 
 def _with_tasks(saved: Any, arguments: Namespace) -> Any:
     """Return the model with the new tasks of a file of features."""
+    if not hasattr(saved.model, "with_tasks"):
+        raise ValueError(
+            f"--task-features: {type(saved.model).__name__} takes the features of all tasks when it is fitted; Kin "
+            "also takes those of new tasks later"
+        )
     frame = read_task_features(arguments.task_features, saved.schema.task, text_format(arguments))
     try:
         return replace(saved, model=saved.model.with_tasks(by_task(frame, saved.schema)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from ..data import TaskData, listing
 from ..kernels import evaluate, is_precomputed, read_kernels
 from ..mixed.structures import MixedData
 from ..mixed.units import Units, choose_units
-from ..paper.couplings import TaskTable, read_task_features
 from ..paper.fitting.targets import task_classes, weights_of_classes
+from ..paper.task_features import TaskTable, read_task_features
 
 # With more columns than this, those that no table has put together share their parameters.
 OWN_PARAMETERS = 60
@@ -46,6 +47,10 @@ class LabelledRows:
             return cls(first, np.zeros(len(first), dtype=np.intp), np.column_stack(data.y), True)
         codes = np.repeat(np.arange(data.n_tasks), [len(rows) for rows in data.rows])
         return cls(np.concatenate(data.rows), codes, np.concatenate(data.y), False)
+
+    def take(self, places: np.ndarray) -> LabelledRows:
+        """Return some of the rows, by their place."""
+        return LabelledRows(self.rows[places], self.codes[places], self.y[places], self.wide)
 
 
 @dataclass(frozen=True)
@@ -103,8 +108,10 @@ class GivenKernels:
     rows: np.ndarray
 
     @classmethod
-    def fit(cls, kernels: Any, data: TaskData, rows: np.ndarray) -> tuple[GivenKernels, tuple[np.ndarray, ...]]:
-        """Return the kernels and their values (N, N) at the rows."""
+    def fit(
+        cls, kernels: Any, data: TaskData, rows: np.ndarray, weight: np.ndarray
+    ) -> tuple[GivenKernels, tuple[np.ndarray, ...]]:
+        """Return the kernels and their values (N, N) at rows with these weights (N,)."""
         if is_precomputed(kernels):
             X, fitted = data.X, None
             stack = np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0)
@@ -113,7 +120,7 @@ class GivenKernels:
             fitted = tuple(read_kernels(kernels).fit(data))
             X = np.asarray(data.X[rows], dtype=np.float64)
             stack, names = evaluate(fitted, X), tuple(kernel.name for kernel in fitted)
-        diagonal = np.array([np.diagonal(values).mean() for values in stack])
+        diagonal = np.array([np.average(np.diagonal(values), weights=weight) for values in stack])
         factors = np.where(diagonal > 0, 1.0 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
         found = cls(fitted, np.empty((0, 0)) if fitted is None else X, factors, names, rows)
         return found, tuple(np.asarray(values) * factor for values, factor in zip(stack, factors, strict=True))
@@ -217,6 +224,41 @@ def class_weights(class_weight: Any, codes: ClassCodes, labelled: LabelledRows, 
     return out
 
 
+def row_keys(labelled: LabelledRows, data: TaskData) -> np.ndarray:
+    """Return a number (N,) for each row by its columns, further groups and target, but neither its place nor units."""
+    if data.X.ndim == 3:  # values of kernels, whose columns are rows of training
+        return np.arange(len(labelled.rows), dtype=np.uint64)
+    targets = labelled.y.reshape(len(labelled.rows), -1).T
+    further = (grouping.codes[labelled.rows] for grouping in data.groupings)
+    columns = (data.X[labelled.rows, j] for j in range(data.X.shape[1]))
+    keys, factors = np.zeros(len(labelled.rows), dtype=np.uint64), np.random.RandomState(0)
+    for column in chain(targets, further, columns):
+        ranks = np.unique(column, return_inverse=True)[1].ravel().astype(np.uint64)
+        keys += ranks * np.uint64(2 * factors.randint(2**62, dtype=np.int64) + 1)
+    return keys
+
+
+def in_order_of_content(labelled: LabelledRows, keys: np.ndarray) -> np.ndarray:
+    """Return the places of rows, task by task, so that neither their order nor the names of tasks matter."""
+    of_task = np.zeros(int(labelled.codes.max()) + 1, dtype=np.uint64)
+    np.add.at(of_task, labelled.codes, keys * keys)
+    return np.lexsort((keys, labelled.codes, of_task[labelled.codes]))
+
+
+def merge_copies(
+    labelled: LabelledRows, keys: np.ndarray, folds: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows that are equal in everything, their fold included, are one row with the sum of their weights.
+
+    Returns the places of the rows that stay (M,), their weights (M,), and for each row its place among these (N,).
+    """
+    together = np.stack([keys, labelled.codes.astype(np.uint64), folds.astype(np.uint64)], axis=1)
+    _, first, inverse = np.unique(together, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.argsort(order)
+    return first[order], np.bincount(inverse.ravel(), weight)[order], rank[inverse.ravel()]
+
+
 def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: bool, random_state: Any) -> np.ndarray:
     """Return the fold (N,) of each row, -1 for rows that are never held out.
 
@@ -230,7 +272,11 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     count = min(int(cv), N)
     if count < 2:
         return folds
-    every, first = rng.permutation(N), rng.randint(count, size=int(labelled.codes.max()) + 1)
+    # Tasks are numbered in the order of rows, which does not depend on their names.
+    codes = np.argsort(np.argsort(np.unique(labelled.codes, return_index=True)[1]))[
+        np.unique(labelled.codes, return_inverse=True)[1]
+    ]
+    every, first = rng.permutation(N), rng.randint(count, size=int(codes.max()) + 1)
     kinds = np.zeros(N, dtype=np.intp)
     if classification:
         kinds = np.unique(labelled.y, axis=0, return_inverse=True)[1].ravel()
@@ -239,10 +285,10 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
         # A row of X is held out for all of its tasks.
         of_row = rng.permutation(np.arange(len(data.X)) % count)
         return of_row[labelled.rows]
-    order = every[np.lexsort((kinds[every], labelled.codes[every]))]
-    starts = np.searchsorted(labelled.codes[order], np.arange(len(first)))
-    place = np.arange(N) - starts[labelled.codes[order]]
-    folds[order] = (place + first[labelled.codes[order]]) % count
+    order = every[np.lexsort((kinds[every], codes[every]))]
+    starts = np.searchsorted(codes[order], np.arange(len(first)))
+    place = np.arange(N) - starts[codes[order]]
+    folds[order] = (place + first[codes[order]]) % count
     if np.ptp(folds) == 0:
         # Tasks of one row each, whose folds happen to be the same: nothing would be left to learn from.
         folds[order] = np.arange(N) % count

@@ -12,12 +12,10 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import Queries, Table, TaskData
+from ..estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ..exceptions import warn_user
 from ..kernels import refuse_positions
-from ..paper.models.array_api import array_home, as_rows_are
-from ..paper.models.base import MultiTaskEstimator
-from ..paper.models.kinds import MultiTaskClassifier, MultiTaskRegressor
-from ..paper.models.parameters import CLASSES, Parameter, describe
+from ..parameters import CLASSES, Parameter, describe
 from ..tables import TableEncoder
 from .data import join_task_features, read_task_kernels
 from .explain import explain
@@ -127,11 +125,6 @@ class KinEstimator(TableEstimator):
 
     takes_groupings = True
 
-    def fit(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None) -> Self:
-        return super().fit(_in_main_memory(X), _in_main_memory(y), tasks, sample_weight)
-
-    fit.__doc__ = MultiTaskEstimator.fit.__doc__
-
     def specification(self) -> KinFit:
         return KinFit(
             classification=is_classifier(self),
@@ -157,6 +150,19 @@ class KinEstimator(TableEstimator):
         return explain(self)
 
     def with_tasks(self, task_features: Any) -> Self:
+        """Return a copy of this fitted model that also predicts new tasks, from features that the fit did not have.
+
+        Tasks whose features were part of the estimator's `task_features` need no such copy. Nothing is fitted anew.
+
+        Parameters
+        ----------
+        task_features : DataFrame or dict
+            The features of the new tasks, in the same form as the estimator's `task_features`.
+
+        Returns
+        -------
+        model : object
+        """
         check_is_fitted(self)
         if self.task_features is None:
             raise ValueError(
@@ -168,23 +174,6 @@ class KinEstimator(TableEstimator):
         )
         model.functions_ = self.functions_.with_task_kernels(kernels, new)
         return model
-
-    with_tasks.__doc__ = MultiTaskEstimator.with_tasks.__doc__
-
-    def _read_queries(self, X: Any, tasks: Any) -> Queries:
-        return super()._read_queries(_in_main_memory(X), tasks)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = True
-        return tags
-
-
-def _in_main_memory(values: Any) -> Any:
-    """Arrays of other libraries as arrays of NumPy, where scikit-learn's `array_api_dispatch` is on."""
-    if array_home(values) is None:
-        return values
-    return values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
 
 
 @describe((), _ATTRIBUTES, **_PARAMETERS)
@@ -263,10 +252,10 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         """
         if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
-        queries = self._read_queries(X, tasks)
+        queries = self.read_queries(X, tasks)
         mean, deviation = self.functions_.normal(queries)
         half = deviation * self.functions_.scores.quantile(float(coverage))
-        return as_rows_are(X, np.stack([mean - half, mean + half], axis=-1))
+        return np.stack([mean - half, mean + half], axis=-1)
 
 
 @describe((*CLASSES,), _ATTRIBUTES, **_PARAMETERS)
@@ -332,5 +321,5 @@ class KinClassifier(KinEstimator, MultiTaskClassifier):
         probabilities : array of shape (q, n_classes), or (q, T, n_classes) on wide data
             In the order of `classes_`; zero for classes that a row's task does not have.
         """
-        queries = self._read_queries(X, tasks)
-        return as_rows_are(X, self.functions_.probabilities(queries))
+        queries = self.read_queries(X, tasks)
+        return self.functions_.probabilities(queries)

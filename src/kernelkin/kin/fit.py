@@ -24,9 +24,12 @@ from .data import (
     GivenKernels,
     LabelledRows,
     class_weights,
+    in_order_of_content,
+    merge_copies,
     mixed_data,
     read_task_kernels,
     row_folds,
+    row_keys,
     target_units,
 )
 from .functions import KinFunctions, Link, Scores, held_out_normal
@@ -60,9 +63,17 @@ class KinFit:
         classes = ClassCodes.of(data) if self.classification else None
         binary = classes is None or (self.class_weight is None and all(len(own) == 2 for own in classes.of_task))
         labelled = LabelledRows.of(data, binary and self.task_features is None)
+        keys = row_keys(labelled, data)
+        order = in_order_of_content(labelled, keys)
+        labelled = labelled.take(order)
+        folds = row_folds(labelled, data, self.cv, self.classification, self.random_state)
         weight = data.sample_weight[labelled.rows].astype(np.float64)
+        kept, weight, place = merge_copies(labelled, keys[order], folds, weight)
+        labelled, folds = labelled.take(kept), folds[kept]
         task_kernels, new_tasks = read_task_kernels(self.task_features, data.labels)
-        given, values = (None, ()) if self.kernels is None else GivenKernels.fit(self.kernels, data, labelled.rows)
+        given, values = None, ()
+        if self.kernels is not None:
+            given, values = GivenKernels.fit(self.kernels, data, labelled.rows, weight)
         units = None
         if classes is not None:
             z = classes.encode(labelled.y, labelled.codes)
@@ -73,22 +84,29 @@ class KinFit:
             units = target_units(labelled, data.n_tasks, weight)
             location, spread = (units.location, units.spread) if labelled.wide else units.of(labelled.codes)
             z = ((labelled.y - location) / spread).reshape(len(labelled.y), -1)
-        folds = row_folds(labelled, data, self.cv, self.classification, self.random_state)
         if len(folds) > MANY_ROWS and isinstance(self.cv, int | np.integer):
             folds = np.where(folds < FEW_FOLDS, folds, -1)
         mixed = mixed_data(data, labelled, z, weight, values, task_kernels, use_columns=given is None)
-        return KinPlan(self, data, labelled, mixed, folds, units, classes, given, new_tasks)
+        place = place[np.argsort(order)]
+        return KinPlan(self, data, labelled, mixed, folds, place, units, classes, given, new_tasks)
 
 
 @dataclass(frozen=True)
 class KinPlan:
-    """A fit on data of which nothing large exists yet."""
+    """A fit on data of which nothing large exists yet.
+
+    Attributes
+    ----------
+    labelled, rows, folds : copies of a row in one fold are one row.
+    place : (N,) of each training row among these.
+    """
 
     fit: KinFit
     data: TaskData
     labelled: LabelledRows
     rows: MixedData
     folds: np.ndarray
+    place: np.ndarray
     units: Units | None
     classes: ClassCodes | None
     given: GivenKernels | None
@@ -201,19 +219,26 @@ class KinPlan:
             assert self.units is not None
             mean, variance = held_out_normal(members, weights)
             known = ~np.isnan(mean).any(axis=1)
-            scores = np.sort((np.abs(self.rows.z - mean) / np.sqrt(variance))[known].ravel())
+            scores = Scores.of((np.abs(self.rows.z - mean) / np.sqrt(variance))[known], self.rows.weight[known])
             location, spread = (self.units.location, self.units.spread) if self.labelled.wide else self.units.of(codes)
             values = location + spread * (mean if self.labelled.wide else mean[:, 0])
             deviations = spread * np.sqrt(variance if self.labelled.wide else variance[:, 0])
-            held = HeldOutValues(codes, self.labelled.y, values, deviations * Scores(scores).scale)
-            return {"functions_": KinFunctions(**base, units=self.units, scores=Scores(scores)), "held_out_": held}
+            held = self._held_out(values, deviations * scores.scale)
+            return {"functions_": KinFunctions(**base, units=self.units, scores=scores), "held_out_": held}
         each = [likelihood.mean(member.mean, member.variance) for member in members]
         p: Any = sum(w * part for w, part in zip(weights, each, strict=True))
         known = ~np.isnan(p).any(axis=1)
         weight = np.repeat(self.rows.weight[known][:, None], p.shape[1], axis=1)
         link = Link.fit(p[known].ravel(), (self.rows.z[known] > 0).ravel(), weight.ravel())
         functions = KinFunctions(**base, classes=self.classes, link=link)
-        return {"functions_": functions, "held_out_": HeldOutValues(codes, self.labelled.y, link(p), None)}
+        return {"functions_": functions, "held_out_": self._held_out(link(p), None)}
+
+    def _held_out(self, values: np.ndarray, deviations: np.ndarray | None) -> HeldOutValues:
+        """Return held-out values of all training rows."""
+        rows = self.labelled.take(self.place)
+        return HeldOutValues(
+            rows.codes, rows.y, values[self.place], None if deviations is None else deviations[self.place]
+        )
 
 
 @dataclass(frozen=True)

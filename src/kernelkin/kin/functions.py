@@ -26,23 +26,34 @@ CERTAIN = 1e-9
 
 @dataclass(frozen=True)
 class Scores:
-    """Absolute held-out residuals over their deviations, in ascending order (n,)."""
+    """Absolute held-out residuals over their deviations, in ascending order (n,), and their weights (n,)."""
 
     values: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, weights: np.ndarray) -> Scores:
+        """Sort scores (n, r) of rows with weights (n,)."""
+        weights = np.repeat(weights, values.shape[1])
+        order = np.argsort(values.ravel(), kind="stable")
+        return cls(values.ravel()[order], weights[order])
 
     @property
     def scale(self) -> float:
         """The factor that makes deviations right on average."""
-        return float(np.sqrt(np.mean(self.values**2))) if len(self.values) else 1.0
+        return float(np.sqrt(np.average(self.values**2, weights=self.weights))) if len(self.values) else 1.0
 
     def quantile(self, coverage: float) -> float:
         """Return the factor of intervals, so that they would hold a new row with this probability."""
-        n = len(self.values)
-        if not n:
+        if not len(self.values):
             return float(norm.ppf(0.5 + 0.5 * coverage))
+        last = np.cumsum(self.weights)
+        n = last[-1]
         place = (n + 1) * coverage
         if place <= n:
-            return float(np.interp(place, np.arange(1, n + 1), self.values))
+            # A row of weight w is w rows: it has as many places.
+            first = last - self.weights + np.minimum(self.weights, 1.0)
+            return float(np.interp(place, np.stack([first, last], 1).ravel(), np.repeat(self.values, 2)))
         # Too few rows for this coverage: go on as normal residuals would.
         return float(self.values[-1] * norm.ppf(0.5 + 0.5 * coverage) / norm.ppf(0.5 + 0.5 * n / (n + 1)))
 

@@ -35,6 +35,7 @@ class Member:
     noise : (N,) the variance of the noise in that fit.
     loss : (N,) the loss of each row; NaN where no fold has held it out.
     weight : in the average.
+    error, standard_error : the mean of the losses of held-out rows, and by how much it is uncertain.
     seconds : that the fits took.
     """
 
@@ -45,16 +46,9 @@ class Member:
     noise: np.ndarray
     loss: np.ndarray
     weight: float = 0.0
+    error: float = np.nan
+    standard_error: float = np.nan
     seconds: float = 0.0
-
-    @property
-    def error(self) -> float:
-        return float(np.nanmean(self.loss))
-
-    @property
-    def standard_error(self) -> float:
-        known = self.loss[~np.isnan(self.loss)]
-        return float(known.std() / np.sqrt(len(known)))
 
 
 @dataclass
@@ -126,12 +120,18 @@ class Search:
         known = [member for member in self.members if not np.isnan(member.loss).all()]
         if not known:
             return
-        best = min(known, key=lambda member: member.error)
+        best = min(known, key=lambda member: self._mean(member.loss)[0])
         for member in known:
-            behind = member.loss - best.loss
-            behind = behind[~np.isnan(behind)]
-            if len(behind) > 10 and behind.mean() > HOPELESS * behind.std() / np.sqrt(len(behind)) > 0:
+            behind, uncertain = self._mean(member.loss - best.loss)
+            if np.isfinite(member.loss).sum() > 10 and behind > HOPELESS * uncertain > 0:
                 self.members.remove(member)
+
+    def _mean(self, values: np.ndarray) -> tuple[float, float]:
+        """Return the mean of values of rows (N,), where they are known, and its standard error."""
+        known = ~np.isnan(values)
+        values, weight = values[known], self.data.weight[known]
+        mean = np.average(values, weights=weight)
+        return float(mean), float(np.sqrt(np.average((values - mean) ** 2, weights=weight) / weight.sum()))
 
     def _hold_out(self, job: tuple[Member, int]) -> None:
         """Refit a structure without the rows of a fold, and predict these."""
@@ -178,13 +178,12 @@ class Search:
 
     def _weigh(self) -> None:
         """Weigh members by exp(-(error - least error) / half the standard error of the least)."""
-        w = self.data.weight
         # Where time ran out inside the folds, members are compared on the rows that all of them have.
-        known = np.all([~np.isnan(member.loss) for member in self.members], axis=0)
-        losses = np.array([member.loss[known] for member in self.members])
-        errors = np.average(losses, axis=1, weights=w[known])
-        best = losses[errors.argmin()]
-        scale = 0.5 * max(float(best.std()) / np.sqrt(len(best)), 1e-12)
+        unknown = np.any([np.isnan(member.loss) for member in self.members], axis=0)
+        for member in self.members:
+            member.error, member.standard_error = self._mean(np.where(unknown, np.nan, member.loss))
+        errors = np.array([member.error for member in self.members])
+        scale = 0.5 * max(self.members[errors.argmin()].standard_error, 1e-12)
         weights = np.exp((errors.min() - errors) / scale)
         for member, weight in zip(self.members, weights / weights.sum(), strict=True):
             member.weight = float(weight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,21 +28,22 @@ class Columns:
     axes: np.ndarray | None = None
 
     @classmethod
-    def fit(cls, X: np.ndarray, clip: bool, of_column: np.ndarray) -> Columns:
-        """Read off training rows (N, d). Columns of one family have one scale, so that a category counts as one column.
+    def fit(cls, X: np.ndarray, clip: bool, of_column: np.ndarray, weight: np.ndarray) -> Columns:
+        """Read off training rows (N, d) with weights (N,).
 
-        A column without outliers is not clipped: slopes over time go on beyond the training rows.
+        Columns of one family have one scale, so that a category counts as one column. A column
+        without outliers is not clipped: slopes over time go on beyond the training rows.
         """
         d = X.shape[1]
         low, high = np.full(d, -np.inf), np.full(d, np.inf)
         if clip and len(X):
-            first, last = np.quantile(X, [TAIL, 1.0 - TAIL], axis=0)
+            first, last = weighted_quantiles(X, weight, (TAIL, 1.0 - TAIL))
             wide = np.where(last > first, WIDENED * (last - first), np.inf)
             low = np.where(X.min(0) < first - wide, first - wide, low)
             high = np.where(X.max(0) > last + wide, last + wide, high)
         X = np.clip(X, low, high)
-        center = X.mean(0)
-        spread = np.sqrt(np.bincount(of_column, X.var(0))[of_column])
+        center = np.average(X, axis=0, weights=weight)
+        spread = np.sqrt(np.bincount(of_column, np.average((X - center) ** 2, axis=0, weights=weight))[of_column])
         # Columns that differ by rounding alone are constant, and stay so in standard units.
         rounding = 1e-12 * np.maximum(np.abs(center), 1e-300)
         scale = np.where(spread > rounding, spread, np.maximum(rounding, 1.0))
@@ -56,8 +58,10 @@ class Columns:
         if self.axes is None:
             return X
         inside = X @ self.axes
-        outside = np.maximum((X * X).sum(1) - (inside * inside).sum(1), 0.0)
-        return np.column_stack([inside, np.sqrt(outside)])
+        whole = (X * X).sum(1)
+        outside = whole - (inside * inside).sum(1)
+        # Training rows have nothing outside, but for rounding.
+        return np.column_stack([inside, np.sqrt(np.where(outside > 1e-12 * whole, outside, 0.0))])
 
     def restore(self, X: np.ndarray) -> np.ndarray:
         """Return training rows, clipped, in the units that they were given in."""
@@ -67,3 +71,18 @@ class Columns:
     def families(self, of_column: np.ndarray) -> np.ndarray:
         """Return the family of each column that `__call__` returns."""
         return of_column if self.axes is None else np.zeros(self.axes.shape[1] + 1, dtype=np.intp)
+
+
+def weighted_quantiles(X: np.ndarray, weight: np.ndarray, shares: Sequence[float]) -> list[np.ndarray]:
+    """Quantiles (d,) of the columns of X (N, d); a row of weight w counts as w rows, as in `np.quantile` of these."""
+    order = np.argsort(X, axis=0, kind="stable")
+    X, ends = np.take_along_axis(X, order, axis=0), np.cumsum(weight[order], axis=0)
+    found = []
+    for share in shares:
+        place = share * np.maximum(ends[-1] - 1.0, 0.0)
+        low, high = (
+            np.take_along_axis(X, np.minimum((ends <= at).sum(0), len(X) - 1)[None], axis=0)[0]
+            for at in (np.floor(place), np.ceil(place))
+        )
+        found.append(low + (place - np.floor(place)) * (high - low))
+    return found

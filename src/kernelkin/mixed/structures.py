@@ -42,6 +42,7 @@ class Structure:
     common: bool = False
     own: bool = False
     additive: bool = False
+    own_additive: bool = False
     rho: float = 0.2
     clip: bool = True
 
@@ -123,7 +124,7 @@ class FittedStructure:
     ):
         self.structure, self.wide, self.n_outputs = structure, data.wide, data.z.shape[1]
         self.likelihood = Gaussian() if likelihood is None else likelihood
-        self.columns = Columns.fit(data.X, structure.clip, data.of_column)
+        self.columns = Columns.fit(data.X, structure.clip, data.of_column, data.weight)
         X = self.columns(data.X)
         of_column = self.columns.families(data.of_column)
         n_landmarks = FEWER_LANDMARKS if MORE_ROWS < len(X) <= MANY_ROWS else LANDMARKS
@@ -153,6 +154,8 @@ class FittedStructure:
             if structure.additive:
                 knots = () if exact else tuple(choose_knots(X[:, j]) for j in range(X.shape[1]))
                 terms.append(Additive(of, knots))
+            if structure.own_additive and grouped:
+                terms.append(Additive(of, grouping=0, name="own additive"))
         for k in range(len(data.kernels)):
             terms.append(Given(k, own=grouped, share=1.0 / len(data.kernels), name=f"kernel {k + 1}"))
         for k, values in enumerate(data.task_kernels):

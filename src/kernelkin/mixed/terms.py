@@ -304,35 +304,40 @@ class Smooth:
 
 @dataclass(frozen=True)
 class Additive:
-    """One common smooth for each column, with a variance and a length scale of its own.
+    """One smooth for each column, with a variance and a length scale of its own: common, or of each group.
 
-    `landmarks` are for each column the values (m,) that features are made of.
+    `landmarks` are for each column the values (m,) that features of the common part are made of.
     """
 
     of_column: np.ndarray
     landmarks: tuple[np.ndarray, ...] = ()
+    grouping: int | None = None
     name: str = "additive"
 
     def start(self):
         d, C = len(self.of_column), int(self.of_column.max()) + 1
-        return {"variances": np.full(C, np.log(0.3 / d)), "lengths": np.zeros(C)}
+        scale = 0.3 if self.grouping is None else 0.1
+        return {"variances": np.full(C, np.log(scale / d)), "lengths": np.zeros(C)}
+
+    _where = Linear._where
 
     def block(self, p, pairs):
         K = _none(pairs)
-        if pairs.sharing == 0:
+        if self.grouping is None and pairs.sharing == 0:
             return K, None
         v, lengths, saved = np.exp(p["variances"]), np.exp(p["lengths"]), []
         for j, family in enumerate(self.of_column.tolist()):
             D = (pairs.A.X[:, :, j, None] - pairs.B.X[:, None, :, j]) ** 2 / lengths[family] ** 2
             kernel, slope = matern(D)
-            K += (pairs.sharing * v[family]) * kernel
+            K += v[family] * kernel
             saved.append((kernel, slope * D))
+        K *= self._where(pairs)
         return K, saved
 
     def block_gradient(self, p, pairs, W, saved):
-        if pairs.sharing == 0:
+        if self.grouping is None and pairs.sharing == 0:
             return {}
-        v = pairs.sharing * np.exp(p["variances"])[self.of_column]
+        v, W = np.exp(p["variances"])[self.of_column], W * self._where(pairs)
         found = np.array([(np.vdot(W, kernel), np.vdot(W, slope)) for kernel, slope in saved])
         return {
             "variances": np.bincount(self.of_column, v * found[:, 0]),
@@ -340,7 +345,8 @@ class Additive:
         }
 
     def diagonal(self, p, rows, sharing):
-        return np.full(rows.X.shape[:2], sharing * np.exp(p["variances"])[self.of_column].sum())
+        factor = sharing if self.grouping is None else 1.0
+        return np.full(rows.X.shape[:2], factor * np.exp(p["variances"])[self.of_column].sum())
 
     def _columns(self, p, rows):
         """For each column a smooth of it alone, with its parameters and its rows."""

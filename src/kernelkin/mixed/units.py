@@ -50,14 +50,14 @@ def pooled_units(y: np.ndarray, n_tasks: int, weight: np.ndarray) -> Units:
 def choose_units(y: np.ndarray, codes: np.ndarray, n_tasks: int, weight: np.ndarray, own: bool = False) -> Units:
     """Return units of each task where `own` is given or spreads differ by more than chance, else one for all rows."""
     pooled = pooled_units(y, n_tasks, weight)
-    count = np.bincount(codes, minlength=n_tasks)
-    mean = np.bincount(codes, y, n_tasks) / np.maximum(count, 1)
-    squares = np.bincount(codes, (y - mean[codes]) ** 2, n_tasks)
+    count = np.bincount(codes, weight, n_tasks)
+    mean = np.bincount(codes, weight * y, n_tasks) / np.where(count > 0, count, 1.0)
+    squares = np.bincount(codes, weight * (y - mean[codes]) ** 2, n_tasks)
     scale = pooled.new_spread**2
     varies = (count > 1) & (squares > 1e-20 * scale)
     if n_tasks < 2 or varies.sum() < 2:
         return pooled
-    dof = np.maximum(count - 1, 1) / 2.0
+    dof = np.maximum(count - 1.0, 0.5) / 2.0
     # The mean and the variance of the log of a variance that is estimated from few rows.
     log_variance = np.log(np.where(varies, squares, scale) / (2 * dof)) - digamma(dof) + np.log(dof)
     chance = polygamma(1, dof)

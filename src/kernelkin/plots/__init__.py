@@ -1,13 +1,11 @@
 """Pictures of fitted models, as scikit-learn displays; matplotlib (extra `plot`) is imported when one is drawn."""
 
 from .convergence import ConvergenceDisplay
-from .intervals import CoverageDisplay, IntervalsDisplay
 from .kernel_weights import KernelWeightsDisplay
-from .part_shares import PartSharesDisplay
-from .prediction_split import PredictionSplitDisplay
+from .parts import PartSharesDisplay, PredictionSplitDisplay
 from .relationship import TaskRelationshipDisplay
-from .reliability import ReliabilityDisplay
 from .task_scores import TaskScoresDisplay
+from .uncertainty import CoverageDisplay, IntervalsDisplay, ReliabilityDisplay
 
 DISPLAYS = {
     "kernel_weights": KernelWeightsDisplay,

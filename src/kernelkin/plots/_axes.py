@@ -1,9 +1,9 @@
-"""What the pictures share: axes, labels that fit, colours that survive grey printing and colour blindness."""
+"""What the pictures share: axes, labels that fit, orders of tasks, colours for grey printing and colour blindness."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -29,6 +29,26 @@ LONGEST_NAME = 30
 NUMBERED = 12
 
 
+class Display:
+    """A picture that is drawn on axes of the user, or on a new figure."""
+
+    ax_: Axes
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on `ax`, or on a new figure.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+        """
+        self._draw(ax)
+        self.figure_ = self.ax_.figure
+        return self
+
+    def _draw(self, ax: Any) -> None:
+        raise NotImplementedError
+
+
 def new_axes(ax: Axes | None, width: float, height: float, margins: tuple[float, float] = (1.0, 1.0)) -> Axes:
     """The axes to draw on: those given, or new ones of about this size, in inches, with a margin for labels."""
     if ax is not None:
@@ -41,6 +61,18 @@ def new_axes(ax: Axes | None, width: float, height: float, margins: tuple[float,
     # The layout moves the axes when the figure is drawn; until then labels are fitted to the size they will have.
     spacing = {"left": 0.0, "right": width / size[0], "bottom": 0.0, "top": height / size[1]}
     return plt.subplots(figsize=size, layout="constrained", gridspec_kw=spacing)[1]
+
+
+def task_axes(ax: Axes | None, tasks: np.ndarray) -> Axes:
+    """Axes with a row for each task."""
+    height = extent(len(tasks), 0.32, 1.6, LONGEST)
+    return new_axes(ax, 5.5, height, (0.5 + labels_extent(tasks, height), 1.0))
+
+
+def add_legend(ax: Axes, columns: int = 1) -> None:
+    """A legend above the picture, and no frame."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns)
 
 
 def extent(n: int, each: float, least: float, most: float) -> float:
@@ -116,3 +148,12 @@ def color_scale(drawn: AxesImage, label: str, width: float) -> Any:
     bar = ax.figure.colorbar(drawn, cax=ax.inset_axes((1.02, 0.0, width, 1.0)), label=label)
     bar.outline.set_visible(False)
     return bar
+
+
+def weight_order(weights: np.ndarray) -> np.ndarray:
+    """The tasks in the order of a dendrogram of their weights (T, K), so that similar tasks are neighbours."""
+    from scipy.cluster.hierarchy import leaves_list, linkage
+
+    if len(weights) < 2:
+        return np.zeros(len(weights), dtype=np.intp)
+    return leaves_list(linkage(weights, method="average", optimal_ordering=True)).astype(np.intp)

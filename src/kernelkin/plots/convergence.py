@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ._axes import COLORS, new_axes
+from ._axes import COLORS, Display, new_axes
 
 # The objective is drawn to the scale it has from where the relative gap is below this.
 NEAR = 0.5
 
 
-class ConvergenceDisplay:
+class ConvergenceDisplay(Display):
     """The objective, its lower bound, and the relative gap between them, per iteration.
 
     Parameters
@@ -41,29 +41,20 @@ class ConvergenceDisplay:
         self.tol = tol
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ConvergenceDisplay:
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
         """Draw the `history_` of a fitted estimator.
 
         Parameters
         ----------
         estimator : fitted estimator with `history_`
         ax : matplotlib axes, optional
-            None: those of a new figure.
         """
         check_is_fitted(estimator, "history_")
         history: Mapping[str, np.ndarray] = estimator.history_
         return cls(history["primal"], history["bound"], history["relative_gap"], tol=estimator.tol).plot(ax)
 
-    def plot(self, ax: Any = None) -> ConvergenceDisplay:
-        """Draw on `ax`, which is divided in two, or on a new figure.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            None: those of a new figure.
-        """
+    def _draw(self, ax: Any) -> None:
         self.ax_ = new_axes(ax, 5.0, 4.0)
-        self.figure_ = self.ax_.figure
         self.ax_.axis("off")
         self.gap_ax_ = self.ax_.inset_axes((0.0, 0.0, 1.0, 0.46))
         self.objective_ax_ = self.ax_.inset_axes((0.0, 0.54, 1.0, 0.46), sharex=self.gap_ax_)
@@ -72,7 +63,6 @@ class ConvergenceDisplay:
         self._draw_gap(iterations)
         for axes in (self.objective_ax_, self.gap_ax_):
             axes.spines[["top", "right"]].set_visible(False)
-        return self
 
     def _draw_objective(self, iterations: np.ndarray) -> None:
         ax = self.objective_ax_

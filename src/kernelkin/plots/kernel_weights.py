@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ._axes import LONGEST, color_scale, extent, heatmap, label_ticks, labels_extent, new_axes, write_numbers
-from ._order import leaf_order, weight_linkage
+from ._axes import (
+    LONGEST,
+    Display,
+    color_scale,
+    extent,
+    heatmap,
+    label_ticks,
+    labels_extent,
+    new_axes,
+    weight_order,
+    write_numbers,
+)
 
 # Above this many kernels their names cannot be read next to each other, and groups of them are drawn.
 MANY_KERNELS = 40
 
 
-class KernelWeightsDisplay:
+class KernelWeightsDisplay(Display):
     """Kernel weights of all tasks as a heatmap, similar tasks next to each other.
 
     Parameters
@@ -53,7 +63,7 @@ class KernelWeightsDisplay:
     @classmethod
     def from_estimator(
         cls, estimator: Any, *, ax: Any = None, shares: bool = True, grouped: bool | None = None
-    ) -> KernelWeightsDisplay:
+    ) -> Self:
         """Draw the kernel weights of a fitted estimator.
 
         Parameters
@@ -77,22 +87,15 @@ class KernelWeightsDisplay:
     @property
     def order(self) -> np.ndarray:
         """The tasks in the order of a dendrogram of their weights, (T,)."""
-        return leaf_order(weight_linkage(self.weights))
+        return weight_order(self.weights)
 
-    def plot(self, ax: Any = None) -> KernelWeightsDisplay:
-        """Draw on `ax`, or on a new figure.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            None: those of a new figure.
-        """
+    def _draw(self, ax: Any) -> None:
         T, K = self.weights.shape
         width, height = extent(K, 0.3, 3.0, 11.0), extent(T, 0.3, 1.8, LONGEST)
         self.ax_ = new_axes(
             ax, width, height, (1.3 + labels_extent(self.tasks, height), 0.6 + labels_extent(self.kernels, width))
         )
-        self.figure_, self.order_ = self.ax_.figure, self.order
+        self.order_ = self.order
         drawn = self.weights[self.order_]
         self.image_ = heatmap(self.ax_, drawn, 0.0, drawn.max() or 1.0, aspect="auto")
         self.texts_ = write_numbers(self.image_, drawn)
@@ -101,7 +104,6 @@ class KernelWeightsDisplay:
         self._separate_groups()
         self.ax_.set(xlabel="kernel", ylabel="task")
         self.colorbar_ = color_scale(self.image_, "share of weights" if self.shares else "weight", 0.03)
-        return self
 
     def _separate_groups(self) -> None:
         """White lines between views, columns or families whose kernels stand next to each other."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from ._axes import (
     new_axes,
     write_numbers,
 )
-from ._order import leaf_order
 
 KINDS = ("heatmap", "dendrogram")
 
@@ -72,7 +71,7 @@ class TaskRelationshipDisplay:
         ax: Any = None,
         kind: Literal["heatmap", "dendrogram"] = "heatmap",
         random_state: Any = None,
-    ) -> TaskRelationshipDisplay:
+    ) -> Self:
         """Test the relations of the tasks, and draw what was found.
 
         Parameters
@@ -80,7 +79,6 @@ class TaskRelationshipDisplay:
         estimator : fitted estimator
         X, y, tasks : as for `task_relations`
         ax : matplotlib axes, optional
-            None: those of a new figure.
         kind : {"heatmap", "dendrogram"}
             A heatmap of the likeness with the tree above it, or the tree alone, larger.
         random_state : int, RandomState or None
@@ -91,7 +89,10 @@ class TaskRelationshipDisplay:
     @property
     def order(self) -> np.ndarray:
         """The tasks in the order of the tree, (T,); tasks of one group are next to each other."""
-        return leaf_order(self.relations.linkage)
+        from scipy.cluster.hierarchy import leaves_list
+
+        linkage = self.relations.linkage
+        return np.zeros(1, dtype=np.intp) if linkage is None else leaves_list(linkage).astype(np.intp)
 
     @property
     def title(self) -> str:
@@ -104,13 +105,12 @@ class TaskRelationshipDisplay:
             return f"tasks differ, no groups told apart {p}"
         return f"{found.n_groups} groups {p}" if found.n_groups < len(self.tasks) else f"all tasks differ {p}"
 
-    def plot(self, ax: Any = None, *, kind: Literal["heatmap", "dendrogram"] = "heatmap") -> TaskRelationshipDisplay:
+    def plot(self, ax: Any = None, *, kind: Literal["heatmap", "dendrogram"] = "heatmap") -> Self:
         """Draw on `ax`, or on a new figure.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            None: those of a new figure.
         kind : {"heatmap", "dendrogram"}
             A heatmap of the likeness with the tree above it, or the tree alone, larger.
         """
@@ -119,7 +119,7 @@ class TaskRelationshipDisplay:
         self.order_ = self.order
         return self._plot_heatmap(ax) if kind == "heatmap" else self._plot_tree(ax)
 
-    def _plot_heatmap(self, ax: Any) -> TaskRelationshipDisplay:
+    def _plot_heatmap(self, ax: Any) -> Self:
         side = extent(len(self.tasks), 0.36, 3.0, LONGEST)
         names = labels_extent(self.tasks, side)
         self.ax_ = new_axes(ax, side, side, (1.2 + names, 1.4 + names))
@@ -152,7 +152,7 @@ class TaskRelationshipDisplay:
             frame = Rectangle((start - 0.5, start - 0.5), end - start, end - start, fill=False, linewidth=1.2)
             self.outlines_.append(self.ax_.add_patch(frame))
 
-    def _plot_tree(self, ax: Any) -> TaskRelationshipDisplay:
+    def _plot_tree(self, ax: Any) -> Self:
         height = extent(len(self.tasks), 0.2, 2.0, LONGEST)
         self.ax_ = new_axes(ax, 4.5, height, (0.6 + labels_extent(self.tasks, height), 1.0))
         self.figure_ = self.ax_.figure

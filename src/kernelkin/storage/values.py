@@ -106,7 +106,7 @@ class _Writer:
             return ["random", self.write(value.bit_generator.state, path)]
         if hasattr(value, "iloc") and hasattr(value, "columns"):
             # Features of tasks are the one data frame that models hold.
-            from ..paper.couplings import plain_task_features
+            from ..paper.task_features import plain_task_features
 
             return self._object(plain_task_features(value), path)
         if name := next((name for name, function in _functions().items() if function is value), None):

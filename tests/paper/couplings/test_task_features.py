@@ -17,8 +17,9 @@ from kernelkin import (
     save_model,
 )
 from kernelkin.data import read_training
-from kernelkin.paper.couplings import level_weights, read_couplings
+from kernelkin.paper.couplings import read_couplings
 from kernelkin.paper.model_selection import MultiTaskCV
+from kernelkin.paper.task_features import level_weights
 
 KERNELS = gaussian_kernels((1.0, 3.0))
 LABELS = np.array(["a", "b", "c", "d"])
@@ -140,24 +141,6 @@ def test_a_new_task_with_the_features_of_another_has_its_shared_part():
         np.testing.assert_allclose(shared[0][name], shared[1][name], atol=1e-7)
 
 
-def test_features_that_come_later_predict_as_those_given_before():
-    table, X, y, tasks = make_shops()
-    known = tasks != "shop05"
-    model = MKMTRLRegressor(KERNELS, C=10.0, task_features=table).fit(X[known], y[known], tasks=tasks[known])
-    late = model.set_params(task_features=table.drop(index="shop05")).fit(X[known], y[known], tasks=tasks[known])
-    with pytest.raises(ValueError, match="unknown task 'shop05'"):
-        late.predict(X[~known], tasks=tasks[~known])
-    later = late.with_tasks(table.loc[["shop05"]])
-    before = MKMTRLRegressor(KERNELS, C=10.0, task_features=table).fit(X[known], y[known], tasks=tasks[known])
-    np.testing.assert_allclose(
-        later.predict(X[~known], tasks=tasks[~known]), before.predict(X[~known], tasks=tasks[~known]), atol=1e-9
-    )
-    with pytest.raises(ValueError, match=r"has the columns 'area' here, and 'size' in training"):
-        late.with_tasks(pd.DataFrame({"area": [1.0]}, index=["x"]))
-    with pytest.raises(ValueError, match="was fitted without task_features"):
-        MKMTRLRegressor(KERNELS).fit(X, y, tasks=tasks).with_tasks(table)
-
-
 def test_cross_validation_over_tasks_measures_it():
     table, X, y, tasks = make_shops()
     columns = pd.DataFrame(X, columns=["u", "v"]).assign(shop=tasks)
@@ -194,19 +177,6 @@ def test_the_default_grid_has_only_what_can_predict_unknown_tasks():
     search = MKMTRLRegressorCV(KERNELS, cv=2, unknown_tasks="common", random_state=0).fit(X, y, tasks=tasks)
     assert {params["couplings"] for params in search.cv_results_["params"]} == {"common"}
     assert np.isfinite(search.predict(X[:2], tasks=["new", "new"])).all()
-
-
-def test_a_search_takes_features_that_come_later():
-    table, X, y, tasks = make_shops(n_tasks=6, n_rows=8)
-    known = tasks != "shop05"
-    search = MultiTaskCV(
-        MKMTRLRegressor(KERNELS, task_features=table.iloc[:5]), {"C": [1.0, 10.0]}, cv=2, random_state=0
-    )
-    later = search.fit(X[known], y[known], tasks=tasks[known]).with_tasks(table.iloc[5:])
-    best = later.best_estimator_.predict(X[~known], tasks=tasks[~known])
-    np.testing.assert_array_equal(later.predict(X[~known], tasks=tasks[~known]), best)
-    with pytest.raises(ValueError, match="unknown task 'shop05'"):
-        search.predict(X[~known], tasks=tasks[~known])
 
 
 def test_classes_of_a_new_task():

@@ -7,8 +7,7 @@ from models.convex import trace_norm
 from sklearn.linear_model import Lasso, LinearRegression
 
 from kernelkin import FESRegressor, LassoRegressor, MeanRegressor, MRCERegressor, OLSRegressor
-from kernelkin.paper.models.fes import shrink_singular_values, trace_norm_regression
-from kernelkin.paper.models.mrce import mrce_objective
+from kernelkin.paper.models.linear import mrce_objective, shrink_singular_values, trace_norm_regression
 
 
 def wide(seed=0, n=40, d=5, T=4):
@@ -80,7 +79,7 @@ def test_the_objective_of_mrce_never_rises():
 
 def test_mrce_with_independent_errors_of_one_variance_is_the_lasso():
     """With P = I/s the block of B is each task's lasso, of alpha s/2."""
-    from kernelkin.paper.models.mrce import best_coefficients
+    from kernelkin.paper.models.linear import best_coefficients
 
     X, Y = wide(6)
     x, y = X - X.mean(axis=0), Y - Y.mean(axis=0)

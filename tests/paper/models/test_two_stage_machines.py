@@ -159,15 +159,11 @@ def test_unknown_tasks_are_predicted_by_the_common_part():
     [
         (40, 60, {}),
         (3, 800, {}),
-        (1, 1500, {"kernels": "linear"}),
         (1, 6000, {"kernels": "linear", "max_exact": 500}),
     ],
-    ids=["many small tasks", "few large tasks", "a Gram above a block", "Nystroem"],
+    ids=["many small tasks", "few large tasks", "Nystroem"],
 )
-def test_the_memory_of_a_fit_is_bounded_and_not_by_far(n_tasks, n, options, monkeypatch):
-    if n == 1500:
-        for module in ("grams.row_kernels", "fitting.two_stage"):
-            monkeypatch.setattr(f"kernelkin.paper.{module}.BLOCK_BYTES", 2**20)
+def test_the_memory_of_a_fit_is_bounded_and_not_by_far(n_tasks, n, options):
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(n_tasks * n, 5)), np.repeat(np.arange(n_tasks), n)
     y = X[:, 0] + rng.normal(size=len(X))

@@ -7,14 +7,15 @@ what does not fit them, and the plan's `run` builds the Gram matrices, solves, a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...data import TaskData, take_tasks
-from ...engines import Each, Engine, Threads, Workers, serially
+from ...engines import Each, Workers, serially
+from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
 from ...kernels import FittedKernel, is_precomputed, read_kernels, spread_warnings
 from ...memory import Need, fit_need
@@ -55,23 +56,6 @@ from ..solvers import UNFINISHED, Solution, Solver, solve
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
 Warnings = list[tuple[str, type[Warning]]]
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How a fit is run; the result does not depend on it, unless the callback returns True, which stops the solver."""
-
-    n_jobs: int | None = None
-    verbose: int = 0
-    callback: Callable[..., object] | None = None
-    engine: Engine = field(default_factory=Threads)
-
-
-class Fitted(NamedTuple):
-    """What a fit leaves behind: fitted attributes by name, of which `functions_` predicts, and warnings."""
-
-    attributes: dict[str, Any]
-    warnings: Sequence[tuple[str, type[Warning]]] = ()
 
 
 class Plan(Protocol):

@@ -153,7 +153,7 @@ class PooledPlan:
         warnings = convergence_warnings(solution, self.fit.tol)
         if pool.bank.clipped:
             warnings += count_clipping(attributes, data, self.machines, self.learner, solution.duals, self.fit.tol)
-        return Fitted(attributes | self.fit.targets.attributes(data), warnings)
+        return Fitted(attributes | self.fit.targets.attributes(data), tuple(warnings))
 
     def _functions(
         self, pool: PooledKernel, coefficients: np.ndarray, intercepts: Sequence[np.ndarray]

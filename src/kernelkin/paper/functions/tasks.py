@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...data import Queries, TaskData
-from ..couplings import Coupling, TaskKernel, TaskTable, level_weights, new_kernels
+from ..couplings import Coupling, new_kernels
 from ..grams import KernelBank, arrays_on
 from ..grams.operator import Arrays
+from ..task_features import TaskKernel, level_weights
 from .expansion import Bundle, Expansion, make_expansion
 
 
@@ -201,12 +202,7 @@ class TaskFunctions:
     def task_similarities(self, tasks: np.ndarray) -> np.ndarray | None:
         """(T, T) the mean of the kernels between tasks; None where there are none."""
         kernels = [coupling.kernel for coupling in self.couplings if coupling.kernel is not None]
-        return np.mean([kernel.matrix(tasks) for kernel in kernels], axis=0) if kernels else None
-
-    def with_tasks(self, tables: dict[str, TaskTable], tasks: np.ndarray) -> TaskFunctions:
-        """Return the functions with those of tasks that have features in these tables; `tasks` (T,) had rows."""
-        labels, kernels = new_kernels(self.couplings, tables, np.concatenate([tasks, self.new_tasks]))
-        return self.with_new(labels, kernels, tasks)
+        return np.mean([kernel.take(tasks).values for kernel in kernels], axis=0) if kernels else None
 
     def with_new(self, labels: np.ndarray, kernels: Sequence[TaskKernel | None], tasks: np.ndarray) -> TaskFunctions:
         """Return the functions with those of new tasks, from a kernel between tasks for each coupling that has one."""
@@ -287,7 +283,7 @@ def task_functions(
     functions = TaskFunctions(tuple(expansions), tuple(map(tuple, shares)), len(B), unknown, tuple(couplings))
     if len({len(own) for own in intercepts}) > 1:
         return functions
-    return functions.with_new(*new_kernels(couplings, None, data.labels), data.labels)
+    return functions.with_new(*new_kernels(couplings, data.labels), data.labels)
 
 
 def _union(rows: Iterable[np.ndarray]) -> np.ndarray:

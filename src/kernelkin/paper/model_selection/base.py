@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
-from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -17,11 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data import Fold, TaskData, make_folds
 from ...engines import SingleThreadedBLAS, clone_with_engine, count_workers, read_engine, state_without_engine
+from ...estimators import Fitted, device_of
 from ...exceptions import warn_user
+from ...facts import with_facts
 from ...memory import check_memory
-from ..fitting import Fitted
-from ..models.array_api import ArrayHome, array_home
-from ..models.facts import with_facts
 from .default_grid import MAX_EXTENSIONS, beyond, default_grid
 from .grid import Line, make_lines, read_grid
 from .pooled import PooledScorer
@@ -67,18 +65,16 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         with SingleThreadedBLAS():
             model = self.make_model()
             data = model.training_data(X, y, tasks, sample_weight)
-            return self._fit_data(model, data, array_home(X))
-
-    def _fit_data(self, model: Any, data: TaskData, home: ArrayHome | None) -> Self:
-        """Search, and fit the best candidate, on data that were read from arrays of `home`."""
-        if home is None:
-            self.best_estimator_ = model.store(self._search_and_fit(model, data))
+            device = device_of(X) if data.form == "wide" and getattr(model, "device", "") is None else None
+            if device is None:
+                return self._fit_data(model, data)
+            self._fit_data(model.set_params(device=device), data)
+            self.best_estimator_.set_params(device=None)
             return self
-        home.place(model.specification(), model)  # refuses what cannot be solved there
-        given = model.device
-        fitted = self._search_and_fit(model.set_params(device=home.torch_device), home.arrange(data))
-        # The best estimator predicts where rows are, as the model does.
-        self.best_estimator_ = model.set_params(device=given).store(home.move(fitted, data))
+
+    def _fit_data(self, model: Any, data: TaskData) -> Self:
+        """Search, and fit the best candidate."""
+        self.best_estimator_ = model.store(self._search_and_fit(model, data))
         return self
 
     def _search_and_fit(self, model: Any, data: TaskData) -> Fitted:
@@ -222,7 +218,6 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
             "regressor_tags",
             "input_tags",
             "target_tags",
-            "array_api_support",
         ):
             setattr(tags, name, getattr(inner, name))
         return tags
@@ -308,23 +303,6 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
         scores : dict from task to float
         """
         return self._best().score_tasks(X, y, tasks, sample_weight)
-
-    def with_tasks(self, task_features: Any) -> Self:
-        """Return a copy whose best estimator also predicts new tasks, from features that the fit did not have.
-
-        Parameters
-        ----------
-        task_features : DataFrame or dict
-            The features of the new tasks, in the same form as the estimator's `task_features`.
-
-        Returns
-        -------
-        search : object
-        """
-        best = self._best().with_tasks(task_features)
-        search = copy(self)
-        search.best_estimator_ = best
-        return search
 
     def _best(self) -> Any:
         check_is_fitted(self)

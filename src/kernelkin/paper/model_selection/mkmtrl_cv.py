@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Self
 
 from ...data import TaskData
+from ...parameters import REGRESSION_LOSS, Parameter, describe
 from ..models import MKMTRLClassifier, MKMTRLRegressor
-from ..models.array_api import ArrayHome
-from ..models.parameters import REGRESSION_LOSS, Parameter, describe
 from .base import BaseSearch
 from .search_parameters import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS
 from .task_mixes import fit_task_mixes, mix_specification
@@ -226,11 +225,11 @@ class MKMTRLRegressorCV(BaseSearch):
         self.verbose = verbose
         self.callback = callback
 
-    def _fit_data(self, model: MKMTRLRegressor, data: TaskData, home: ArrayHome | None) -> Self:
+    def _fit_data(self, model: MKMTRLRegressor, data: TaskData) -> Self:
         vars(self).pop("task_choices_", None)
         if self.per_task:
-            return fit_task_mixes(self, model, data, home)
-        return super()._fit_data(model, data, home)
+            return fit_task_mixes(self, model, data)
+        return super()._fit_data(model, data)
 
     def _bytes(self, model: MKMTRLRegressor, data: TaskData) -> int:
         if self.per_task:

@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods
 
-from ..models.parameters import Parameter, describe
+from ...parameters import Parameter, describe
 from .base import BaseSearch
 from .search_parameters import SEARCH_ATTRIBUTES, SEARCH_PARAMETERS
 

@@ -7,7 +7,7 @@ from os import PathLike
 
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from ..models.parameters import Parameter
+from ...parameters import Parameter
 
 SEARCH_PARAMETERS: dict[str, Parameter] = {
     "grid": Parameter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from ...data import TaskData
 from ...memory import check_memory
 from ..fitting import Regression, TaskMixFit
 from ..mixes import TaskMixes
-from ..models.array_api import ArrayHome
 
 
 def mix_specification(search: Any) -> TaskMixFit:
@@ -27,12 +27,12 @@ def mix_specification(search: Any) -> TaskMixFit:
     )
 
 
-def fit_task_mixes(search: Any, model: Any, data: TaskData, home: ArrayHome | None) -> Any:
+def fit_task_mixes(search: Any, model: Any, data: TaskData) -> Any:
     """Fit a search with `per_task=True`: choose for each task, fit its model, and store what was tried."""
     _refuse(search, ("grid", "couplings", "task_features", "cache"), "kernel weights")
     began = time.perf_counter()
-    specification = mix_specification(search)
-    plan = (specification if home is None else home.place(specification, model)).plan(data)
+    specification = replace(mix_specification(search), device=model.device)
+    plan = specification.plan(data)
     check_memory(plan.memory())
     fitted, found = plan.run_chosen(model.run_options())
     search.cv_results_ = tabulate_mixes(found)
@@ -41,7 +41,7 @@ def fit_task_mixes(search: Any, model: Any, data: TaskData, home: ArrayHome | No
     search.best_score_ = float(search.cv_results_["mean_test_score"][search.best_index_])
     search.n_splits_, search.n_cached_ = len(data.X), 0
     search.task_choices_ = found.choices
-    search.best_estimator_ = model.store(fitted if home is None else home.move(fitted, data))
+    search.best_estimator_ = model.store(fitted)
     search.refit_time_ = float(fitted.attributes["history_"]["seconds"][-1])
     search.search_time_ = time.perf_counter() - began - search.refit_time_
     return search

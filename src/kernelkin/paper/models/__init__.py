@@ -1,18 +1,22 @@
-"""The estimators."""
+"""The estimators of the paper."""
 
-from .average import AverageClassifier, AverageRegressor
 from .composed import MultiTaskKernelEstimator
-from .fes import FESRegressor
-from .ikl import IKLClassifier, IKLRegressor
-from .imkl import IMKLClassifier, IMKLRegressor
-from .linear import LassoRegressor, MeanRegressor, OLSRegressor
-from .mklsa import MKLSAClassifier
-from .mkmtfl import MKMTFLClassifier, MKMTFLRegressor
+from .linear import FESRegressor, LassoRegressor, MeanRegressor, MRCERegressor, OLSRegressor
+from .machines import (
+    AverageClassifier,
+    AverageRegressor,
+    IKLClassifier,
+    IKLRegressor,
+    IMKLClassifier,
+    IMKLRegressor,
+    MKLSAClassifier,
+    MKMTFLClassifier,
+    MKMTFLRegressor,
+    STLClassifier,
+    STLRegressor,
+)
 from .mkmtrl import MKMTRLClassifier, MKMTRLRegressor
-from .mrce import MRCERegressor
-from .mtfl import MTFLClassifier, MTFLRegressor
-from .mtrl import MTRLClassifier, MTRLRegressor
-from .stl import STLClassifier, STLRegressor
+from .spectral import MTFLClassifier, MTFLRegressor, MTRLClassifier, MTRLRegressor
 from .two_stage import TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor
 
 __all__ = [

@@ -6,57 +6,35 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 
-from ...uncertainty import class_probabilities, prediction_intervals
+from ...parameters import CLASSES, COUPLED, KERNEL_MACHINE, Parameter, describe, set_parameters
 from ..fitting import Classification, Fit, Regression, Shape, Targets
-from ..penalties import LpPenalty, MixedNorm, Penalty, SharedLpPenalty, SimplexPenalty
-from .base import MultiTaskEstimator
-from .classes import decision_values
+from ..penalties import MixedNorm, Penalty
+from .base import PaperClassifier, PaperEstimator, PaperRegressor
+from .machines import kernel_fit, lp_penalty, mixed_norm, shared_penalty, simplex_penalty
 from .mkmtrl import relation_penalty
-from .parameters import CLASSES, COUPLED, KERNEL_MACHINE, Parameter, describe
 
 LOSSES: dict[str, Targets] = {
     "hinge": Classification("hinge"),
     "squared": Regression("squared"),
     "epsilon_insensitive": Regression("epsilon_insensitive"),
 }
-
-
-def _lp_penalty(shape: Shape) -> LpPenalty:
-    return LpPenalty()
-
-
-def _shared_penalty(shape: Shape) -> SharedLpPenalty:
-    return SharedLpPenalty(shape.n_components)
-
-
-def _simplex_penalty(shape: Shape) -> SimplexPenalty:
-    return SimplexPenalty(shape.n_components)
-
-
-def mixed_norm(shape: Shape) -> MixedNorm:
-    return MixedNorm()
-
-
 # Penalties by name, with the numbers that their own classes have by default.
 NAMED_PENALTIES: dict[str, Callable[[Shape], Penalty | MixedNorm]] = {
     "relation": relation_penalty,
-    "lp": _lp_penalty,
-    "shared": _shared_penalty,
-    "simplex": _simplex_penalty,
+    "lp": lp_penalty,
+    "shared": shared_penalty,
+    "simplex": simplex_penalty,
     "mixed": mixed_norm,
 }
+HOMOGENEOUS = ("relation", "lp", "shared")
 
 
 def _is_classification(model: MultiTaskKernelEstimator) -> bool:
     return isinstance(_read_loss(model.loss), Classification)
-
-
-HOMOGENEOUS = ("relation", "lp", "shared")
 
 
 @describe(
@@ -78,7 +56,7 @@ HOMOGENEOUS = ("relation", "lp", "shared")
         [str, HasMethods("run"), None],
     ),
 )
-class MultiTaskKernelEstimator(MultiTaskEstimator):
+class MultiTaskKernelEstimator(PaperEstimator):
     """A model of your own: kernel machines with a loss, a penalty on the kernel weights, and a solver.
 
     Every solution comes with the same certificate as those of the models of this library.
@@ -88,7 +66,7 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
     Sparse weights in each task (the 1-norm), without a class for it:
 
     >>> import numpy as np
-    >>> from kernelkin import MultiTaskKernelEstimator
+    >>> from kernelkin.paper import MultiTaskKernelEstimator
     >>> from kernelkin.paper.penalties import LpPenalty
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(40, 3))
@@ -125,98 +103,20 @@ class MultiTaskKernelEstimator(MultiTaskEstimator):
         verbose=0,
         callback=None,
     ):
-        self.kernels = kernels
-        self.loss = loss
-        self.penalty = penalty
-        self.solver = solver
-        self.C = C
-        self.mu = mu
-        self.parsimony = parsimony
-        self.couplings = couplings
-        self.sharing = sharing
-        self.task_features = task_features
-        self.shared_rank = shared_rank
-        self.normalize = normalize
-        self.unknown_tasks = unknown_tasks
-        self.min_rows = min_rows
-        self.task_column = task_column
-        self.init = init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.device = device
-        self.verbose = verbose
-        self.callback = callback
+        set_parameters(self, locals())
 
     def specification(self) -> Fit:
-        return Fit(
-            targets=_read_loss(self.loss),
-            penalty=_read_penalty(self.penalty),
-            has_path=isinstance(self.penalty, str) and self.penalty in HOMOGENEOUS,
-            kernels=self.kernels,
-            C=self.C,
-            mu=self.mu,
-            couplings=self.couplings,
-            sharing=self.sharing,
-            task_features=self.task_features,
-            shared_rank=self.shared_rank,
-            parsimony=self.parsimony,
-            normalize=self.normalize,
-            unknown_tasks=self.unknown_tasks,
-            solver=self.solver,
-            init=self.init,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            device=self.device,
-        )
+        has_path = isinstance(self.penalty, str) and self.penalty in HOMOGENEOUS
+        return kernel_fit(self, _read_penalty(self.penalty), targets=_read_loss(self.loss), has_path=has_path)
 
-    @available_if(_is_classification)
-    def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
-        """Return decision values, as those of `MKMTRLClassifier`, where the loss makes a classifier.
-
-        Parameters
-        ----------
-        X, tasks : as for `predict`
-
-        Returns
-        -------
-        values : array of shape (q,) or (q, n_classes); on wide data with an axis of tasks after the first
-        """
-        return decision_values(self, self._read_queries(X, tasks))
-
-    @available_if(_is_classification)
-    def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
-        """Return probabilities of classes, as those of `MKMTRLClassifier`, where the loss makes a classifier.
-
-        Parameters
-        ----------
-        X, tasks : as for `predict`
-
-        Returns
-        -------
-        probabilities : array of shape (q, n_classes), or (q, T, n_classes) on wide data
-        """
-        return class_probabilities(self, self._read_queries(X, tasks))
-
-    @available_if(lambda self: not _is_classification(self))
-    def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
-        """Return intervals, as those of `MKMTRLRegressor`, where the loss makes a regressor.
-
-        Parameters
-        ----------
-        X, tasks : as for `predict`
-        coverage : float in (0, 1), default 0.9
-
-        Returns
-        -------
-        intervals : array of shape (q, 2), or (q, T, 2) on wide data
-        """
-        return prediction_intervals(self, self._read_queries(X, tasks), coverage)
+    # What a classifier, or a regressor, has: where the loss makes one.
+    decision_function = available_if(_is_classification)(PaperClassifier.decision_function)
+    predict_proba = available_if(_is_classification)(PaperClassifier.predict_proba)
+    predict_interval = available_if(lambda self: not _is_classification(self))(PaperRegressor.predict_interval)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        if isinstance(_read_loss(self.loss), Classification):
+        if _is_classification(self):
             tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
         else:
             tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()

@@ -1,4 +1,22 @@
-"""Linear models of each task on its own: OLS and Lasso, which are scikit-learn's, and the mean, which has no skill."""
+"""Linear models: of each task on its own (OLS, Lasso, the mean), and of all tasks together (FES, MRCE).
+
+FES (Yuan, Ekici, Lu and Monteiro) finds few factors:
+
+    minimise over B (d, T):   (1/(2n)) |Y - XB|_F^2 + alpha |B|_*
+
+in centred X and Y: the penalised form of their bound on the sum of singular values. For any Theta (n, T) with
+|X'Theta|_2 <= alpha, `<Y, Theta> - (n/2) |Theta|_F^2` bounds the optimum from below.
+
+MRCE (Rothman, Levina and Zhu) has sparse coefficients and a sparse inverse covariance of the errors:
+
+    minimise over B (d, T) and P (T, T) > 0:
+        tr(S P) - log det P + alpha_precision sum_{s != t} |P_st| + alpha sum |B_jt|
+
+in centred X and Y, with S = (Y - XB)' (Y - XB) / n + N. N is diagonal, a millionth of the variance of each target: the
+authors have none, and then there is no optimum where a target is fitted without error. For fixed B this is the
+graphical lasso, for fixed P a lasso; both are scikit-learn's. It is convex in each block but not in both, so the
+alternation finds a point where each is optimal given the other.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +24,33 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ...data import TaskData
+from ...decompositions import cholesky, inverse, least_squares, singular_values, svd
+from ...parameters import COUNT, LINEAR, NOT_NEGATIVE, POSITIVE, Parameter, describe, set_parameters
 from ..fitting import LinearFit
-from ..fitting.linear import LinearResult, TaskByTask
-from .kinds import MultiTaskRegressor
-from .parameters import COUNT, LINEAR, NOT_NEGATIVE, POSITIVE, Parameter, describe
+from ..fitting.linear import LinearResult, Multivariate, TaskByTask
+from ..penalties import Relation, effective_rank
+from .base import PaperRegressor
 
 _MODELS = {"models_": ("list", "scikit-learn's model of each task.")}
+# How accurately each block of MRCE is solved, relative to the change that stops the alternation.
+_SHARPER = 0.01
+# The share of a target's variance that MRCE takes for error, however well it is fitted.
+_NOISE = 1e-6
+# Coefficients (d, T), further attributes and warnings.
+Coefficients = tuple[np.ndarray, dict[str, Any], tuple[tuple[str, type[Warning]], ...]]
 
 
 @describe(LINEAR, _MODELS)
-class OLSRegressor(MultiTaskRegressor):
+class OLSRegressor(PaperRegressor):
     """OLS: ordinary least squares in each task, scikit-learn's `LinearRegression`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelkin import OLSRegressor
+    >>> from kernelkin.paper import OLSRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(40, 3))
     >>> Y = np.outer(X[:, 0], [1.0, 2.0]) + 0.1 * rng.normal(size=(40, 2))
@@ -33,8 +60,7 @@ class OLSRegressor(MultiTaskRegressor):
     """
 
     def __init__(self, *, fit_intercept=True, task_column=None):
-        self.fit_intercept = fit_intercept
-        self.task_column = task_column
+        set_parameters(self, locals())
 
     def specification(self) -> LinearFit:
         from sklearn.linear_model import LinearRegression
@@ -49,13 +75,13 @@ class OLSRegressor(MultiTaskRegressor):
     tol=Parameter("float", "Tolerance of scikit-learn's `Lasso`.", NOT_NEGATIVE),
     max_iter=Parameter("int", "Maximum number of iterations of scikit-learn's `Lasso`.", COUNT),
 )
-class LassoRegressor(MultiTaskRegressor):
+class LassoRegressor(PaperRegressor):
     """Lasso: least squares with a 1-norm on the coefficients of each task, scikit-learn's `Lasso`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelkin import LassoRegressor
+    >>> from kernelkin.paper import LassoRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(40, 3))
     >>> Y = np.outer(X[:, 0], [1.0, 2.0]) + 0.1 * rng.normal(size=(40, 2))
@@ -65,11 +91,7 @@ class LassoRegressor(MultiTaskRegressor):
     """
 
     def __init__(self, *, alpha=0.1, fit_intercept=True, task_column=None, tol=1e-4, max_iter=1000):
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.task_column = task_column
-        self.tol = tol
-        self.max_iter = max_iter
+        set_parameters(self, locals())
 
     def specification(self) -> LinearFit:
         from sklearn.linear_model import Lasso
@@ -100,13 +122,13 @@ class _Means:
 
 
 @describe(LINEAR)
-class MeanRegressor(MultiTaskRegressor):
+class MeanRegressor(PaperRegressor):
     """The training mean of each task: what any model must beat.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelkin import MeanRegressor
+    >>> from kernelkin.paper import MeanRegressor
     >>> X, tasks = np.zeros((4, 1)), ["a", "a", "b", "b"]
     >>> model = MeanRegressor().fit(X, [1.0, 3.0, 5.0, 7.0], tasks=tasks)
     >>> model.predict([[0.0]], tasks=["b"])
@@ -114,7 +136,7 @@ class MeanRegressor(MultiTaskRegressor):
     """
 
     def __init__(self, *, task_column=None):
-        self.task_column = task_column
+        set_parameters(self, locals())
 
     def specification(self) -> LinearFit:
         return LinearFit(_Means())
@@ -123,3 +145,254 @@ class MeanRegressor(MultiTaskRegressor):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
+
+
+@describe(
+    (*LINEAR, "objective_", "duality_gap_", "n_iter_"),
+    {
+        "history_": ("dict of arrays", "`iteration`, `objective`, `bound` and `relative_gap`."),
+        "effective_rank_": (
+            "float",
+            "Exponential of the entropy of the normalised singular values of the coefficients.",
+        ),
+    },
+    alpha=Parameter("float", "Strength of the trace norm, in ``(1/(2n)) |Y - XB|^2 + alpha |B|_*``.", NOT_NEGATIVE),
+    max_iter=Parameter("int", "Maximum number of steps of accelerated proximal gradient.", COUNT),
+)
+class FESRegressor(PaperRegressor):
+    """FES: factor estimation and selection, linear regression of all tasks with a trace norm on the coefficients.
+
+    Convex; `duality_gap_` is certified. Needs wide y, with every label of every row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.paper import FESRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.outer(X[:, 0], [1.0, 2.0]) + 0.1 * rng.normal(size=(40, 2))
+    >>> model = FESRegressor().fit(X, Y)
+    >>> model.coef_.round(1)
+    array([[1. , 0. , 0. ],
+           [1.9, 0. , 0. ]])
+    >>> bool(model.effective_rank_ < 1.1)
+    True
+    """
+
+    def __init__(self, *, alpha=0.1, fit_intercept=True, task_column=None, tol=1e-4, max_iter=10_000):
+        set_parameters(self, locals())
+
+    def specification(self) -> LinearFit:
+        solve = partial(_fes, alpha=self.alpha, tol=self.tol, max_iter=self.max_iter)
+        return LinearFit(Multivariate("FESRegressor", solve, self.fit_intercept, _fes_bytes))
+
+
+def _fes_bytes(n: int, d: int, T: int) -> int:
+    return 8 * (4 * n * d + 6 * n * T + 10 * d * T)
+
+
+def _fes(X: np.ndarray, Y: np.ndarray, *, alpha: float, tol: float, max_iter: int) -> Coefficients:
+    """Return coefficients (d, T), further attributes and warnings, from centred X (n, d) and Y (n, T)."""
+    B, history = trace_norm_regression(X, Y, alpha, tol, max_iter)
+    objective, gap = float(history["objective"].min()), history["relative_gap"][-1]
+    attributes = {
+        "history_": history,
+        "objective_": objective,
+        "duality_gap_": max(objective - float(history["bound"].max()), 0.0),
+        "n_iter_": len(history["iteration"]),
+        "effective_rank_": effective_rank(B),
+    }
+    if gap <= tol:
+        return B, attributes, ()
+    message = (
+        f"stopped at max_iter; raise max_iter or loosen tol. The relative duality gap reached is {gap:.1e}, and "
+        f"tol={tol:g}."
+    )
+    return B, attributes, ((message, ConvergenceWarning),)
+
+
+def trace_norm_regression(
+    X: np.ndarray, Y: np.ndarray, alpha: float, tol: float, max_iter: int
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """B (d, T) by accelerated proximal gradient, restarted when it overshoots."""
+    n = len(X)
+    if alpha == 0:
+        B = least_squares(X, Y)
+        value = float(np.sum((Y - X @ B) ** 2)) / (2 * n)
+        return B, _fes_history([(value, value)])
+    smoothness = max(float(singular_values(X)[0]) ** 2 / n, np.finfo(float).tiny)
+    B = Z = np.zeros((X.shape[1], Y.shape[1]))
+    momentum, best, bounds = 1.0, B, []
+    for _ in range(max_iter):
+        bounds.append(_fes_bounds(X, Y, B, alpha))
+        best = B if bounds[-1][0] <= min(value for value, _ in bounds) else best
+        if _fes_gap(bounds) <= tol:
+            break
+        ahead = shrink_singular_values(Z + X.T @ (Y - X @ Z) / (n * smoothness), float(alpha / smoothness))
+        overshot = np.vdot(Z - ahead, ahead - B) > 0
+        following = 1.0 if overshot else 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
+        Z = ahead if overshot else ahead + (momentum - 1) / following * (ahead - B)
+        B, momentum = ahead, following
+    return best, _fes_history(bounds)
+
+
+def shrink_singular_values(B: np.ndarray, by: float) -> np.ndarray:
+    """The proximal step of the trace norm."""
+    U, s, Vt = svd(B)
+    return (U * np.maximum(s - by, 0.0)) @ Vt
+
+
+def _fes_bounds(X: np.ndarray, Y: np.ndarray, B: np.ndarray, alpha: float) -> tuple[float, float]:
+    """The objective at B, and the lower bound from the residual, scaled to be feasible and as good as it can be."""
+    n, residual = len(X), Y - X @ B
+    value = 0.5 / n * float(np.sum(residual**2)) + alpha * float(singular_values(B).sum())
+    square = float(np.sum(residual**2)) / n
+    if square == 0:
+        return value, 0.0
+    limit = alpha / max(float(singular_values(X.T @ residual)[0]) / n, np.finfo(float).tiny)
+    scale = float(np.clip(np.vdot(Y, residual) / n / square, -limit, limit))
+    return value, scale * float(np.vdot(Y, residual)) / n - 0.5 * scale**2 * square
+
+
+def _fes_gap(bounds: list[tuple[float, float]]) -> float:
+    value, bound = min(value for value, _ in bounds), max(bound for _, bound in bounds)
+    return max(value - bound, 0.0) / max(value, np.finfo(float).tiny)
+
+
+def _fes_history(bounds: list[tuple[float, float]]) -> dict[str, np.ndarray]:
+    values, lower = np.array(bounds).T
+    best, bound = np.minimum.accumulate(values), np.maximum.accumulate(lower)
+    return {
+        "iteration": np.arange(1, len(values) + 1),
+        "objective": best,
+        "bound": bound,
+        "relative_gap": np.maximum(best - bound, 0.0) / np.maximum(best, np.finfo(float).tiny),
+    }
+
+
+@describe(
+    (*LINEAR, "relation_", "task_relationship_"),
+    {
+        "precision_": ("array of shape (T, T)", "The inverse covariance of the errors."),
+        "objective_": ("float", "The objective."),
+        "n_iter_": ("int", "Rounds taken."),
+        "history_": ("dict of arrays", "`iteration` and `objective`."),
+    },
+    alpha=Parameter(
+        "float",
+        "Strength of the 1-norm on the coefficients. With 0 the coefficients are those of least squares.",
+        NOT_NEGATIVE,
+    ),
+    alpha_precision=Parameter(
+        "float", "Strength of the 1-norm on the inverse covariance, its diagonal aside.", NOT_NEGATIVE
+    ),
+    tol=Parameter("float", "Stop when a round lowers the objective by less than this.", POSITIVE),
+    max_iter=Parameter("int", "Maximum number of rounds of the two blocks.", COUNT),
+)
+class MRCERegressor(PaperRegressor):
+    """MRCE: multivariate linear regression with covariance estimation.
+
+    Coefficients and the inverse covariance of the errors are both sparse, and are estimated in turn. The objective
+    never rises; it is not convex, and starts from the lasso of each task. Needs wide y, with every label of every row.
+    `task_relationship_` is the covariance of the errors, of trace one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.paper import MRCERegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.outer(X[:, 0], [1.0, 2.0]) + 0.1 * rng.normal(size=(40, 2))
+    >>> model = MRCERegressor().fit(X, Y)
+    >>> model.precision_.shape
+    (2, 2)
+    """
+
+    def __init__(self, *, alpha=0.1, alpha_precision=0.1, fit_intercept=True, task_column=None, tol=1e-4, max_iter=100):
+        set_parameters(self, locals())
+
+    def specification(self) -> LinearFit:
+        solve = partial(
+            alternate, alpha=self.alpha, alpha_precision=self.alpha_precision, tol=self.tol, max_iter=self.max_iter
+        )
+        method = Multivariate("MRCERegressor", solve, self.fit_intercept, _mrce_bytes)
+        return LinearFit(method, "use fewer columns or tasks, or FES: the lasso has a column for each coefficient")
+
+
+def _mrce_bytes(n: int, d: int, T: int) -> int:
+    """Bound the memory of the lasso of all coefficients at once."""
+    design = T * min(n, d) * T * d
+    return 8 * (4 * n * d + 4 * n * T + max(n * d, 4 * design))
+
+
+def alternate(
+    X: np.ndarray, Y: np.ndarray, *, alpha: float, alpha_precision: float, tol: float, max_iter: int
+) -> Coefficients:
+    """Estimate coefficients and precision in turn, from centred X (n, d) and Y (n, T)."""
+    accuracy = _SHARPER * tol
+    warnings: tuple[tuple[str, type[Warning]], ...] = ()
+    B = best_coefficients(X, Y, np.eye(Y.shape[1]), alpha, accuracy)
+    values: list[float] = []
+    for _ in range(max_iter):
+        P = best_precision(X, Y, B, alpha_precision, accuracy)
+        B = best_coefficients(X, Y, P, alpha, accuracy, start=B)
+        values.append(mrce_objective(X, Y, B, P, alpha, alpha_precision))
+        if len(values) > 1 and values[-2] - values[-1] <= tol:
+            break
+    else:
+        warnings = ((f"stopped at max_iter={max_iter}; raise max_iter or loosen tol.", ConvergenceWarning),)
+    attributes = {
+        "precision_": P,
+        "relation_": Relation.of_matrix(inverse(P)),
+        "objective_": values[-1],
+        "history_": {"iteration": np.arange(1, len(values) + 1), "objective": np.array(values)},
+        "n_iter_": len(values),
+    }
+    return B, attributes, warnings
+
+
+def mrce_objective(
+    X: np.ndarray, Y: np.ndarray, B: np.ndarray, P: np.ndarray, alpha: float, alpha_precision: float
+) -> float:
+    """The objective at B (d, T) and P (T, T)."""
+    off_diagonal = np.abs(P).sum() - np.abs(np.diag(P)).sum()
+    fit = np.vdot(_covariance(X, Y, B), P) - np.linalg.slogdet(P)[1]
+    return float(fit + alpha_precision * off_diagonal + alpha * np.abs(B).sum())
+
+
+def _covariance(X: np.ndarray, Y: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """S (T, T)."""
+    residual, variance = Y - X @ B, np.mean(Y**2, axis=0)
+    return residual.T @ residual / len(X) + np.diag(_NOISE * np.where(variance > 0, variance, 1.0))
+
+
+def best_precision(X: np.ndarray, Y: np.ndarray, B: np.ndarray, alpha: float, tol: float) -> np.ndarray:
+    """P (T, T) for fixed B: the graphical lasso on the covariance of the errors."""
+    from sklearn.covariance import graphical_lasso
+
+    S = _covariance(X, Y, B)
+    if alpha == 0 or len(S) == 1:
+        return inverse(S)
+    # Its dual gap gets no smaller than its inner lasso is accurate.
+    try:
+        return graphical_lasso(S, alpha, tol=tol, enet_tol=max(1e-4 * tol, 1e-14), max_iter=1000)[1]
+    except FloatingPointError as error:
+        raise ValueError(f"the graphical lasso of MRCE failed; raise alpha_precision: {error}") from error
+
+
+def best_coefficients(
+    X: np.ndarray, Y: np.ndarray, P: np.ndarray, alpha: float, tol: float, start: np.ndarray | None = None
+) -> np.ndarray:
+    """B (d, T) for fixed P: with P = LL', the lasso of `|(Y - XB) L|^2 / n`, which is one in the entries of B."""
+    from scipy.linalg import qr
+    from sklearn.linear_model import Lasso
+
+    if alpha == 0:
+        return least_squares(X, Y)
+    L = cholesky(P)
+    Q, R = qr(X, mode="economic", check_finite=False)
+    design, target = np.kron(L.T, R / np.sqrt(len(X))), (Q.T @ Y @ L / np.sqrt(len(X))).T.ravel()
+    model = Lasso(alpha / (2 * len(design)), fit_intercept=False, tol=tol, max_iter=100_000, warm_start=True)
+    if start is not None:
+        model.coef_ = start.T.ravel().copy()
+    return model.fit(design, target).coef_.reshape(Y.shape[1], X.shape[1]).T

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..fitting import Classification, Fit, Regression, Shape
+from ...parameters import CLASSES, COUPLED, KERNEL_MACHINE, REGRESSION_LOSS, describe, set_parameters
+from ..fitting import Fit, Shape
 from ..penalties import RelationPenalty
-from .kinds import MultiTaskClassifier, MultiTaskRegressor
-from .parameters import CLASSES, COUPLED, KERNEL_MACHINE, REGRESSION_LOSS, describe
+from .base import PaperClassifier, PaperRegressor
+from .machines import kernel_fit
 
 
 def relation_penalty(
@@ -30,16 +31,22 @@ def relation_penalty(
             raise ValueError(f"prior has shape {np.shape(prior)}; {T} tasks need ({T}, {T})")
         # Reads and checks the prior of the tasks alone, so that errors name its own shape and values.
         RelationPenalty(T, prior)
-    if prior is not None and J > T:
         # Couplings are as strong as a task is on average, and nothing is known of how they are related.
         extended = np.eye(J)
         extended[:T, :T] = np.asarray(prior) * (T / np.trace(prior))
-        prior = extended
+        prior = extended if J > T else prior
     return RelationPenalty(J, prior, shrinkage, min_rank, evenness)
 
 
+class _MKMTRL:
+    def specification(self) -> Fit:
+        model: Any = self
+        names = ("prior", "shrinkage", "min_rank", "evenness")
+        return kernel_fit(model, partial(relation_penalty, **{n: getattr(model, n) for n in names}), has_path=True)
+
+
 @describe((*KERNEL_MACHINE, *CLASSES, *COUPLED))
-class MKMTRLClassifier(MultiTaskClassifier):
+class MKMTRLClassifier(_MKMTRL, PaperClassifier):
     """Multi-task multiple kernel relationship learning for classification.
 
     Learns for each task how much of each kernel to use, together with a task relationship that ties the tasks' weights,
@@ -91,40 +98,11 @@ class MKMTRLClassifier(MultiTaskClassifier):
         verbose=0,
         callback=None,
     ):
-        self.kernels = kernels
-        self.C = C
-        self.mu = mu
-        self.parsimony = parsimony
-        self.couplings = couplings
-        self.sharing = sharing
-        self.task_features = task_features
-        self.shared_rank = shared_rank
-        self.prior = prior
-        self.shrinkage = shrinkage
-        self.min_rank = min_rank
-        self.evenness = evenness
-        self.loss = loss
-        self.class_weight = class_weight
-        self.normalize = normalize
-        self.unknown_tasks = unknown_tasks
-        self.min_rows = min_rows
-        self.task_column = task_column
-        self.solver = solver
-        self.init = init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.device = device
-        self.verbose = verbose
-        self.callback = callback
-
-    def specification(self) -> Fit:
-        return _specification(self, Classification(self.loss, self.class_weight))
+        set_parameters(self, locals())
 
 
 @describe((*KERNEL_MACHINE, *COUPLED), loss=REGRESSION_LOSS)
-class MKMTRLRegressor(MultiTaskRegressor):
+class MKMTRLRegressor(_MKMTRL, PaperRegressor):
     """Multi-task multiple kernel relationship learning for regression.
 
     Learns for each task how much of each kernel to use, together with a task relationship that ties the tasks' weights,
@@ -175,64 +153,4 @@ class MKMTRLRegressor(MultiTaskRegressor):
         verbose=0,
         callback=None,
     ):
-        self.kernels = kernels
-        self.C = C
-        self.mu = mu
-        self.parsimony = parsimony
-        self.couplings = couplings
-        self.sharing = sharing
-        self.task_features = task_features
-        self.shared_rank = shared_rank
-        self.prior = prior
-        self.shrinkage = shrinkage
-        self.min_rank = min_rank
-        self.evenness = evenness
-        self.loss = loss
-        self.epsilon = epsilon
-        self.fit_intercept = fit_intercept
-        self.normalize = normalize
-        self.unknown_tasks = unknown_tasks
-        self.min_rows = min_rows
-        self.task_column = task_column
-        self.solver = solver
-        self.init = init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.device = device
-        self.verbose = verbose
-        self.callback = callback
-
-    def specification(self) -> Fit:
-        return _specification(self, Regression(self.loss, self.epsilon, self.fit_intercept))
-
-
-def _specification(model: MKMTRLClassifier | MKMTRLRegressor, targets: Classification | Regression) -> Fit:
-    penalty = partial(
-        relation_penalty,
-        prior=model.prior,
-        shrinkage=model.shrinkage,
-        min_rank=model.min_rank,
-        evenness=model.evenness,
-    )
-    return Fit(
-        targets=targets,
-        has_path=True,
-        penalty=penalty,
-        kernels=model.kernels,
-        C=model.C,
-        mu=model.mu,
-        couplings=model.couplings,
-        sharing=model.sharing,
-        task_features=model.task_features,
-        shared_rank=model.shared_rank,
-        parsimony=model.parsimony,
-        normalize=model.normalize,
-        unknown_tasks=model.unknown_tasks,
-        solver=model.solver,
-        init=model.init,
-        tol=model.tol,
-        max_iter=model.max_iter,
-        device=model.device,
-    )
+        set_parameters(self, locals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from numbers import Integral
 from typing import Any
 
@@ -13,21 +14,31 @@ from sklearn.utils.validation import check_is_fitted
 from ...data import Queries, listing
 from ...engines import Workers, count_workers
 from ...memory import check_memory
+from ...parameters import (
+    CLASSES,
+    COUNT,
+    COUPLED,
+    KERNEL_MACHINE,
+    POSITIVE,
+    REGRESSION_LOSS,
+    Parameter,
+    describe,
+    set_parameters,
+)
 from ..fitting import (
-    Classification,
-    Regression,
     TwoStageFit,
     check_stream,
     plan_stream_machines,
     start_stream,
     stream_fitted,
 )
-from .kinds import MultiTaskClassifier, MultiTaskRegressor
-from .parameters import CLASSES, COUNT, COUPLED, KERNEL_MACHINE, POSITIVE, REGRESSION_LOSS, Parameter, describe
+from .base import PaperClassifier, PaperEstimator, PaperRegressor
+from .machines import targets_of
 
+_FIELDS = frozenset(field.name for field in fields(TwoStageFit)) - {"targets"}
 _PARAMETERS: dict[str, Parameter] = {
     "couplings": Parameter(
-        'None, "common", "targets" or dict',
+        'None, "common" or dict',
         "Parts of the functions that tasks share, as for `MKMTRLClassifier`. Stage 1 is the same without them; stage 2 "
         "fits linked tasks as one exact machine, in which a coupling has the mean of its tasks' kernel weights, and is "
         "as strong as the tasks' own parts.",
@@ -107,93 +118,94 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
 }
 
 
-@_fit_context(prefer_skip_nested_validation=True)
-def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None, freeze_others: bool = False):
-    """Continue with the next rows of a stream; the machines are fitted when they are first needed.
+class _TwoStage(PaperEstimator):
+    def specification(self) -> TwoStageFit:
+        given = {name: value for name, value in self.get_params(deep=False).items() if name in _FIELDS}
+        return TwoStageFit(targets=targets_of(self), **given)
 
-    Every row makes one round, with a partner drawn from the rows of its task in a reservoir of `reservoir` rows, which
-    are also the rows that its machine is fitted on. The first row of a task has no partner: it is skipped, and counted
-    in `n_skipped_`. The kernels are fitted on the first 1000 rows of the stream, or by `fit` before. A stream leads to
-    the same state in one piece or in many.
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None, freeze_others: bool = False):
+        """Continue with the next rows of a stream; the machines are fitted when they are first needed.
 
-    A task that was not seen before joins with weights of zero and the identity's row of the relationship, until rows of
-    its own have changed its weights.
+        Every row makes one round, with a partner drawn from the rows of its task in a reservoir of `reservoir` rows,
+        which are also the rows that its machine is fitted on. The first row of a task has no partner: it is skipped,
+        and counted in `n_skipped_`. The kernels are fitted on the first 1000 rows of the stream, or by `fit` before. A
+        stream leads to the same state in one piece or in many.
 
-    Parameters
-    ----------
-    X, y, tasks
-        As for `fit`; `y` of the same form in every call.
-    classes : array, optional
-        All classes there will be; a classifier then refuses others.
-    freeze_others : bool, default False
-        Whether tasks that these rows do not belong to keep their kernel weights and predict exactly as before. (The
-        online solver learns from the rows all the same, and a later call without this goes on from there.)
+        A task that was not seen before joins with weights of zero and the identity's row of the relationship, until
+        rows of its own have changed its weights.
 
-    Returns
-    -------
-    self : object
-    """
-    specification, first = self.specification(), "stream_" not in vars(self)
-    check_stream(specification)
-    piece = self._read_training(X, y, tasks, reset=first)
-    if not first and piece.form != self.data_form_:
-        raise ValueError(f"this model was fitted on {self.data_form_} data, and these are {piece.form}")
-    if classes is not None and is_classifier(self):
-        _check_classes(np.concatenate(piece.y), classes)
-    stream = start_stream(specification, self.verbose) if first else self.stream_
-    if stream is None:
-        raise ValueError("this model was fitted with parameters that allow no stream: fit it again")
-    if freeze_others and not first:
-        _fit_missing_machines(self)
-        before = self.tasks_, self.kernel_weights_, self.functions_
-    with Workers(1):
-        stream.feed(piece)
-        self.store(stream_fitted(specification, stream, piece.form))
-    if freeze_others and not first:
-        _keep_others(self, piece.labels, *before)
-    return self
+        Parameters
+        ----------
+        X, y, tasks
+            As for `fit`; `y` of the same form in every call.
+        classes : array, optional
+            All classes there will be; a classifier then refuses others.
+        freeze_others : bool, default False
+            Whether tasks that these rows do not belong to keep their kernel weights and predict exactly as before. (The
+            online solver learns from the rows all the same, and a later call without this goes on from there.)
 
+        Returns
+        -------
+        self : object
+        """
+        specification, first = self.specification(), "stream_" not in vars(self)
+        check_stream(specification)
+        piece = self.read_rows(X, y, tasks, reset=first)
+        if not first and piece.form != self.data_form_:
+            raise ValueError(f"this model was fitted on {self.data_form_} data, and these are {piece.form}")
+        unknown = np.setdiff1d(np.concatenate(piece.y), classes) if classes is not None and is_classifier(self) else ()
+        if len(unknown):
+            raise ValueError(f"y has classes {listing(unknown)}, which are not among classes={listing(list(classes))}")
+        stream = start_stream(specification, self.verbose) if first else self.stream_
+        if stream is None:
+            raise ValueError("this model was fitted with parameters that allow no stream: fit it again")
+        if freeze_others and not first:
+            self._fit_missing_machines()
+            before = self.tasks_, self.kernel_weights_, self.functions_
+        with Workers(1):
+            stream.feed(piece)
+            self.store(stream_fitted(specification, stream, piece.form))
+        if freeze_others and not first:
+            self._keep_others(piece.labels, *before)
+        return self
 
-def _keep_others(model: Any, learned: np.ndarray, tasks: np.ndarray, weights: np.ndarray, functions: Any) -> None:
-    """Give tasks other than those that were `learned` the kernel weights and functions that they had before."""
-    kept = np.flatnonzero(~np.isin(tasks, learned))
-    model.kernel_weights_[kept] = weights[kept]
-    _fit_missing_machines(model)
-    model.functions_ = model.functions_.with_kept(functions, kept)
+    def _keep_others(self, learned: np.ndarray, tasks: np.ndarray, weights: np.ndarray, functions: Any) -> None:
+        """Give tasks other than those that were `learned` the kernel weights and functions that they had before."""
+        kept = np.flatnonzero(~np.isin(tasks, learned))
+        self.kernel_weights_[kept] = weights[kept]
+        self._fit_missing_machines()
+        self.functions_ = self.functions_.with_kept(functions, kept)
 
+    def _fit_missing_machines(self) -> None:
+        """Fit the machines, if the stream has had rows since the last time."""
+        check_is_fitted(self)
+        if "functions_" in vars(self):
+            return
+        plan, options = (
+            plan_stream_machines(self.specification(), self.stream_, self.kernel_weights_),
+            self.run_options(),
+        )
+        check_memory(plan.memory(count_workers(options.n_jobs)))
+        for name, value in plan.run(options).attributes.items():
+            # Kernel weights and classes are those of the stream, of which the rows of the machines are a sample.
+            if name not in vars(self):
+                setattr(self, name, value)
 
-def _check_classes(y: np.ndarray, classes: Any) -> None:
-    unknown = np.setdiff1d(y, classes)
-    if len(unknown):
-        raise ValueError(f"y has classes {listing(unknown)}, which are not among classes={listing(list(classes))}")
-
-
-def _fit_missing_machines(model: Any) -> None:
-    """Fit the machines of a model whose stream has had rows since the last time."""
-    check_is_fitted(model)
-    if "functions_" in vars(model):
-        return
-    plan = plan_stream_machines(model.specification(), model.stream_, model.kernel_weights_)
-    options = model.run_options()
-    check_memory(plan.memory(count_workers(options.n_jobs)))
-    for name, value in plan.run(options).attributes.items():
-        # Kernel weights and classes are those of the stream, of which the rows of the machines are a sample.
-        if name not in vars(model):
-            setattr(model, name, value)
-
-
-def _check_fitted_tasks(model: Any, queries: Queries) -> Queries:
-    """Refuse to predict tasks that have no machine."""
-    every = np.arange(len(model.tasks_))
-    needed = every if queries.codes is None else np.intersect1d(queries.codes, every)
-    for task in model.tasks_[needed].tolist() if model.unfitted_tasks_ else ():
-        if task in model.unfitted_tasks_:
-            raise ValueError(model.unfitted_tasks_[task])
-    return queries
+    def read_queries(self, X: Any, tasks: Any) -> Queries:
+        """Return what `predict` is given; refuses tasks that have no machine."""
+        self._fit_missing_machines()
+        queries = super().read_queries(X, tasks)
+        every = np.arange(len(self.tasks_))
+        needed = every if queries.codes is None else np.intersect1d(queries.codes, every)
+        for task in self.tasks_[needed].tolist() if self.unfitted_tasks_ else ():
+            if task in self.unfitted_tasks_:
+                raise ValueError(self.unfitted_tasks_[task])
+        return queries
 
 
 @describe((*KERNEL_MACHINE, *CLASSES, *COUPLED), own_attributes=_ATTRIBUTES, **_PARAMETERS)
-class TwoStageMKMTRLClassifier(MultiTaskClassifier):
+class TwoStageMKMTRLClassifier(_TwoStage, PaperClassifier):
     """Two-stage online MK-MTRL for classification, for data whose Gram matrices do not fit in memory, and for streams.
 
     Stage 1 learns kernel weights and task relationship from pairs of rows: whether two rows are of one class should
@@ -211,8 +223,6 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
     >>> model = TwoStageMKMTRLClassifier(n_rounds=2000, random_state=0).fit(X, y, tasks=tasks)
     >>> model.kernel_weights_.shape
     (3, 6)
-    >>> sorted(model.related_tasks("a", X, y, tasks))
-    ['b', 'c']
     """
 
     def __init__(
@@ -241,49 +251,14 @@ class TwoStageMKMTRLClassifier(MultiTaskClassifier):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
-        engine="threads",
         random_state=None,
         verbose=0,
     ):
-        self.kernels = kernels
-        self.C = C
-        self.couplings = couplings
-        self.task_features = task_features
-        self.mu = mu
-        self.parsimony = parsimony
-        self.shrinkage = shrinkage
-        self.min_rank = min_rank
-        self.loss = loss
-        self.class_weight = class_weight
-        self.n_rounds = n_rounds
-        self.update = update
-        self.refresh = refresh
-        self.average = average
-        self.center_pairs = center_pairs
-        self.reservoir = reservoir
-        self.max_exact = max_exact
-        self.normalize = normalize
-        self.unknown_tasks = unknown_tasks
-        self.min_rows = min_rows
-        self.task_column = task_column
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
-
-    partial_fit = partial_fit
-
-    def specification(self) -> TwoStageFit:
-        return _specification(self, Classification(self.loss, self.class_weight))
-
-    def _read_queries(self, X: Any, tasks: Any) -> Queries:
-        _fit_missing_machines(self)
-        return _check_fitted_tasks(self, super()._read_queries(X, tasks))
+        set_parameters(self, locals())
 
 
 @describe((*KERNEL_MACHINE, *COUPLED), own_attributes=_ATTRIBUTES, loss=REGRESSION_LOSS, **_PARAMETERS)
-class TwoStageMKMTRLRegressor(MultiTaskRegressor):
+class TwoStageMKMTRLRegressor(_TwoStage, PaperRegressor):
     """Two-stage online MK-MTRL for regression, for data whose Gram matrices do not fit in memory, and for streams.
 
     As `TwoStageMKMTRLClassifier`, but that a pair of rows belongs together where their targets are on the same side of
@@ -329,70 +304,7 @@ class TwoStageMKMTRLRegressor(MultiTaskRegressor):
         task_column=None,
         tol=1e-3,
         n_jobs=None,
-        engine="threads",
         random_state=None,
         verbose=0,
     ):
-        self.kernels = kernels
-        self.C = C
-        self.couplings = couplings
-        self.task_features = task_features
-        self.mu = mu
-        self.parsimony = parsimony
-        self.shrinkage = shrinkage
-        self.min_rank = min_rank
-        self.loss = loss
-        self.epsilon = epsilon
-        self.fit_intercept = fit_intercept
-        self.n_rounds = n_rounds
-        self.update = update
-        self.refresh = refresh
-        self.average = average
-        self.center_pairs = center_pairs
-        self.reservoir = reservoir
-        self.max_exact = max_exact
-        self.normalize = normalize
-        self.unknown_tasks = unknown_tasks
-        self.min_rows = min_rows
-        self.task_column = task_column
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
-
-    partial_fit = partial_fit
-
-    def specification(self) -> TwoStageFit:
-        return _specification(self, Regression(self.loss, self.epsilon, self.fit_intercept))
-
-    def _read_queries(self, X: Any, tasks: Any) -> Queries:
-        _fit_missing_machines(self)
-        return _check_fitted_tasks(self, super()._read_queries(X, tasks))
-
-
-def _specification(
-    model: TwoStageMKMTRLClassifier | TwoStageMKMTRLRegressor, targets: Classification | Regression
-) -> TwoStageFit:
-    return TwoStageFit(
-        targets=targets,
-        kernels=model.kernels,
-        C=model.C,
-        couplings=model.couplings,
-        task_features=model.task_features,
-        unknown_tasks=model.unknown_tasks,
-        mu=model.mu,
-        parsimony=model.parsimony,
-        shrinkage=model.shrinkage,
-        min_rank=model.min_rank,
-        n_rounds=model.n_rounds,
-        update=model.update,
-        refresh=model.refresh,
-        average=model.average,
-        center_pairs=model.center_pairs,
-        reservoir=model.reservoir,
-        max_exact=model.max_exact,
-        normalize=model.normalize,
-        tol=model.tol,
-        random_state=model.random_state,
-    )
+        set_parameters(self, locals())

@@ -1,22 +1,117 @@
-"""What each kernel adds to one prediction."""
+"""Parts of functions: how much is shared by tasks, and what each kernel adds to one prediction."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 
 from ..data import listing
-from ..paper.models.new_tasks import read_model_queries
-from ._axes import COLORS, extent, label_ticks, labels_extent, new_axes
+from ._axes import COLORS, Display, add_legend, extent, label_ticks, labels_extent, new_axes, task_axes
 
+OWN = "own"
+# Neighbours differ in lightness, so that they can be distinguished in grey too; the own part comes last, the lightest.
+SHADES = ("#08306b", "#E69F00", "#009E73", "#56B4E9", "#D55E00")
+OWN_SHADE = "0.85"
 # The kernels that get a bar of their own; the others are added up.
 SHOWN = 12
 
 
-class PredictionSplitDisplay:
+class PartSharesDisplay(Display):
+    """How much of each task's function comes from each coupling and from its own part, as stacked bars.
+
+    Parameters
+    ----------
+    shares : array (T, 1 + n_couplings)
+        Of each task, the share of its own part, then of each coupling's; rows sum to one, and a share is negative where
+        a part takes back some of what the others give.
+    tasks : sequence of T labels
+    couplings : sequence of names of the couplings
+
+    Attributes
+    ----------
+    order_ : array (T,), the task drawn in each row, from the bottom: those first that are most on their own.
+    bars_ : dict of str to the bars of each part.
+    ax_, figure_ : where it is drawn.
+
+    Examples
+    --------
+    >>> from kernelkin.plots import PartSharesDisplay
+    >>> display = PartSharesDisplay([[0.2, 0.8], [0.7, 0.3], [0.4, 0.6]], ["a", "b", "c"], ["common"])
+    >>> display.order.tolist()
+    [1, 2, 0]
+    """
+
+    def __init__(self, shares: Any, tasks: Sequence[Any], couplings: Sequence[str]) -> None:
+        self.shares = np.asarray(shares, dtype=np.float64)
+        self.tasks, self.couplings = np.asarray(tasks), [str(name) for name in couplings]
+        if self.shares.shape != (len(self.tasks), 1 + len(self.couplings)):
+            raise ValueError(
+                f"shares of {len(self.tasks)} tasks, their own and of {len(self.couplings)} couplings, have shape "
+                f"{(len(self.tasks), 1 + len(self.couplings))}, not {self.shares.shape}"
+            )
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw the `part_shares_` of an estimator that was fitted with couplings.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with `part_shares_`
+        ax : matplotlib axes, optional
+        """
+        check_is_fitted(estimator)
+        if not getattr(estimator, "couplings_", ()) or not hasattr(estimator, "part_shares_"):
+            raise ValueError(
+                f"this {type(estimator).__name__} has no shares of parts: fit MK-MTRL with couplings, such as 'common'"
+            )
+        names = [coupling.name for coupling in estimator.couplings_]
+        return cls(estimator.part_shares_, estimator.tasks_, names).plot(ax)
+
+    @property
+    def order(self) -> np.ndarray:
+        """The tasks from the one most on its own to the one that shares most, (T,)."""
+        return np.argsort(-self.shares[:, 0], kind="stable")
+
+    def _draw(self, ax: Any) -> None:
+        T = len(self.tasks)
+        self.ax_ = task_axes(ax, self.tasks)
+        self.order_ = self.order
+        shades = [SHADES[i % len(SHADES)] for i in range(len(self.couplings))]
+        # What is shared first, so that it starts at zero and can be compared; what is a task's own fills up to one.
+        parts = np.roll(self.shares[self.order_], -1, axis=1).T
+        # A part that takes back from the others has a negative share, and goes to the left of zero.
+        up, down = (np.cumsum(part, axis=0) for part in (np.maximum(parts, 0.0), np.minimum(parts, 0.0)))
+        starts = np.where(parts < 0, down, up) - parts
+        self.bars_ = {
+            name: self._draw_part(name, values, start, shade)
+            for name, values, start, shade in zip(
+                [*self.couplings, OWN], parts, starts, [*shades, OWN_SHADE], strict=True
+            )
+        }
+        label_ticks(self.ax_.yaxis, self.tasks[self.order_])
+        self.ax_.set(xlabel="share of the variance of each task's function", ylabel="task")
+        self.ax_.set(xlim=(min(0.0, down[-1].min()), max(1.0, up[-1].max())), ylim=(-0.6, T - 0.4))
+        add_legend(self.ax_, 3)
+
+    def _draw_part(self, name: str, values: np.ndarray, left: np.ndarray, shade: str) -> Any:
+        T = len(values)
+        return self.ax_.barh(
+            np.arange(T),
+            values,
+            left=left,
+            height=0.8 if T <= 40 else 1.0,
+            color=shade,
+            edgecolor="white",
+            linewidth=0.5 if T <= 40 else 0.0,
+            label=f"{name} (mean {values.mean():.0%})",
+        )
+
+
+class PredictionSplitDisplay(Display):
     """One prediction as a sum: the intercept, what each kernel adds, the total.
 
     Parameters
@@ -51,7 +146,7 @@ class PredictionSplitDisplay:
             raise ValueError(f"parts of shape {self.parts.shape} for {len(self.kernels)} kernels")
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, *, task: Any = None, ax: Any = None) -> PredictionSplitDisplay:
+    def from_estimator(cls, estimator: Any, X: Any, *, task: Any = None, ax: Any = None) -> Self:
         """Draw the prediction of a fitted estimator for the first row of X.
 
         For a task of more than two classes, it is the value of the class predicted.
@@ -63,7 +158,6 @@ class PredictionSplitDisplay:
         task : label, optional
             One of `tasks_`; not needed where there is one task, or X has a column of tasks.
         ax : matplotlib axes, optional
-            None: those of a new figure.
         """
         row, known = X[:1], estimator.tasks_.tolist()
         if task is not None and task not in known:
@@ -92,19 +186,11 @@ class PredictionSplitDisplay:
         total = float(self.parts.sum() + self.intercept)
         return ["intercept", *labels, "total"], [self.intercept, *values, total]
 
-    def plot(self, ax: Any = None) -> PredictionSplitDisplay:
-        """Draw on `ax`, or on a new figure.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            None: those of a new figure.
-        """
+    def _draw(self, ax: Any) -> None:
         self.labels_, self.values_ = self.bars
         n = len(self.labels_)
         height = extent(n, 0.32, 1.2, 6.0)
         self.ax_ = new_axes(ax, 5.0, height, (0.2 + labels_extent(self.labels_, height), 0.8))
-        self.figure_ = self.ax_.figure
         values = np.array(self.values_)
         starts = np.append(np.cumsum(values[:-1]) - values[:-1], 0.0)
         self.bars_ = self.ax_.barh(np.arange(n), values, left=starts, height=0.7, edgecolor="0.2", linewidth=0.6)
@@ -120,7 +206,6 @@ class PredictionSplitDisplay:
         self.ax_.use_sticky_edges = False
         self.ax_.margins(x=0.15)
         self.ax_.spines[["top", "right", "left"]].set_visible(False)
-        return self
 
     def _annotate(self, starts: np.ndarray, values: np.ndarray) -> None:
         """Each bar's number at its far end, and a thin line down to where the next bar starts."""
@@ -147,5 +232,5 @@ def _value_name(estimator: Any, t: int, output: int) -> str:
 
 def _task_of(estimator: Any, row: Any, tasks: Any) -> int:
     """Return the position of a row's task among `tasks_`."""
-    codes = read_model_queries(getattr(estimator, "best_estimator_", estimator), row, tasks).codes
+    codes = getattr(estimator, "best_estimator_", estimator).read_queries(row, tasks).codes
     return 0 if codes is None else int(codes[0])

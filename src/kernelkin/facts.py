@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data import listing
+from .data import listing
 
 # Parameters that say how a fit runs, not what it fits; kernels are shown elsewhere.
 _SKIPPED = ("kernels", "n_jobs", "engine", "random_state", "callback", "verbose")

@@ -1,16 +1,22 @@
-"""A coupling: a part of the function that several tasks share, and which tasks couplings link into one machine."""
+"""Couplings: parts of the function that several tasks share, and what they cost.
+
+Coupling j has a T x T positive semi-definite matrix M_j with unit diagonal on the tasks it touches. Its part of the
+kernel is `sum_k b_kj M_j[t, t'] k_k(x, x')`: each coupling is one more column of the kernel weights B.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ...data import missing
-from ...decompositions import eigh, eigvalsh
-from .task_kernels import TaskKernel
+from ..data import TaskData, as_array, listing, missing
+from ..decompositions import eigh, eigvalsh
+from .task_features import TaskKernel, read_task_features
+
+COMMON = "common"
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,64 @@ def connected_tasks(couplings: Sequence[Coupling], n_tasks: int) -> list[np.ndar
     return [np.flatnonzero(labels == c) for c in dict.fromkeys(labels.tolist())]
 
 
-def group_factor(name: Any, labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+def read_couplings(
+    couplings: Any, data: TaskData, sharing: float = 1.0, task_features: Any = None
+) -> tuple[Coupling, ...]:
+    """Return the couplings of the tasks of these data, charged according to `sharing`.
+
+    None: none. "common": one function for all tasks. A dict: names to "common", to group labels (one for each task, in
+    the order of `data.labels`, or a dict from task to label; tasks with the same label share a function) or to T x T
+    matrices. Features of tasks add a coupling for each kernel between tasks.
+    """
+    if isinstance(couplings, str) and couplings == COMMON:
+        couplings = {COMMON: COMMON}
+    if not isinstance(couplings, Mapping | None):
+        got = repr(couplings) if isinstance(couplings, str) else type(couplings).__name__
+        raise ValueError(f"couplings must be None, 'common' or a dict, got {got}")
+    found = [Coupling(str(name), _factor(name, value, data)) for name, value in (couplings or {}).items()]
+    for name, given in read_task_features(task_features, data.labels).items():
+        for kernel in given.kernels(name, data.labels):
+            found.append(Coupling(kernel.name, block_factor(kernel.take(data.labels).values), kernel))
+    names = [coupling.name for coupling in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"couplings and task_features have the same name: {listing(twice)}")
+    return tuple(coupling.charged(sharing) for coupling in found)
+
+
+def new_kernels(couplings: Sequence[Coupling], known: np.ndarray) -> tuple[np.ndarray, list[TaskKernel | None]]:
+    """Return tasks with features that are not among `known`, and their kernel values for each coupling by features.
+
+    A new task needs all features.
+    """
+    kernels = [coupling.kernel for coupling in couplings]
+    given = [kernel.labels.tolist() for kernel in kernels if kernel is not None]
+    in_all = set(given[0]).intersection(*given[1:]) - set(known.tolist()) if given else set()
+    if not in_all:
+        return known[:0], []
+    labels = np.array([label for label in given[0] if label in in_all])
+    return labels, [None if kernel is None else kernel.take(labels) for kernel in kernels]
+
+
+def _factor(name: Any, value: Any, data: TaskData) -> np.ndarray:
+    """Return a factor (T, r) of one coupling: common, groups, or a matrix."""
+    tasks = data.labels
+    if isinstance(value, str) and value == COMMON:
+        return np.ones((data.n_tasks, 1))
+    if isinstance(value, Mapping):
+        unnamed = [task for task in tasks.tolist() if task not in value]
+        if unnamed:
+            raise ValueError(f"coupling {name!r} has no label for task {listing(unnamed)}")
+        value = [value[task] for task in tasks.tolist()]
+    array = as_array(value, f"coupling {name!r}")
+    if array.ndim == 1:
+        return _group_factor(name, array, tasks)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"coupling {name!r} is neither one label for each task nor a matrix of real numbers")
+    return _matrix_factor(name, array.astype(np.float64), tasks)
+
+
+def _group_factor(name: Any, labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
     """(T, groups) zero or one: the tasks of a group share one function."""
     if len(labels) != len(tasks):
         raise ValueError(f"coupling {name!r} has {len(labels)} group labels, and there are {len(tasks)} tasks")
@@ -91,7 +154,7 @@ def group_factor(name: Any, labels: np.ndarray, tasks: np.ndarray) -> np.ndarray
     return (codes[:, np.newaxis] == np.arange(codes.max() + 1)).astype(np.float64)
 
 
-def matrix_factor(name: Any, M: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+def _matrix_factor(name: Any, M: np.ndarray, tasks: np.ndarray) -> np.ndarray:
     """A thin factor of a positive semi-definite matrix with ones on its diagonal (zeros for tasks it leaves alone)."""
     T = len(tasks)
     if M.shape != (T, T):
@@ -99,11 +162,11 @@ def matrix_factor(name: Any, M: np.ndarray, tasks: np.ndarray) -> np.ndarray:
     if not np.isfinite(M).all() or np.abs(M - M.T).max() > 1e-8:
         raise ValueError(f"coupling {name!r} is not a finite symmetric matrix")
     diagonal = np.diag(M)
-    if not (np.isclose(diagonal, 1.0) | (diagonal == 0)).all():
-        bad = int(np.argmax(~(np.isclose(diagonal, 1.0) | (diagonal == 0))))
+    bad = ~(np.isclose(diagonal, 1.0) | (diagonal == 0))
+    if bad.any():
         raise ValueError(
             f"coupling {name!r} must have 1 on its diagonal, or 0 for tasks it leaves alone; task "
-            f"{tasks[bad].item()!r} has {diagonal[bad]:g}"
+            f"{tasks[bad][0].item()!r} has {diagonal[bad][0]:g}"
         )
     if not diagonal.any():
         raise ValueError(f"coupling {name!r} is zero: it links no tasks")

@@ -62,11 +62,10 @@ PARAMETERS: dict[str, Parameter] = {
         UNIT_INTERVAL,
     ),
     "couplings": Parameter(
-        'None, "common", "targets" or dict',
+        'None, "common" or dict',
         'Parts of the functions that tasks share, each with kernel weights of its own: "common", one part for all '
-        'tasks; "targets", one that they share as far as their targets are alike on rows that both have (wide data of '
-        'numbers or of two classes); a dict from names to "common", "targets", group labels (one for each task, in '
-        "order, or a dict from task to label), or T x T positive semi-definite matrices with unit diagonal.",
+        'tasks; a dict from names to "common", group labels (one for each task, in order, or a dict from task to '
+        "label), or T x T positive semi-definite matrices with unit diagonal.",
     ),
     "task_features": Parameter(
         "DataFrame, dict, array or pair, optional",
@@ -74,8 +73,7 @@ PARAMETERS: dict[str, Parameter] = {
         "array with a row for each task in order (numbers are standardised, text makes categories); a kernel between "
         "tasks, as a pair (labels, matrix) or a DataFrame whose columns are its index; or a dict from names to several "
         "of these. Each makes parts that tasks share as far as their features are alike: for a table, Gaussian "
-        "kernels of two widths. Tasks that have features and no training rows are predicted from their features; see "
-        "also `with_tasks`.",
+        "kernels of two widths. Tasks that have features and no training rows are predicted from their features.",
     ),
     "shared_rank": Parameter(
         'int, "auto" or None',
@@ -140,12 +138,10 @@ PARAMETERS: dict[str, Parameter] = {
         [StrOptions({"trace", "cosine", "center"}), None],
     ),
     "unknown_tasks": Parameter(
-        '{"error", "common", "nearest"}',
-        "What `predict` does with tasks that were not in training and have no `task_features`: refuse them; "
-        '``"common"`` (for models with the coupling "common"), predict them by the common part and the mean of the '
-        'tasks\' intercepts; ``"nearest"``, predict them as the task that is most like them, by features where there '
-        "are any (also of tasks that could be predicted from these), otherwise by the inputs of the rows to predict.",
-        [StrOptions({"error", "common", "nearest"})],
+        '{"error", "common"}',
+        "What `predict` does with tasks that were not in training and have no `task_features`: refuse them, or, for "
+        'models with the coupling "common", predict them by the common part and the mean of the tasks\' intercepts.',
+        [StrOptions({"error", "common"})],
     ),
     "task_column": Parameter(
         "int or str, optional",
@@ -170,14 +166,14 @@ PARAMETERS: dict[str, Parameter] = {
     "engine": Parameter(
         '"threads", a Dask client or an engine',
         'Where the work is done; the result does not depend on it. "threads": `n_jobs` threads of this process. '
-        "A `distributed.Client`: the workers of its cluster hold the rows and "
-        "Gram matrices of blocks of tasks; for tasks "
-        'with rows of their own, without couplings and task_features. See the guide, "Past one machine".',
+        "A `distributed.Client`: the workers of its cluster hold the rows and Gram matrices of blocks of tasks; for "
+        'tasks with rows of their own, without couplings and task_features. See the guide, "Past one machine".',
     ),
     "device": Parameter(
         "str, optional",
         'A device of torch on which tasks are solved, such as "cuda": for wide data, with the squared loss or, '
-        "without couplings, the hinge loss. The result is the same within `tol`. Needs the extra `torch`.",
+        "without couplings, the hinge loss. The result is the same within `tol`. None: that of X, where X is a tensor. "
+        "Needs the extra `torch`.",
         [str, None],
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of all random draws.", ["random_state"]),
@@ -261,6 +257,11 @@ COUPLED = ("couplings_", "coupling_weights_", "part_shares_", "shared_error_")
 LINEAR = ("tasks_", "coef_", "intercept_", "functions_", "n_features_in_", "feature_names_in_")
 
 
+def set_parameters(estimator: Any, given: dict[str, Any]) -> None:
+    """Store the arguments of an `__init__`, its `locals()`, unchanged and under their names, as scikit-learn wants."""
+    vars(estimator).update((name, value) for name, value in given.items() if name != "self")
+
+
 def describe(
     attributes: Sequence[str] = KERNEL_MACHINE,
     own_attributes: dict[str, tuple[str, str]] | None = None,
@@ -273,8 +274,7 @@ def describe(
     def decorate(cls: Any) -> Any:
         defaults = {name: given.default for name, given in inspect.signature(cls).parameters.items()}
         parameters = {name: own.get(name) or PARAMETERS[name] for name in defaults}
-        constraints = {name: parameter.constraint for name, parameter in parameters.items()}
-        cls._parameter_constraints = constraints
+        cls._parameter_constraints = {name: parameter.constraint for name, parameter in parameters.items()}
         sections = [
             ("Parameters", [(name, _typed(p.type, defaults[name]), p.text) for name, p in parameters.items()]),
             ("Attributes", [(name, *texts[name]) for name in names]),
@@ -287,9 +287,8 @@ def describe(
 
 def _typed(words: str, default: Any) -> str:
     """Add the default to the type of a parameter."""
-    if default is inspect.Parameter.empty or default is None:
-        return words
-    return f"{words}, default {default!r}".replace("'", '"')
+    known = default is not inspect.Parameter.empty and default is not None
+    return f"{words}, default {default!r}".replace("'", '"') if known else words
 
 
 def _section(title: str, entries: Sequence[tuple[str, str, str]]) -> str:

@@ -1,0 +1,461 @@
+"""What every estimator does: read the data, plan, check the memory, run, store; then predict and score.
+
+Nothing here knows a model. An estimator says by `specification` what it fits: an object with `plan(data)`, whose result
+has `memory(n_jobs)` and `run(options)`, which returns `Fitted`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, clone, is_classifier
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+
+from .data import (
+    Queries,
+    Table,
+    TaskData,
+    as_array,
+    check_lengths,
+    check_precomputed_queries,
+    listing,
+    missing,
+    plain,
+    read_queries,
+    read_rows,
+    read_training,
+    settle_tiny_tasks,
+    tiny_tasks,
+)
+from .engines import (
+    Engine,
+    SingleThreadedBLAS,
+    Threads,
+    clone_with_engine,
+    count_workers,
+    read_engine,
+    state_without_engine,
+)
+from .exceptions import warn_user
+from .facts import with_facts
+from .kernels import is_precomputed
+from .memory import check_memory
+
+if TYPE_CHECKING:
+    from .report import Report
+
+# Set while the data are read, before a fit.
+_INPUT_ATTRIBUTES = ("n_features_in_", "feature_names_in_", "encoder_")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a fit is run; the result does not depend on it, unless the callback returns True, which stops the solver."""
+
+    n_jobs: int | None = None
+    verbose: int = 0
+    callback: Callable[..., object] | None = None
+    engine: Engine = field(default_factory=Threads)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit leaves behind.
+
+    Attributes
+    ----------
+    attributes : fitted attributes of the estimator, by name; `functions_` predicts.
+    warnings : messages with their categories.
+    """
+
+    attributes: dict[str, Any]
+    warnings: tuple[tuple[str, type[Warning]], ...] = ()
+
+
+class MultiTaskEstimator(BaseEstimator):
+    """An estimator of many tasks. A subclass has parameters, and says by `specification` what they mean."""
+
+    task_column: Any
+    # Whether `tasks` may have several columns.
+    takes_groupings: ClassVar[bool] = False
+    tasks_: np.ndarray
+    functions_: Any
+
+    __metadata_request__predict: ClassVar = {"split": UNUSED, "return_std": UNUSED}
+
+    @abstractmethod
+    def specification(self) -> Any:
+        """Return what this estimator fits according to its parameters; data are not needed."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the functions of all tasks from their rows.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n, d); (n, n, K) with ``kernels="precomputed"``
+            The rows of all tasks.
+        y : array of shape (n,), or (n, T) with NaN for missing labels
+            Targets. With two dimensions every column is a task on the same rows.
+        tasks : array of shape (n,), optional
+            The task of each row; any labels. Not needed with `task_column`, with wide y, or for one task.
+        sample_weight : array of shape (n,), optional
+            Weights of rows; weighting a row by 2 equals repeating it. (Two-stage models also draw pairs by them.)
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where data or parameters are not valid. Messages name the array, the column, the task or the parameter.
+        GramMemoryError
+            Where the fit would need more memory than there is, or than ``KERNELKIN_MEMORY_GIB`` allows.
+        """
+        data, options = self.training_data(X, y, tasks, sample_weight), self.run_options()
+        with SingleThreadedBLAS():
+            plan = place(self.specification(), X, data).plan(data)
+            if not options.engine.splits:
+                check_memory(plan.memory(count_workers(options.n_jobs)))
+            fitted = plan.run(options)
+        return self.store(fitted)
+
+    def training_data(
+        self,
+        X: Any,
+        y: Any,
+        tasks: Any = None,
+        sample_weight: Any = None,
+        encode: Callable[[Table], Table] | None = None,
+    ) -> TaskData:
+        """Return what `fit` is given, read and checked; `encode` turns the columns of a table into numbers.
+
+        Tasks that are too small are refused or set aside, unless they share parts of their functions.
+        """
+        classification, min_rows = is_classifier(self), getattr(self, "min_rows", None)
+        data = self.read_rows(X, y, tasks, sample_weight, min_rows=min_rows, encode=encode)
+        sharing = self.borrowing_tasks(data) if tiny_tasks(data, classification=classification) else ()
+        return settle_tiny_tasks(data, sharing, classification=classification, min_rows=min_rows)
+
+    def read_rows(
+        self, X: Any, y: Any, tasks: Any, sample_weight: Any = None, *, reset: bool = True, **options: Any
+    ) -> TaskData:
+        """Return what `fit` or, with reset=False, a later `partial_fit` is given; tasks may have too few rows."""
+        data = read_training(
+            self._columns(X, reset=reset),
+            y,
+            tasks,
+            sample_weight,
+            classification=is_classifier(self),
+            task_column=self.task_column,
+            precomputed=self.__sklearn_tags__().input_tags.pairwise,
+            **options,
+        )
+        if data.groupings and not self.takes_groupings:
+            further = listing([grouping.name for grouping in data.groupings])
+            raise ValueError(
+                f"{type(self).__name__} takes one grouping of rows, and here are {1 + len(data.groupings)}: leave out "
+                f"{further}"
+            )
+        return data
+
+    def read_queries(self, X: Any, tasks: Any) -> Queries:
+        """Return what `predict` is given, read and checked; new tasks as `unknown_tasks` says."""
+        check_is_fitted(self)
+        encoder = getattr(self, "encoder_", None)
+        precomputed = self.__sklearn_tags__().input_tags.pairwise
+        if precomputed:
+            names = self.kernel_names_ if hasattr(self, "kernel_names_") else self.functions_.kernels.names
+            check_precomputed_queries(X, self.n_features_in_, len(names))
+        queries = read_queries(
+            self._columns(X, reset=False),
+            tasks,
+            known=self.tasks_,
+            form=self.data_form_,
+            task_column=self.task_column,
+            precomputed=precomputed,
+            encode=None if encoder is None else encoder.encode,
+            allow_unknown=getattr(self, "unknown_tasks", "error") != "error",
+            new_tasks=getattr(self.functions_, "new_tasks", None),
+            groupings=getattr(self, "groupings_", ()),
+        )
+        return queries if device_of(X) is None else replace(queries, device=device_of(X))
+
+    def _columns(self, X: Any, *, reset: bool) -> Any:
+        """Return X as a table or an array; sets, or compares, `n_features_in_` and `feature_names_in_`."""
+        rows = read_rows(X)
+        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=reset)
+        return rows
+
+    def borrowing_tasks(self, data: TaskData) -> set[int]:
+        """Return the tasks, by position, that share parts of their functions with other tasks."""
+        return set()
+
+    def run_options(self) -> RunOptions:
+        """Return how this estimator runs a fit."""
+        n_jobs, engine = getattr(self, "n_jobs", None), getattr(self, "engine", None)
+        given = getattr(self, "verbose", 0), getattr(self, "callback", None)
+        return RunOptions(n_jobs, *given, read_engine(engine, n_jobs))
+
+    def store(self, fitted: Fitted) -> Self:
+        """Take over what a fit has left behind, and show its warnings."""
+        before = [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]
+        for name in set(before) - set(_INPUT_ATTRIBUTES):
+            delattr(self, name)
+        for name, value in fitted.attributes.items():
+            setattr(self, name, value)
+        for message, category in fitted.warnings:
+            warn_user(f"{type(self).__name__}: {message}", category)
+        return self
+
+    def estimate_memory(self, X: Any, y: Any, tasks: Any = None) -> int:
+        """Return an upper bound on the bytes that `fit` takes besides the data; nothing is fitted.
+
+        `fit` refuses to start where this is more than the memory that is available (to the machine, the control group
+        and the process), or than the environment variable ``KERNELKIN_MEMORY_GIB`` allows.
+
+        Parameters
+        ----------
+        X, y, tasks : as for `fit`
+
+        Returns
+        -------
+        n_bytes : int
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelkin import MKMTRLRegressor
+        >>> X, Y = np.random.default_rng(0).normal(size=(1000, 3)), np.zeros((1000, 4))
+        >>> MKMTRLRegressor().estimate_memory(X, Y) < 2**28
+        True
+        """
+        model = clone(self)
+        plan = model.specification().plan(model.training_data(X, y, tasks))
+        return plan.memory(count_workers(getattr(self, "n_jobs", None))).peak
+
+    def predict(self, X: Any, tasks: Any = None, split: bool = False, return_std: bool = False) -> Any:
+        """Predict targets or class labels.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (q, d); (q, n, K) with ``kernels="precomputed"``
+        tasks : array of shape (q,), optional
+            The task of each row, as in `fit`.
+        split : bool, default False
+            Whether to return also what each kernel contributes.
+        return_std : bool, default False
+            Whether to return also the standard deviation of the target around each prediction; for regressors.
+
+        Returns
+        -------
+        prediction : array of shape (q,), or (q, T) where the model was fitted on wide data
+            With ``split=True``, a Bunch: `prediction`; `parts` (q, K), or (q, T, K) on wide data, what each kernel adds
+            to the value behind the prediction (one axis more where a task has more than two classes); with couplings
+            `own`, and `shared` by the name of each coupling, the same for the tasks' own parts and those they share;
+            `intercept`; `kernels`, their names. Parts and intercept sum to the value of a regressor, or of the
+            `decision_function`.
+        std : array of the shape of the prediction, with ``return_std=True``
+            Its scale is that of the task's held-out residuals; see `predict_interval`.
+        """
+        if return_std and (split or is_classifier(self)):
+            raise ValueError("return_std=True is for regressors, without split; classifiers have predict_proba")
+        queries = self.read_queries(X, tasks)
+        prediction = self._predict(queries)
+        if return_std:
+            return prediction, self._deviations(queries)
+        return self._split(queries, prediction) if split else prediction
+
+    def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
+        """Return the score of each task: accuracy for a classifier, R^2 for a regressor.
+
+        Tasks without rows in X are left out; R^2 of a single row is NaN. Tasks that were not in training are scored
+        too, where the model predicts them (`unknown_tasks`, `task_features`).
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight : as for `fit`
+
+        Returns
+        -------
+        scores : dict from task to float
+        """
+        queries = self.read_queries(X, tasks)
+        y = as_array(y, "y")
+        check_lengths(queries.X, y=y)
+        weight = _check_sample_weight(sample_weight, queries.X, dtype=np.float64, ensure_non_negative=True)
+        score, least = (accuracy_score, 1) if is_classifier(self) else (r2_score, 2)
+        return {
+            label: float(score(plain(true), predicted, sample_weight=w)) if len(true) >= least else float("nan")
+            for label, true, predicted, w in _by_task(self.tasks_, queries, y, self._predict(queries), weight)
+        }
+
+    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
+        """Return the mean over tasks of `score_tasks`, leaving out tasks whose score is undefined.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight : as for `fit`
+
+        Returns
+        -------
+        score : float
+        """
+        scores = list(self.score_tasks(X, y, tasks, sample_weight).values())
+        return float(np.nanmean(scores)) if np.isfinite(scores).any() else float("nan")
+
+    def report(self, path=None, X=None, y=None, tasks=None, *, sharing=None, relations=None, title=None) -> Report:
+        """Return a page on how well this model predicts and what drives predictions; a notebook shows it.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            An HTML file to write too; the page needs no network.
+        X, y, tasks : as for `score`, optional
+            Rows it was not fitted to. By default its training rows, each predicted by a fit without it; a model from a
+            file has no such values and needs rows.
+        sharing, relations : SharingReport, TaskRelations, optional
+            What `sharing_report` and `task_relations` returned: simpler models beside it, and tasks that are alike.
+        title : str, optional
+            The headline.
+
+        Returns
+        -------
+        report : Report
+        """
+        from .report import report_of_fit
+
+        return report_of_fit(self, path, X, y, tasks, sharing=sharing, relations=relations, title=title)
+
+    def _values(self, queries: Queries) -> np.ndarray:
+        """Return values of the functions: (q, M) for rows with a task, (q, T, M) for wide data."""
+        return self.functions_.values(queries.X, queries.codes)
+
+    def _predict(self, queries: Queries) -> np.ndarray:
+        """Return predictions (q,) for rows with a task, (q, T) for wide data."""
+        return self._classes(queries) if is_classifier(self) else self._values(queries)[..., 0]
+
+    def _classes(self, queries: Queries) -> np.ndarray:
+        values = self._decisions(queries)
+        if values.ndim == (3 if queries.codes is None else 2):
+            return self.classes_[values.argmax(axis=-1)]
+        positive = (values > 0).astype(np.intp)
+        if queries.codes is not None or len(self.classes_) == 2:
+            return self.classes_[positive]
+        return np.stack([c[p] for c, p in zip(self.task_classes_, positive.T, strict=True)], axis=1)
+
+    def _decisions(self, queries: Queries) -> np.ndarray:
+        """Return decision values: (q,) or (q, T) where two classes are all there are, else with an axis of classes."""
+        values = self._values(queries)
+        binary = all(len(classes) == 2 for classes in self.task_classes_)
+        if binary and (queries.codes is None or len(self.classes_) == 2):
+            return values[..., 0]
+        spread = np.full((*values.shape[:-1], len(self.classes_)), -np.inf)
+        # Tasks that were not in training have the classes of the first task.
+        codes = queries.codes
+        if codes is not None:
+            codes = np.where((codes < 0) | (codes >= len(self.tasks_)), 0, codes)
+        for t, classes in enumerate(self.task_classes_):
+            rows = np.index_exp[:, t] if codes is None else np.nonzero(codes == t)
+            own = values[rows]
+            own = np.stack([-own[..., 0], own[..., 0]], axis=-1) if len(classes) == 2 else own[..., : len(classes)]
+            block = spread[rows]
+            block[:, np.searchsorted(self.classes_, classes)] = own
+            spread[rows] = block
+        return spread
+
+    def _deviations(self, queries: Queries) -> np.ndarray:
+        """Return standard deviations of targets around predictions (q,), or (q, T) for wide data."""
+        raise ValueError(f"{type(self).__name__} has no standard deviations")
+
+    def _split(self, queries: Queries, prediction: np.ndarray) -> Any:
+        raise ValueError(f"{type(self).__name__} has no kernels: split=True has nothing to split")
+
+    __getstate__, __sklearn_clone__ = state_without_engine, clone_with_engine
+
+    def _repr_html_inner(self) -> str:
+        return with_facts(self, super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        found = super()._repr_mimebundle_(**kwargs)
+        return {**found, "text/html": with_facts(self, found["text/html"])} if "text/html" in found else found
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.input_tags.pairwise = tags.input_tags.three_d_array = is_precomputed(getattr(self, "kernels", None))
+        return tags
+
+
+class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
+    """An estimator whose tasks have classes."""
+
+    # The method of scikit-learn's mixin does not handle tasks.
+    score = MultiTaskEstimator.score
+
+    def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
+        """Return how far each row is on the side of each class.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+
+        Returns
+        -------
+        values : array
+            (q,) where all tasks have the same two classes, positive for the second one; otherwise (q, n_classes) in the
+            order of `classes_`, -inf for classes that a row's task does not have. On wide data (q, T) where every task
+            has two classes, else (q, T, n_classes).
+        """
+        return self._decisions(self.read_queries(X, tasks))
+
+
+class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
+    """An estimator whose tasks have real targets."""
+
+    # The method of scikit-learn's mixin does not handle tasks.
+    score = MultiTaskEstimator.score
+
+
+def device_of(X: Any) -> str | None:
+    """Return the device of a tensor of torch, such as "cuda:0"; None for main memory and other arrays."""
+    device = X.device if hasattr(X, "detach") and hasattr(X, "device") else None
+    return None if device is None or device.type == "cpu" else str(device)
+
+
+def place(specification: Any, X: Any, data: TaskData) -> Any:
+    """Return the specification that solves wide data on the device that the tensor X is on; others in main memory."""
+    device = device_of(X)
+    if device is None or data.form != "wide" or getattr(specification, "device", device) is not None:
+        return specification
+    return replace(specification, device=device)
+
+
+def _by_task(
+    tasks: np.ndarray, queries: Queries, y: np.ndarray, prediction: np.ndarray, weight: np.ndarray
+) -> Iterator[tuple[Any, np.ndarray, np.ndarray, np.ndarray]]:
+    """The name, targets, predictions and weights of each task that has rows with a label and a positive weight."""
+    if queries.codes is None:
+        y = y[:, np.newaxis] if y.ndim == 1 else y
+        if y.shape != prediction.shape:
+            raise ValueError(f"y has shape {y.shape}, but the predictions of all tasks have shape {prediction.shape}")
+        for t, label in enumerate(tasks.tolist()):
+            rows = np.flatnonzero(~missing(y[:, t]) & (weight > 0))
+            if len(rows):
+                yield label, y[rows, t], prediction[rows, t], weight[rows]
+        return
+    y = column_or_1d(y)
+    # Rows of tasks that were not in training are scored under their own names.
+    labels = tasks[queries.codes] if queries.labels is None else queries.labels
+    order = np.flatnonzero(weight > 0)
+    order = order[np.argsort(labels[order], kind="stable")]
+    names, starts = np.unique(labels[order], return_index=True)
+    for label, rows in zip(names.tolist(), np.split(order, starts[1:]), strict=False):
+        yield label, y[rows], prediction[rows], weight[rows]

@@ -1,0 +1,525 @@
+"""Models with kernel weights: fixed (STL, AVG), learned alone (IMKL) or together (IKL, MK-MTFL, MKL-SA).
+
+They differ in the penalty on the weights. `kernel_fit` makes a specification of any of them from its parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import partial
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from ...data import listing
+from ...kernels import is_precomputed, resolve_kernels
+from ...parameters import CLASSES, COUNT, KERNEL_MACHINE, REGRESSION_LOSS, Parameter, describe, set_parameters
+from ..fitting import Classification, Fit, Regression, Shape, Targets
+from ..penalties import FixedWeights, LpPenalty, MixedNorm, SharedLpPenalty, SimplexPenalty
+from ..solvers import StochasticApproximation
+from .base import PaperClassifier, PaperRegressor
+
+_FIELDS = frozenset(field.name for field in fields(Fit))
+_KERNEL = Parameter(
+    "str, int or None",
+    'Which of `kernels`: its name ("rbf", "linear" and "poly" too) or position. None: the Gaussian at the median '
+    "distance, or the linear kernel, or the first. Precomputed kernels go by position; None is the first.",
+)
+_P = Parameter(
+    "float in [2, inf]",
+    "How unequally tasks may use a kernel: with 2 they use it as they like, with larger p ever more alike.",
+    [Interval(Real, 2, np.inf, closed="both")],
+)
+_PASSES = Parameter(
+    "int", "Maximum number of passes of T rounds; a pass costs what solving all machines once does.", COUNT
+)
+
+
+def targets_of(model: Any) -> Targets:
+    """Return how an estimator codes targets, and its loss."""
+    if hasattr(model, "class_weight"):
+        return Classification(model.loss, model.class_weight)
+    return Regression(model.loss, model.epsilon, model.fit_intercept)
+
+
+def kernel_fit(model: Any, penalty: Any, **more: Any) -> Fit:
+    """Return the specification of an estimator: its parameters by name, a penalty, and what else it needs."""
+    given = {name: value for name, value in model.get_params(deep=False).items() if name in _FIELDS}
+    return Fit(**{"targets": more.pop("targets", None) or targets_of(model), **given, "penalty": penalty, **more})
+
+
+def even_weights(shape: Shape) -> FixedWeights:
+    return FixedWeights(np.full((shape.n_kernels, shape.n_components), 1.0 / shape.n_kernels))
+
+
+def one_kernel(shape: Shape, kernel: int | None) -> FixedWeights:
+    weights = np.zeros((shape.n_kernels, shape.n_components))
+    weights[_position(0 if kernel is None else kernel, shape.n_kernels)] = 1.0
+    return FixedWeights(weights)
+
+
+def lp_penalty(shape: Shape, p: float = 2.0) -> LpPenalty:
+    return LpPenalty(p)
+
+
+def shared_penalty(shape: Shape, p: float = 2.0) -> SharedLpPenalty:
+    return SharedLpPenalty(shape.n_components, p)
+
+
+def mixed_norm(shape: Shape, p: float = 2.0) -> MixedNorm:
+    return MixedNorm(p)
+
+
+def simplex_penalty(shape: Shape) -> SimplexPenalty:
+    return SimplexPenalty(shape.n_components)
+
+
+def choose_kernel(kernel: Any, names: list[str]) -> int:
+    """Return the position of the kernel a user means: by position, by name, or None.
+
+    "rbf", "linear" and "poly" stand for the kernels of `resolve_kernels`; None for "rbf", else "linear", else the
+    first.
+    """
+    if kernel is None:
+        wanted = [resolve_kernels(name)[0].name for name in ("rbf", "linear")]
+        return next((names.index(name) for name in wanted if name in names), 0)
+    if isinstance(kernel, str):
+        if kernel not in names and kernel in ("rbf", "linear", "poly"):
+            kernel = resolve_kernels(kernel)[0].name
+        if kernel not in names:
+            raise ValueError(f"kernel={kernel!r} is not one of the kernels, which are {listing(names)}")
+        return names.index(kernel)
+    return _position(kernel, len(names))
+
+
+def _position(kernel: Any, n_kernels: int) -> int:
+    if not isinstance(kernel, int | np.integer) or not -n_kernels <= kernel < n_kernels:
+        raise ValueError(f"kernel={kernel!r} is not the position of one of the {n_kernels} kernels")
+    return int(kernel) % n_kernels
+
+
+class _STL:
+    def specification(self) -> Fit:
+        model: Any = self
+        if is_precomputed(model.kernels):
+            return kernel_fit(model, partial(one_kernel, kernel=model.kernel))
+        chosen = partial(choose_kernel, model.kernel)
+        return kernel_fit(model, partial(one_kernel, kernel=None), choose_kernel=chosen)
+
+
+@describe((*KERNEL_MACHINE, *CLASSES), kernel=_KERNEL)
+class STLClassifier(_STL, PaperClassifier):
+    """STL: single-task learning, one machine for each task on one kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import STLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = STLClassifier(kernel="linear").fit(X, y, tasks=tasks)
+    >>> model.kernel_names_.tolist()
+    ['linear']
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        kernel=None,
+        loss="hinge",
+        class_weight=None,
+        normalize="trace",
+        task_column=None,
+        tol=1e-3,
+        n_jobs=None,
+        engine="threads",
+        device=None,
+    ):
+        set_parameters(self, locals())
+
+
+@describe(kernel=_KERNEL, loss=REGRESSION_LOSS)
+class STLRegressor(_STL, PaperRegressor):
+    """STL: single-task learning, one machine for each task on one kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import STLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = STLRegressor(C=10).fit(X, Y)
+    >>> model.kernel_names_.tolist()
+    ['rbf(1 x median)']
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        kernel=None,
+        loss="squared",
+        epsilon=0.1,
+        fit_intercept=True,
+        normalize="trace",
+        task_column=None,
+        tol=1e-3,
+        n_jobs=None,
+        engine="threads",
+        device=None,
+    ):
+        set_parameters(self, locals())
+
+
+class _Average:
+    def specification(self) -> Fit:
+        return kernel_fit(self, even_weights)
+
+
+@describe((*KERNEL_MACHINE, *CLASSES))
+class AverageClassifier(_Average, PaperClassifier):
+    """AVG: one kernel machine for each task on the average of the base kernels.
+
+    Nothing is learned about the kernels, and tasks share nothing. A strong baseline where all kernels are reasonable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import AverageClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = AverageClassifier().fit(X, y, tasks=tasks)
+    >>> model.kernel_weights_[0].round(3)
+    array([0.167, 0.167, 0.167, 0.167, 0.167, 0.167])
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        loss="hinge",
+        class_weight=None,
+        normalize="trace",
+        task_column=None,
+        tol=1e-3,
+        n_jobs=None,
+        engine="threads",
+        device=None,
+    ):
+        set_parameters(self, locals())
+
+
+@describe(loss=REGRESSION_LOSS)
+class AverageRegressor(_Average, PaperRegressor):
+    """AVG: one kernel machine for each task on the average of the base kernels.
+
+    Nothing is learned about the kernels, and tasks share nothing. A strong baseline where all kernels are reasonable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import AverageRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = AverageRegressor(C=10).fit(X, Y)
+    >>> model.predict(X).shape
+    (40, 2)
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        loss="squared",
+        epsilon=0.1,
+        fit_intercept=True,
+        normalize="trace",
+        task_column=None,
+        tol=1e-3,
+        n_jobs=None,
+        engine="threads",
+        device=None,
+    ):
+        set_parameters(self, locals())
+
+
+@describe((*KERNEL_MACHINE, *CLASSES))
+class IMKLClassifier(PaperClassifier):
+    """IMKL: multiple kernel learning in each task on its own, with a p-norm on the kernel weights.
+
+    ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing; the fit is convex and its `duality_gap_` certified.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import IMKLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = IMKLClassifier(p=1.5).fit(X, y, tasks=tasks)
+    >>> model.kernel_weights_.shape
+    (3, 6)
+    >>> bool(model.duality_gap_ <= 1e-3 * model.objective_)
+    True
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        mu="scale",
+        p=2.0,
+        parsimony=0.0,
+        loss="hinge",
+        class_weight=None,
+        normalize="trace",
+        task_column=None,
+        solver="joint",
+        init=None,
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        engine="threads",
+        device=None,
+        verbose=0,
+        callback=None,
+    ):
+        set_parameters(self, locals())
+
+    def specification(self) -> Fit:
+        return kernel_fit(self, partial(lp_penalty, p=self.p), has_path=True)
+
+
+@describe(loss=REGRESSION_LOSS)
+class IMKLRegressor(PaperRegressor):
+    """IMKL: multiple kernel learning in each task on its own, with a p-norm on the kernel weights.
+
+    ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing; the fit is convex and its `duality_gap_` certified.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import IMKLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = IMKLRegressor(C=10).fit(X, Y)
+    >>> model.kernel_weights_.shape
+    (2, 6)
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        mu="scale",
+        p=2.0,
+        parsimony=0.0,
+        loss="squared",
+        epsilon=0.1,
+        fit_intercept=True,
+        normalize="trace",
+        task_column=None,
+        solver="joint",
+        init=None,
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        engine="threads",
+        device=None,
+        verbose=0,
+        callback=None,
+    ):
+        set_parameters(self, locals())
+
+    def specification(self) -> Fit:
+        return kernel_fit(self, partial(lp_penalty, p=self.p), has_path=True)
+
+
+@describe((*KERNEL_MACHINE, *CLASSES))
+class IKLClassifier(IMKLClassifier):
+    """IKL: input kernel learning, one vector of kernel weights that all tasks share.
+
+    ``R(B) = |b|_p^2`` with every column of B equal to b. The fit is convex and its `duality_gap_` certified.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.paper import IKLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = IKLClassifier(p=1.5).fit(X, y, tasks=tasks)
+    >>> bool((model.kernel_weights_ == model.kernel_weights_[0]).all())
+    True
+    """
+
+    def specification(self) -> Fit:
+        return kernel_fit(self, partial(shared_penalty, p=self.p), has_path=True)
+
+
+@describe(loss=REGRESSION_LOSS)
+class IKLRegressor(IMKLRegressor):
+    """IKL: input kernel learning, one vector of kernel weights that all tasks share.
+
+    ``R(B) = |b|_p^2`` with every column of B equal to b. The fit is convex and its `duality_gap_` certified.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.paper import IKLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = IKLRegressor(C=10).fit(X, Y)
+    >>> bool((model.kernel_weights_[0] == model.kernel_weights_[1]).all())
+    True
+    """
+
+    def specification(self) -> Fit:
+        return kernel_fit(self, partial(shared_penalty, p=self.p), has_path=True)
+
+
+@describe((*KERNEL_MACHINE, *CLASSES), p=_P)
+class MKMTFLClassifier(PaperClassifier):
+    """MK-MTFL: all tasks select the same few kernels, by a 1-norm over kernels of a p-norm over tasks.
+
+    The saddle-point problem is convex in the functions; `duality_gap_` is certified. `kernel_weights_` are
+    ``gamma_k / lambda_tk``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.paper import MKMTFLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = MKMTFLClassifier(p=4).fit(X, y, tasks=tasks)
+    >>> model.kernel_weights_.shape
+    (3, 6)
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        p=2.0,
+        parsimony=0.0,
+        loss="hinge",
+        class_weight=None,
+        normalize="trace",
+        task_column=None,
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        engine="threads",
+        device=None,
+        verbose=0,
+        callback=None,
+    ):
+        set_parameters(self, locals())
+
+    def specification(self) -> Fit:
+        return kernel_fit(self, partial(mixed_norm, p=float(self.p)))
+
+
+@describe(p=_P, loss=REGRESSION_LOSS)
+class MKMTFLRegressor(PaperRegressor):
+    """MK-MTFL: all tasks select the same few kernels, by a 1-norm over kernels of a p-norm over tasks.
+
+    The saddle-point problem is convex in the functions; `duality_gap_` is certified. `kernel_weights_` are
+    ``gamma_k / lambda_tk``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.paper import MKMTFLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = MKMTFLRegressor(C=10, tol=1e-2).fit(X, Y)
+    >>> bool(model.duality_gap_ <= 1e-2 * model.objective_)
+    True
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        p=2.0,
+        parsimony=0.0,
+        loss="squared",
+        epsilon=0.1,
+        fit_intercept=True,
+        normalize="trace",
+        task_column=None,
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        engine="threads",
+        device=None,
+        verbose=0,
+        callback=None,
+    ):
+        set_parameters(self, locals())
+
+    def specification(self) -> Fit:
+        return kernel_fit(self, partial(mixed_norm, p=float(self.p)))
+
+
+@describe((*KERNEL_MACHINE, *CLASSES), max_iter=_PASSES)
+class MKLSAClassifier(PaperClassifier):
+    """MKL-SA: one mix of kernels for all tasks, best for the worst of them, learned one task at a time.
+
+    Made for many tasks: a round solves the machine of one task, drawn by how hard the tasks are. `objective_` is the
+    value of the worst task's machine.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.paper import MKLSAClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = MKLSAClassifier(random_state=0, tol=0.1).fit(X, y, tasks=tasks)
+    >>> float(model.kernel_weights_[0].sum().round(6))
+    1.0
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        parsimony=0.0,
+        loss="hinge",
+        class_weight=None,
+        normalize="trace",
+        task_column=None,
+        tol=1e-2,
+        max_iter=100,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        set_parameters(self, locals())
+
+    def specification(self) -> Fit:
+        solver = StochasticApproximation(self.random_state)
+        return kernel_fit(self, simplex_penalty, worst_task=True, solver=solver)

@@ -1,0 +1,210 @@
+"""Functions of all tasks on one kernel: MTFL (Argyriou, Evgeniou and Pontil) and MTRL (Zhang and Yeung).
+
+Both have a spectral norm of all functions together: with `l1 = 0` tasks share a few features, with `l1 = 1` the
+functions have a covariance that is learned beside a norm of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.utils._param_validation import StrOptions
+
+from ...parameters import (
+    CLASSES,
+    KERNEL_MACHINE,
+    POOLED_KERNELS,
+    POSITIVE,
+    REGRESSION_LOSS,
+    Parameter,
+    describe,
+    set_parameters,
+)
+from ..fitting import PooledFit
+from ..penalties import SpectralNorm
+from .base import PaperClassifier, PaperRegressor
+from .machines import targets_of
+
+_SOLVER = Parameter(
+    '{"joint", "alternating"}',
+    '"joint" closes the duality gap; "alternating" is the algorithm as published.',
+    [StrOptions({"joint", "alternating"})],
+)
+_MU = Parameter("float", "Strength of the relationship beside the norm of each task's function.", POSITIVE)
+
+
+def _pooled_fit(model: Any, norm: SpectralNorm) -> PooledFit:
+    names = ("kernels", "C", "normalize", "solver", "tol", "max_iter")
+    return PooledFit(targets=targets_of(model), norm=norm, **{name: getattr(model, name) for name in names})
+
+
+@describe((*KERNEL_MACHINE, *CLASSES), kernels=POOLED_KERNELS, solver=_SOLVER)
+class MTFLClassifier(PaperClassifier):
+    """MTFL: multi-task feature learning, functions of all tasks from few features that they share.
+
+    Minimises ``sum_t loss_t(w_t) + 1/2 |W|_*^2``, the squared trace norm of all tasks' functions W = (w_t), by machines
+    with the kernel ``phi' D phi`` and ``D = (WW')^(1/2) / tr`` in turn. Convex; `duality_gap_` is certified.
+    `task_relationship_` is ``(W'W)^(1/2) / tr``, and `effective_rank_` says how many features the tasks share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.paper import MTFLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = MTFLClassifier().fit(X, y, tasks=tasks)
+    >>> model.task_relationship_.shape
+    (3, 3)
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        loss="hinge",
+        class_weight=None,
+        normalize="trace",
+        task_column=None,
+        solver="joint",
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        verbose=0,
+        callback=None,
+    ):
+        set_parameters(self, locals())
+
+    def specification(self) -> PooledFit:
+        return _pooled_fit(self, SpectralNorm(l1=0.0, l2=1.0))
+
+
+@describe(kernels=POOLED_KERNELS, solver=_SOLVER, loss=REGRESSION_LOSS)
+class MTFLRegressor(PaperRegressor):
+    """MTFL: multi-task feature learning, functions of all tasks from few features that they share.
+
+    Minimises ``sum_t loss_t(w_t) + 1/2 |W|_*^2``, the squared trace norm of all tasks' functions W = (w_t), by machines
+    with the kernel ``phi' D phi`` and ``D = (WW')^(1/2) / tr`` in turn. Convex; `duality_gap_` is certified.
+    `task_relationship_` is ``(W'W)^(1/2) / tr``, and `effective_rank_` says how many features the tasks share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.paper import MTFLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = MTFLRegressor(C=10).fit(X, Y)
+    >>> bool(model.effective_rank_ < 2)
+    True
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        loss="squared",
+        epsilon=0.1,
+        fit_intercept=True,
+        normalize="trace",
+        task_column=None,
+        solver="joint",
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        verbose=0,
+        callback=None,
+    ):
+        set_parameters(self, locals())
+
+    def specification(self) -> PooledFit:
+        return _pooled_fit(self, SpectralNorm(l1=0.0, l2=1.0))
+
+
+@describe((*KERNEL_MACHINE, *CLASSES), kernels=POOLED_KERNELS, solver=_SOLVER, mu=_MU)
+class MTRLClassifier(PaperClassifier):
+    """MTRL: multi-task relationship learning, with a task covariance in the feature space of one kernel.
+
+    Minimises ``sum_t loss_t(w_t) + 1/2 |W|_F^2 + (mu/2) tr(W inv(Omega) W')`` over W and Omega of trace one, by
+    machines with the kernel ``[Omega inv(Omega + mu I)]_tt' k(x, x')`` and ``Omega = (W'W)^(1/2) / tr`` in turn.
+    Convex; `duality_gap_` is certified. `effective_rank_` says how many features the tasks share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.paper import MTRLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = MTRLClassifier().fit(X, y, tasks=tasks)
+    >>> min(model.related_tasks("a", X, y, tasks).values()) > 0.5
+    True
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        mu=1.0,
+        loss="hinge",
+        class_weight=None,
+        normalize="trace",
+        task_column=None,
+        solver="joint",
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        verbose=0,
+        callback=None,
+    ):
+        set_parameters(self, locals())
+
+    def specification(self) -> PooledFit:
+        return _pooled_fit(self, SpectralNorm(l1=1.0, l2=self.mu))
+
+
+@describe(kernels=POOLED_KERNELS, solver=_SOLVER, mu=_MU, loss=REGRESSION_LOSS)
+class MTRLRegressor(PaperRegressor):
+    """MTRL: multi-task relationship learning, with a task covariance in the feature space of one kernel.
+
+    Minimises ``sum_t loss_t(w_t) + 1/2 |W|_F^2 + (mu/2) tr(W inv(Omega) W')`` over W and Omega of trace one, by
+    machines with the kernel ``[Omega inv(Omega + mu I)]_tt' k(x, x')`` and ``Omega = (W'W)^(1/2) / tr`` in turn.
+    Convex; `duality_gap_` is certified. `effective_rank_` says how many features the tasks share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.paper import MTRLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = MTRLRegressor(C=10).fit(X, Y)
+    >>> model.related_tasks(0, X, Y)[1] > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        mu=1.0,
+        loss="squared",
+        epsilon=0.1,
+        fit_intercept=True,
+        normalize="trace",
+        task_column=None,
+        solver="joint",
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        verbose=0,
+        callback=None,
+    ):
+        set_parameters(self, locals())
+
+    def specification(self) -> PooledFit:
+        return _pooled_fit(self, SpectralNorm(l1=1.0, l2=self.mu))

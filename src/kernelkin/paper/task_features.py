@@ -1,0 +1,239 @@
+"""Features of tasks and kernels between tasks: what a user passes as `task_features`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..data import as_array, as_table, check_labels, listing, missing
+from ..decompositions import eigvalsh, inverse
+
+# The name of features that were given without one.
+FEATURES = "features"
+# Widths of the Gaussian kernels on features, relative to the median distance of the training tasks.
+FEATURE_WIDTHS = (0.5, 1.0)
+# Strengths of the ridge that predicts the level of a new task, relative to a kernel of unit diagonal.
+_RIDGES = np.logspace(-2, 2, 9)
+_FORMS = (
+    "a DataFrame with the tasks as index, a dict from task to features, an array with a row for each task in order, a "
+    "pair (tasks, kernel matrix), or a dict from names to these"
+)
+
+
+@dataclass(frozen=True)
+class TaskKernel:
+    """Values (P, T) of a kernel of unit diagonal between the P tasks `labels`, which have features, and those of
+    training; `name` is that of the coupling it makes."""
+
+    name: str
+    labels: np.ndarray
+    values: np.ndarray
+
+    def take(self, tasks: np.ndarray) -> TaskKernel:
+        """Return the kernel at some of the tasks that have features."""
+        at = _positions(self.name, self.labels, tasks)
+        return replace(self, labels=self.labels[at], values=self.values[at])
+
+
+@dataclass(frozen=True)
+class TaskTable:
+    """Features of the tasks `labels` (P,): columns (P,) of float64 or of text, and their names."""
+
+    labels: np.ndarray
+    names: tuple[str, ...]
+    columns: tuple[np.ndarray, ...]
+
+    def kernels(self, name: str, tasks: np.ndarray) -> list[TaskKernel]:
+        """Return Gaussian kernels of several widths between these tasks and the training tasks (T,).
+
+        Numbers are standardised by the training tasks; text has an indicator for each category of theirs.
+        """
+        at = _positions(name, self.labels, tasks)
+        features = np.column_stack([_encode(values, values[at]) for values in self.columns])
+        squares = np.sum((features[:, np.newaxis] - features[at]) ** 2, axis=2)
+        apart = squares[at][squares[at] > 1e-12]
+        unit = float(np.median(apart)) if len(apart) else 1.0
+        return [
+            TaskKernel(f"{name}({width:g})", self.labels, np.exp(-0.5 * squares / (unit * width**2)))
+            for width in FEATURE_WIDTHS
+        ]
+
+
+@dataclass(frozen=True)
+class GivenTaskKernel:
+    """A positive semi-definite matrix (P, P) between the tasks `labels` (P,)."""
+
+    labels: np.ndarray
+    matrix: np.ndarray
+
+    def kernels(self, name: str, tasks: np.ndarray) -> list[TaskKernel]:
+        """Return the kernel of unit diagonal between these tasks and the training tasks (T,)."""
+        root = np.sqrt(np.diag(self.matrix))
+        root = np.where(root > 0, root, 1.0)
+        values = self.matrix / np.outer(root, root)
+        return [TaskKernel(name, self.labels, values[:, _positions(name, self.labels, tasks)])]
+
+
+TaskFeatures = TaskTable | GivenTaskKernel
+
+
+def read_task_features(task_features: Any, tasks: np.ndarray | None) -> dict[str, TaskFeatures]:
+    """What a user passes -> tables and kernels by name. `tasks` (T,) names the rows of arrays without labels."""
+    if task_features is None:
+        return {}
+    if isinstance(task_features, Mapping) and not task_features:
+        raise ValueError("task_features is an empty dict")
+    if not isinstance(task_features, Mapping) or all(map(_is_row, task_features.values())):
+        return _read(FEATURES, task_features, tasks)
+    found: dict[str, TaskFeatures] = {}
+    for name, value in task_features.items():
+        found |= _read(str(name), value, tasks)
+    return found
+
+
+def plain_task_features(task_features: Any) -> Any:
+    """Return the same task features without data frames, which model files do not hold."""
+    if isinstance(task_features, Mapping):
+        return {name: plain_task_features(value) for name, value in task_features.items()}
+    return next(iter(_read_frame(FEATURES, task_features).values())) if _is_frame(task_features) else task_features
+
+
+def level_weights(known: np.ndarray, new: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return the weights (q, T) with which the levels (T, m) of the training tasks predict those of new tasks.
+
+    Kernel ridge regression around the mean level, on kernel values `known` (T, T) among the training tasks and `new`
+    (q, T); its strength, or the mean alone, is chosen by the leave-one-out error over tasks.
+    """
+    T, mean = len(known), levels.mean(axis=0)
+    centred = levels - mean
+    # The mean of the others is what a left-out task has without features.
+    best, error = np.zeros((len(new), T)), float(np.sum((centred * T / max(T - 1, 1)) ** 2))
+    for ridge in _RIDGES:
+        inverted = inverse(known + ridge * np.eye(T))
+        left_out = float(np.sum((inverted @ centred / np.diag(inverted)[:, np.newaxis]) ** 2))
+        if left_out < error:
+            best, error = new @ inverted, left_out
+    return (1.0 - best.sum(axis=1, keepdims=True)) / T + best
+
+
+def _positions(name: str, labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+    """Return where tasks are among the labels of features; a task that has none is named."""
+    index = {label: i for i, label in enumerate(labels.tolist())}
+    without = [task for task in tasks.tolist() if task not in index]
+    if without:
+        raise ValueError(f"task_features: {name!r} has no row for task {listing(without)}")
+    return np.array([index[task] for task in tasks.tolist()], dtype=np.intp)
+
+
+def _encode(values: np.ndarray, training: np.ndarray) -> np.ndarray:
+    """Values (P,) -> (P, 1) or (P, categories); a category that training tasks do not have is none of them."""
+    if values.dtype.kind == "f":
+        spread = float(training.std())
+        scale = spread if spread > 1e-12 * np.abs(training).max() else 1.0
+        return ((values - training.mean()) / scale)[:, np.newaxis]
+    return (values[:, np.newaxis] == np.array(list(dict.fromkeys(training.tolist())))).astype(np.float64)
+
+
+def _is_frame(value: Any) -> bool:
+    return hasattr(value, "iloc") and hasattr(value, "columns")
+
+
+def _is_row(value: Any) -> bool:
+    """Whether a value is the features of one task."""
+    if isinstance(value, TaskFeatures | Mapping) or _is_pair(value):
+        return False
+    return as_table(value, "task_features") is None and np.ndim(value) <= 1
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and np.ndim(value[0]) == 1
+
+
+def _read(name: str, value: Any, tasks: np.ndarray | None) -> dict[str, TaskFeatures]:
+    if isinstance(value, TaskFeatures):
+        return {name: value}
+    if isinstance(value, tuple) and len(value) == 2:
+        return _read_kernels(name, *value)
+    if _is_frame(value):
+        return _read_frame(name, value)
+    if isinstance(value, Mapping):
+        return {name: _table(name, list(value), as_array(list(value.values()), f"task_features {name!r}"))}
+    if as_table(value, "task_features") is not None:
+        raise ValueError(f"task_features {name!r} is a table without an index that names the tasks: pass {_FORMS}")
+    array = as_array(value, f"task_features {name!r}")
+    if array.ndim not in (1, 2) or array.dtype.kind not in "biufOUS":
+        raise ValueError(f"task_features {name!r} must be {_FORMS}")
+    if tasks is None or len(array) != len(tasks):
+        needed = "a table that names them" if tasks is None else f"{len(tasks)} tasks need a row each"
+        raise ValueError(f"task_features {name!r} is an array of {len(array)} rows without names of tasks; {needed}")
+    return {name: _table(name, tasks.tolist(), array)}
+
+
+def _read_frame(name: str, frame: Any) -> dict[str, TaskFeatures]:
+    """A DataFrame of pandas; one whose columns are its index is a kernel between tasks."""
+    index = frame.index.tolist()
+    if len(index) > 1 and len(index) == frame.shape[1] and set(index) == set(frame.columns):
+        return _read_kernels(name, index, frame[index].to_numpy())
+    table = as_table(frame, "task_features")
+    assert table is not None
+    return {name: TaskTable(_labels(name, index), *_columns(name, index, table.names, table.columns))}
+
+
+def _table(name: str, labels: list, rows: np.ndarray) -> TaskTable:
+    columns = tuple(rows.reshape(len(rows), -1).T)
+    return TaskTable(_labels(name, labels), *_columns(name, labels, tuple(range(len(columns))), columns))
+
+
+def _labels(name: str, labels: list) -> np.ndarray:
+    found = check_labels(labels)
+    if len(set(found.tolist())) < len(found):
+        twice = next(label for label in found.tolist() if found.tolist().count(label) > 1)
+        raise ValueError(f"task_features {name!r} has task {twice!r} more than once")
+    return found
+
+
+def _columns(name: str, labels: list, names: tuple, columns: tuple) -> tuple[tuple[str, ...], tuple[np.ndarray, ...]]:
+    """Columns as numbers, or as text where they are not."""
+    if not columns:
+        raise ValueError(f"task_features {name!r} has no columns")
+    read = []
+    for column, values in zip(names, columns, strict=True):
+        faults = missing(values) if values.dtype.kind != "f" else ~np.isfinite(values)
+        if faults.any():
+            task = labels[int(np.argmax(faults))]
+            raise ValueError(f"task_features {name!r}, column {column!r}: the value of task {task!r} is missing")
+        numbers = (int, float, np.number)
+        is_number = values.dtype.kind in "iuf" or (
+            values.dtype.kind == "O" and all(isinstance(v, numbers) and not isinstance(v, bool) for v in values)
+        )
+        read.append(values.astype(np.float64 if is_number else str))
+    return tuple(map(str, names)), tuple(read)
+
+
+def _read_kernels(name: str, labels: Any, matrix: Any) -> dict[str, TaskFeatures]:
+    """One kernel (P, P), or several (m, P, P), which are numbered."""
+    found, array = _labels(name, list(labels)), as_array(matrix, f"task_features {name!r}")
+    P = len(found)
+    if array.dtype.kind not in "biuf" or array.ndim not in (2, 3) or array.shape[-2:] != (P, P):
+        raise ValueError(f"task_features {name!r}: {P} tasks need a kernel of shape ({P}, {P}), got {array.shape}")
+    stack = array.astype(np.float64).reshape(-1, P, P)
+    names = [name] if array.ndim == 2 else [f"{name} {i}" for i in range(len(stack))]
+    for each, kernel in zip(names, stack, strict=True):
+        _check_kernel(each, kernel)
+    return {each: GivenTaskKernel(found, kernel) for each, kernel in zip(names, stack, strict=True)}
+
+
+def _check_kernel(name: str, matrix: np.ndarray) -> None:
+    if not np.isfinite(matrix).all() or np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
+        raise ValueError(f"task_features {name!r} is not a finite symmetric matrix")
+    values = eigvalsh(0.5 * (matrix + matrix.T))
+    if values[-1] <= 0:
+        raise ValueError(f"task_features {name!r} is zero: it links no tasks")
+    if values[0] < -1e-6 * values[-1]:
+        raise ValueError(
+            f"task_features {name!r} is not positive semi-definite: its smallest eigenvalue is {values[0]:.3g}, the "
+            f"largest {values[-1]:.3g}; kernelkin.kernels.nearest_psd finds the nearest matrix that is"
+        )

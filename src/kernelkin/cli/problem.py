@@ -12,18 +12,17 @@ import numpy as np
 
 from ..data import TaskData, listing, read_training
 from ..tables import TableEncoder, TableSchema
-from ..tables.files import read_table
-from ..tables.labels import common_unit, read_target
-from ..tables.numbers import Decimal, as_numbers
-from ..tables.schema import check_columns
-from ..tables.text import TextFormat, display_name
+from ..tables.cells import Decimal, as_numbers
+from ..tables.encoder import check_names
+from ..tables.files import TextFormat, display_name, read_table
+from ..tables.schema import common_unit, read_target
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 # Whole numbers with at most this many distinct values are taken as classes.
 MOST_CLASSES = 10
-DATA_HELP = "a CSV, TSV, Parquet or Excel file with a header, also packed (.gz, .zst), or - for CSV on stdin"
+DATA_HELP = "a CSV, TSV, Parquet or Excel file with a header, also packed (.gz, .xz), or - for CSV on stdin"
 
 
 def add_data_arguments(parser: ArgumentParser) -> None:
@@ -178,7 +177,7 @@ def _load(path: str, arguments: Namespace) -> tuple[DataFrame, bool]:
     special = [*targets, *([task] if task else []), *arguments.drop]
     encoder = TableEncoder(decimal=arguments.decimal, day_first=arguments.day_first)
     with in_file(path):
-        check_columns(frame, special)
+        check_names(frame.columns, special)
         encoder.fit(frame.drop(columns=special))
     found = any(column.date_format.startswith("%d/") for column in encoder.columns_)
     return frame, found if arguments.day_first is None else arguments.day_first
@@ -196,7 +195,7 @@ def in_file(path: str) -> Iterator[None]:
 def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
     """Choose the rows to use, and classification or regression."""
     task, targets = arguments.task, tuple(dict.fromkeys(arguments.target))
-    check_columns(frame, [*([] if task is None else [task]), *targets, *arguments.drop])
+    check_names(frame.columns, [*([] if task is None else [task]), *targets, *arguments.drop])
     frame, notes = _with_labels(frame, task, targets)
     frame, units = _without_units(frame, targets, arguments)
     notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]

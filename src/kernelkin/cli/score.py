@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..paper.model_selection.scoring import r2, roc_auc
-from ..tables.files import read_table
-from ..tables.schema import check_columns
-from ..tables.text import TextFormat, display_name
+from ..tables.encoder import check_names
+from ..tables.files import TextFormat, display_name, read_table
 from .evaluation import as_text, mean, read_entries, shorten
 from .problem import DATA_HELP, add_format_arguments, in_file, text_format
 from .terminal import Terminal
@@ -69,7 +68,7 @@ def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataF
     form = TextFormat(form.separator, form.encoding, schema.decimal if form.decimal == "." else form.decimal)
     frame = read_table(path, schema.task, schema.target_names, form)
     with in_file(path):
-        check_columns(frame, [*schema.target_names, *([] if schema.task is None else [schema.task])])
+        check_names(frame.columns, [*schema.target_names, *([] if schema.task is None else [schema.task])])
     gone = frame[list(schema.target_names)].isna().all(axis=1)
     gone |= frame[schema.task].isna() if schema.task is not None else False
     if gone.all():

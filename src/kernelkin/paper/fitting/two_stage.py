@@ -32,7 +32,7 @@ from ..learners import SVM, SVR, Learner, Machine
 from ..penalties import FixedWeights, effective_rank
 from ..problems import Problem, Units
 from ..solvers import solve
-from ..solvers.online import Online, OnlineRun, PairCenter, PairSource, Stream, StreamSettings, block_length
+from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
 from .base import Fitted, RunOptions
 from .fit import Fit, Shape, check_unknown_tasks, input_index
 from .targets import Classification, Targets, stack_intercepts
@@ -116,17 +116,12 @@ class TwoStageFit:
         """Whether rows can be learned from as they come."""
         return not is_precomputed(self.kernels) and self.normalize != "center" and not self.parsimony
 
-    def stream_settings(self, verbose: int) -> StreamSettings:
-        """Return how the rows of a stream are learned from."""
-        return StreamSettings(
-            kernels=resolve_kernels(self.kernels),
-            solver=self.online,
-            normalize=self.normalize,
-            capacity=self.reservoir,
-            center=self.center_pairs,
-            classes=isinstance(self.targets, Classification),
-            verbose=verbose,
-        )
+    def stream(self, seed: int, verbose: int = 0) -> Stream:
+        """Return a stream that has seen no rows yet."""
+        classes = isinstance(self.targets, Classification)
+        storage = {"normalize": self.normalize, "capacity": self.reservoir, "classes": classes}
+        run = {"center": self.center_pairs, "verbose": verbose}
+        return Stream(resolve_kernels(self.kernels), self.online, run=run, storage=storage, seed=seed)
 
     def seed(self) -> int:
         """Draw the seed of pairs, reservoirs and landmarks."""
@@ -194,12 +189,11 @@ class TwoStagePlan:
         rng = np.random.default_rng(seed)
         with Workers(1):
             charges = self._charges()
-            run, center = self._learn(rng, charges, options.verbose)
+            run = self._learn(rng, charges, options.verbose)
         learned = fit.learned(data.labels, data.form, values, run, charges) | {"n_skipped_": 0, "stream_": None}
         machines = SecondStage(fit, values.kernels, learned["kernel_weights_"], seed).plan(data).run(options)
         if fit.allows_stream and values.kernels is not None:
-            settings = fit.stream_settings(options.verbose)
-            learned["stream_"] = Stream.after(settings, rng, data, values.kernels, run, center, seed=seed)
+            learned["stream_"] = fit.stream(seed, options.verbose).after(run, data, values.kernels, rng)
         classification = isinstance(fit.targets, Classification)
         learned["uncertainty_"] = Uncertainty(fit, data, options, classification=classification)
         warnings = (*machines.warnings, *spread_warnings(values.kernels, data))
@@ -222,18 +216,16 @@ class TwoStagePlan:
         scaling = self.values.scaling(rows, weight, self.fit.normalize)
         return scaling.apply(self.values.cross(rows, rows, every), self.values.diagonals(rows), overwrite=True), weight
 
-    def _learn(self, rng: np.random.Generator, charges: np.ndarray, verbose: int) -> tuple[OnlineRun, PairCenter]:
+    def _learn(self, rng: np.random.Generator, charges: np.ndarray, verbose: int) -> OnlineRun:
         """Play the rounds of the first stage."""
         fit, data, n_kernels = self.fit, self.data, self.values.n_kernels
         classes = isinstance(fit.targets, Classification)
         source = PairSource(data, self.values, self.machines, fit.normalize, classes=classes)
-        run = OnlineRun(fit.online, fit.online.init(n_kernels, data.n_tasks), fit.n_rounds, verbose)
-        center = PairCenter(n_kernels)
+        options = {"n_rounds": fit.n_rounds, "center": fit.center_pairs, "verbose": verbose}
+        run = OnlineRun(fit.online, n_kernels, data.n_tasks, **options)
         for rounds in source.draw(rng, fit.n_rounds):
-            if fit.center_pairs:
-                center(rounds)
             run.step(rounds._replace(values=rounds.values / charges) if fit.parsimony else rounds)
-        return run, center
+        return run
 
 
 @dataclass(frozen=True)
@@ -453,8 +445,7 @@ def _linear_machine(learner: Learner, tol: float, seed: int, fit_intercept: bool
 
 def start_stream(fit: TwoStageFit, verbose: int = 0) -> Stream:
     """Return a stream that has seen no rows yet."""
-    seed = fit.seed()
-    return Stream(fit.stream_settings(verbose), np.random.default_rng(seed), seed=seed)
+    return fit.stream(fit.seed(), verbose)
 
 
 def check_stream(fit: TwoStageFit) -> None:
@@ -470,9 +461,9 @@ def check_stream(fit: TwoStageFit) -> None:
 def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:
     """Return what a stream has learned so far, without machines: these are fitted when they are needed."""
     begun = stream.begun()
-    reservoirs, run = begun.state()
+    reservoirs = begun.reservoirs
     values = RowKernels.of(reservoirs.X, list(reservoirs.kernels), fit.normalize)
-    attributes = fit.learned(begun.tasks.labels, form, values, run)
+    attributes = fit.learned(begun.tasks.labels, form, values, begun.run)
     attributes |= {"n_skipped_": reservoirs.n_skipped, "stream_": stream}
     if begun.classes is not None:
         attributes["classes_"] = np.sort(begun.classes.labels)
@@ -482,4 +473,4 @@ def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:
 def plan_stream_machines(fit: TwoStageFit, stream: Stream, weights: np.ndarray) -> SecondStagePlan:
     """Plan the machines of a stream's tasks, on the rows in their reservoirs, at kernel weights (T, K)."""
     begun = stream.begun()
-    return SecondStage(fit, begun.state()[0].kernels, weights, stream.seed).plan(begun.data())
+    return SecondStage(fit, begun.reservoirs.kernels, weights, stream.seed).plan(begun.data())

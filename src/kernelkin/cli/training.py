@@ -18,8 +18,9 @@ from ..paper.couplings import COMMON
 from ..paper.model_selection import read_scoring
 from ..registry import Model, find_model
 from ..tables import TableSchema
-from ..tables.encoder import check_names
-from ..tables.files import STDIN, TextFormat, read_table
+from ..tables.files import read_table
+from ..tables.schema import check_columns
+from ..tables.text import STDIN, TextFormat
 from .problem import Problem, text_format
 from .terminal import complain
 
@@ -234,7 +235,7 @@ def read_task_features(path: str, task: str | None, form: TextFormat) -> DataFra
         raise ValueError("--task-features must be a file: standard input is for the rows")
     frame = read_table(path, task or TASK, (), form)
     try:
-        check_names(frame.columns, [task or TASK])
+        check_columns(frame, [task or TASK])
     except ValueError as error:
         raise ValueError(f"--task-features {path}: {error}") from error
     return frame

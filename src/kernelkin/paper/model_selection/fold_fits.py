@@ -15,7 +15,7 @@ from ...kernels import FittedKernel
 from ...uncertainty import fold_values
 from ..fitting import Fit, FitPlan, RunOptions
 from ..fitting.targets import split_by_task
-from ..grams import RawGrams, held_out
+from ..grams import HeldOut, RawGrams
 from ..problems import Problem
 from ..solvers import UNFINISHED, Path, Solution
 from .grid import Line
@@ -62,7 +62,7 @@ class SharedFoldFits:
         if not plan.couplings:
             raw = replace(raw, linked=None)
         self.grams, bank = plan.scale(raw.restrict(data, fold.kept), overwrite=True)
-        self.held = held_out(raw, bank, data, fold.kept, fold.held)
+        self.held = HeldOut(raw, bank, data, fold.kept, fold.held)
 
     def outcomes(self, line: Line) -> Iterator[Outcome]:
         first = self._plan(line.specification)

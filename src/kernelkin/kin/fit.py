@@ -121,7 +121,7 @@ class KinPlan:
             squares = float((np.bincount(self.rows.groups[0]).astype(float) ** 2).sum())
             peak = int(8 * (14 * squares + N * (10 * (LANDMARKS + d) + 16 * d)))
         advice = "fit fewer rows, or models of the paper with a limit on their matrices"
-        return Need(int(peak), "covariance matrices", int(peak), advice)
+        return Need(int(peak), advice)
 
     def structures(self) -> Sequence[Structure]:
         """Return the structures that are tried."""

@@ -6,7 +6,7 @@ import scipy.linalg
 from learners.problems import random_machine
 
 from kernelkin import decompositions
-from kernelkin.paper.grams.blocks import BlockLowRank
+from kernelkin.paper.grams.coupled import BlockLowRank
 from kernelkin.paper.learners import Machine, Ridge
 from kernelkin.paper.learners.machines import Bordered, Groups
 

@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from kernelkin import KinRegressor, MKMTRLRegressor, TableSchema, load_model, save_model, sharing_report
+from kernelkin import KinRegressor, TableSchema, load_model, save_model, sharing_report
 from kernelkin.datasets import make_shops
 from kernelkin.plots import CoverageDisplay, IntervalsDisplay
 
@@ -61,13 +61,11 @@ plt.show()
 # %%
 # Does sharing help here?
 # -----------------------
-# :func:`~kernelkin.sharing_report` compares a model with simpler ones inside the training rows: here one model with a
-# part that all shops share. The last line of the :class:`~kernelkin.SharingReport` is a recommendation, which may be
-# something simpler.
+# :func:`~kernelkin.sharing_report` compares a model with simpler ones inside the training rows. The last line of the
+# :class:`~kernelkin.SharingReport` is a recommendation, which may be something simpler, and names the class that makes
+# it.
 
-encoded = model.encoder_.transform(train.drop(columns="shop"))
-coupled = MKMTRLRegressor(C=10, couplings="common")
-print(sharing_report(coupled, encoded, shops.target, shops.tasks, ablations=["independent", "average"], n_repeats=1))
+print(sharing_report(model, train, shops.target, cv=3, new_groups=False, random_state=0))
 
 # %%
 # Save it
@@ -78,9 +76,11 @@ print(sharing_report(coupled, encoded, shops.target, shops.tasks, ablations=["in
 
 labelled = train.assign(sales=shops.target)
 schema = TableSchema.fit(labelled, task="shop", target="sales", regression=True)
-coupled.fit(schema.encode_table(labelled), schema.targets(labelled), tasks=schema.tasks(labelled))
+shared = KinRegressor(cv=3, random_state=0).fit(
+    schema.encode_table(labelled), schema.targets(labelled), tasks=schema.tasks(labelled)
+)
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "shops.kin")
-    save_model(coupled, path, schema=schema)
+    save_model(shared, path, schema=schema)
     saved = load_model(path)
 print(saved.predict(test.head(3)).round(1))

@@ -23,7 +23,7 @@ def test_says_what_it_found_guessed_and_measured(folder):
         "30 held-out rows of all tasks (trained on 90; parameters at their defaults or as given):",
         "R² within groups is the share predicted of the variance around each group's own mean",
         "R² inside each task, best first:",
-        "R² on 90 test rows of 3 tasks (5-fold cross-validation inside the training rows, 1 repetition):",
+        "New rows of known groups: 90 test rows of 3 groups (5 folds inside groups)",
         "gain of MK-MTRL",
         "Recommendation: ",
         "structure found (p = ",
@@ -45,9 +45,10 @@ def test_what_is_saved_is_fitted_to_all_rows_and_says_how_it_was_measured(folder
     assert saved.about["task_rows"] == [["north", 40], ["south", 40], ["west", 40]]
     assert saved.model.couplings == "common"
     verdict = SharingReport.from_dict(saved.about["sharing"])
-    assert list(verdict.summaries) == ["this model", "independent", "average", "single", "pooled", "boosting"]
+    assert list(verdict.comparisons["new rows of known groups"].scores) == ["MK-MTRL", "Kin", SEPARATE, ONE_FOR_ALL]
     # By cross-validation inside the 90 training rows: the 30 test rows are not used.
-    assert verdict.test_rows.tolist() == [30, 30, 30] and (verdict.cv, verdict.n_repeats) == (5, 1)
+    found = verdict.comparisons["new rows of known groups"]
+    assert found.test_rows.tolist() == [30, 30, 30] and found.how == "5 folds inside groups"
 
 
 def test_the_command_that_is_saved_makes_the_same_model(run, folder, tmp_path, sales):
@@ -145,5 +146,5 @@ def test_files_that_cannot_be_read_or_written(run, folder, tmp_path):
 def test_a_model_that_loses_says_so_and_what_to_do(run, folder, tmp_path):
     argv = ["fit", folder / "sales.csv", *FLAGS, "sales", "--drop", "busy", "-o", tmp_path / "m.kin"]
     out = run(*argv, "--set", "C=0.001", "--sharing-repeats", "1")
-    assert re.search(r"Recommendation: (use the pooled|independent models|gradient boosting|the mean of)", out)
+    assert re.search(r"Recommendation: (Kin|one model for all|a linear mixed|gradient boosting|a separate)", out)
     assert "--cv tunes them" in out

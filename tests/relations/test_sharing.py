@@ -1,25 +1,25 @@
+import json
+
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.metrics import roc_auc_score
 
 from kernelkin import (
     AverageClassifier,
     AverageRegressor,
+    KinClassifier,
     KinRegressor,
-    MKMTRLClassifier,
     MKMTRLRegressor,
     MKMTRLRegressorCV,
     SharingReport,
-    gaussian_kernels,
     sharing_report,
 )
-from kernelkin.data import read_training
-from kernelkin.relations.ablations import OURS, make_ablations
-from kernelkin.relations.gains import HeldOutScores
-from kernelkin.relations.splits import Split, held_out_values, repeated_folds
+from kernelkin.relations.baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE
+from kernelkin.relations.scores import Gain
+from kernelkin.relations.sharing import LATER_ROWS, NEW_GROUPS, NEW_ROWS, Comparison
 
-QUICK = {"n_repeats": 1, "cv": 3, "random_state": 0}
+QUICK = {"cv": 3, "random_state": 0, "new_groups": False}
 
 
 def one_function(n_tasks=8, n_rows=10, seed=0):
@@ -29,281 +29,172 @@ def one_function(n_tasks=8, n_rows=10, seed=0):
     return X, np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=len(tasks)), tasks
 
 
-def opposite_functions(n_rows=60, seed=0):
-    rng = np.random.default_rng(seed)
-    tasks = np.repeat(np.arange(4), n_rows)
-    X = rng.normal(size=(len(tasks), 2))
-    y = np.where(tasks % 2, 1, -1) * np.sin(2 * X[:, tasks.max() % 2]) + X[:, 1] * tasks
-    return X, y + 0.2 * rng.normal(size=len(tasks)), tasks
-
-
-def held_out(scores_of, y, metric="r2", min_rows=5):
-    """Scores of values that are given: of each model, the values of each task."""
-    tasks = np.repeat(np.arange(len(y)), [len(part) for part in y])
-    X = np.zeros((len(tasks), 1))
-    data = read_training(X, np.concatenate(y), tasks, None, classification=metric != "r2")
-    tested = [np.ones(len(part), dtype=bool) for part in y]
-    values = {name: [parts] for name, parts in scores_of.items()}
-    return HeldOutScores(data, tested, values, metric, min_rows, np.random.RandomState(0))
+def made_report(scores, gains, name=KIN):
+    """A report with these R² and gains (mean, low, high)."""
+    found = {other: {"RMSE": 1.0, "R²": value, "R² within groups": 0.1} for other, value in scores.items()}
+    gained = {other: Gain(*ends, np.zeros(2), 0, 0) for other, ends in gains.items()}
+    compared = Comparison("5 folds inside groups", np.array([10, 10]), found, gained)
+    maker = "`kernelkin fit`, or kernelkin.KinRegressor"
+    return SharingReport(name, maker, np.array(["a", "b"]), {NEW_ROWS: compared}, 0.95)
 
 
 def test_sharing_pays_where_tasks_are_one_function_with_few_rows():
     X, y, tasks = one_function()
-    model = MKMTRLRegressor(C=10.0, couplings="common")
-    report = sharing_report(model, X, y, tasks, ablations=["independent", "average"], **QUICK)
-    assert report.gains["independent"].sign == 1
-    assert report.verdict.startswith("Recommendation: MKMTRLRegressor; it is ahead of all")
+    report = sharing_report(MKMTRLRegressor(C=10.0, couplings="common"), X, y, tasks, baselines=[SEPARATE], **QUICK)
+    found = report.comparisons[NEW_ROWS]
+    assert found.gains[SEPARATE].sign == 1 and found.test_rows.tolist() == [10] * 8
+    assert report.verdict.startswith("Recommendation: MKMTRLRegressor (kernelkin.MKMTRLRegressor): R² ")
+    assert list(found.scores[SEPARATE]) == ["RMSE", "R²", "R² within groups"]
 
 
-def test_the_pooled_model_is_recommended_to_models_that_share_nothing():
+def test_kin_is_recommended_to_models_that_share_nothing():
     X, y, tasks = one_function(12, 6)
-    report = sharing_report(AverageRegressor(C=10.0), X, y, tasks, ablations=["average", "pooled"], **QUICK)
-    assert "use the pooled model" in report.verdict
-    # The model itself as an ablation: no difference, and none is claimed.
-    same = report.gains["average"]
-    assert same.mean.tasks == same.low.tasks == same.high.tasks == 0 and same.sign == 0
+    report = sharing_report(AverageRegressor(C=10.0), X, y, tasks, baselines=[KIN], name="AVG", **QUICK)
+    assert report.verdict.startswith("Recommendation: Kin (`kernelkin fit`, or kernelkin.KinRegressor): R² ")
+    assert report.maker == "`kernelkin fit --model AVG`, or kernelkin.AverageRegressor"
 
 
-def test_independent_models_are_recommended_where_tasks_have_nothing_in_common():
-    X, y, tasks = opposite_functions()
-    model = MKMTRLRegressor(C=0.01, couplings="common", sharing=1.0)
-    report = sharing_report(model, X, y, tasks, ablations=["average", "pooled"], **QUICK)
-    assert isinstance(str(report), str)
-    independent = MKMTRLRegressor(C=10.0)
-    against = sharing_report(independent, X, y, tasks, ablations=["pooled"], **QUICK)
-    assert against.gains["pooled"].sign == 1
+def test_the_verdict_follows_r2_over_all_rows_and_its_interval():
+    ahead = made_report({KIN: 0.6, LINEAR: 0.4}, {LINEAR: (0.2, 0.1, 0.3)})
+    assert ahead.verdict == (
+        "Recommendation: Kin (`kernelkin fit`, or kernelkin.KinRegressor): R² 0.600, a linear mixed model has 0.400 "
+        "(gain of Kin +0.200, 95% interval +0.100 to +0.300)."
+    )
+    both = {KIN: 0.607, LINEAR: 0.6, BOOSTING: 0.5}
+    level = made_report(both, {LINEAR: (0.007, -0.01, 0.02), BOOSTING: (0.1, 0.05, 0.2)})
+    assert level.verdict.startswith("Recommendation: Kin (") and level.verdict.endswith("within chance.")
+    behind = made_report({KIN: 0.5, LINEAR: 0.6}, {LINEAR: (-0.1, -0.2, -0.05)})
+    assert behind.verdict.startswith("Recommendation: a linear mixed model (kernelkin.relations.LinearMixedModel): ")
+    either = made_report({KIN: 0.59, LINEAR: 0.6}, {LINEAR: (-0.01, -0.05, 0.05)})
+    assert "a linear mixed model" in either.verdict and either.verdict.endswith("so either will do.")
+    none = made_report({KIN: -0.1, LINEAR: -0.2}, {LINEAR: (0.1, 0.05, 0.2)})
+    assert none.verdict == "Recommendation: the mean; no model predicts better."
+    lines = str(level).splitlines()
+    assert [line.split("  ")[0] for line in lines[1:5]] == ["model", KIN, LINEAR, BOOSTING]
 
 
-def test_no_model_is_recommended_where_none_predicts():
-    rng = np.random.default_rng(0)
-    X, tasks = rng.normal(size=(60, 2)), np.repeat(np.arange(6), 10)
-    report = sharing_report(MKMTRLRegressor(), X, rng.normal(size=60), tasks, ablations=["average"], **QUICK)
-    assert report.verdict == "Recommendation: the mean of each task; no model predicts better than that."
+def test_groups_of_one_row_stay_in_training_and_whole_groups_are_left_out():
+    X, y, tasks = one_function(5, 6)
+    X, y, tasks = np.vstack([X, X[:2]]), np.append(y, y[:2]), np.append(tasks, [7, 8])
+    report = sharing_report(KinRegressor(cv=2, random_state=0), X, y, tasks, baselines=[LINEAR, SEPARATE], cv=2)
+    assert report.comparisons[NEW_ROWS].test_rows.tolist() == [6] * 5 + [0, 0]
+    assert np.isnan(report.comparisons[NEW_ROWS].gains[LINEAR].tasks[-2:]).all()
+    never = report.comparisons[NEW_GROUPS]
+    assert never.test_rows.tolist() == [6] * 5 + [1, 1]
+    # A separate model has no answer for a new group; the share within groups says little.
+    assert list(never.scores) == [KIN, LINEAR] and list(never.scores[KIN]) == ["RMSE", "R²"]
+    assert "For groups never seen: " in report.verdict
+    with pytest.raises(ValueError, match="no group has enough rows"):
+        sharing_report(KinRegressor(), X[:4], y[:4], np.arange(4))
 
 
-def test_tasks_with_few_test_rows_are_set_aside_and_counted():
-    rng = np.random.default_rng(0)
-    sizes = [3, 4, 20, 30]
-    tasks = np.repeat(np.arange(4), sizes)
-    X = rng.normal(size=(len(tasks), 2))
-    y = X[:, 0] + 0.1 * rng.normal(size=len(tasks))
-    report = sharing_report(AverageRegressor(), X, y, tasks, ablations=["single"], min_rows=5, **QUICK)
-    assert report.used.tolist() == [False, False, True, True]
-    assert report.test_rows.tolist() == sizes
-    assert np.isnan(report.gains["single"].tasks[:2]).all()
-    assert "50 test rows of 2 tasks, 2 with too few test rows set aside (3-fold" in str(report)
+def test_predictions_are_those_of_fits_without_the_row():
+    """The linear mixed model as a model that the test can fit itself."""
+    from kernelkin.relations import LinearMixedModel
+
+    X, y, tasks = one_function(3, 8)
+    days = np.tile(np.arange(8)[::-1], 3)
+    report = sharing_report(AverageRegressor(), X, y, tasks, baselines=[LINEAR], times=days, **QUICK)
+    later = days >= 6
+    model = LinearMixedModel().fit(X[~later], y[~later], tasks[~later])
+    error = np.sqrt(np.mean((model.predict(X[later], tasks[later]) - y[later]) ** 2))
+    found = report.comparisons[LATER_ROWS]
+    assert found.test_rows.tolist() == [2, 2, 2]
+    assert_allclose(found.scores[LINEAR]["RMSE"], error)
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "day": days})
+    named = sharing_report(AverageRegressor(), table, y, tasks, baselines=[LINEAR], times="day", **QUICK)
+    assert named.comparisons[LATER_ROWS].test_rows.tolist() == [2, 2, 2]
 
 
-def test_means_over_tasks_and_rows_and_the_median_are_what_they_are_called():
-    rng = np.random.default_rng(0)
-    y = [rng.normal(size=n) for n in (10, 20, 90)]
-    noise = [scale * rng.normal(size=len(part)) for scale, part in zip((0.1, 0.5, 1.0), y, strict=True)]
-    found = held_out({OURS: y, "other": [part + e for part, e in zip(y, noise, strict=True)]}, y)
-    expected = np.array([np.mean(e**2) / part.var() for e, part in zip(noise, y, strict=True)])
-    gain = found.gain(OURS, "other", 0.95)
-    assert gain.mean.tasks == pytest.approx(expected.mean())
-    assert gain.mean.rows == pytest.approx(np.average(expected, weights=[10, 20, 90]))
-    assert gain.mean.median == pytest.approx(np.median(expected))
-    assert gain.low.tasks < gain.mean.tasks < gain.high.tasks
+def test_classes_have_log_loss_auc_and_accuracy():
+    X, y, tasks = one_function(4, 12)
+    labels = np.where(y > 0, "yes", "no")
+    report = sharing_report(KinClassifier(cv=2, random_state=0), X, labels, tasks, baselines=[LINEAR], **QUICK)
+    scores = report.comparisons[NEW_ROWS].scores
+    assert list(scores[KIN]) == ["log loss", "AUC", "accuracy"] and scores[KIN]["log loss"] < 0.69
+    difference = scores[LINEAR]["log loss"] - scores[KIN]["log loss"]
+    assert_allclose(report.comparisons[NEW_ROWS].gains[LINEAR].mean, difference)
+    assert "kernelkin.KinClassifier): log loss" in report.verdict
 
 
-def test_intervals_cover_the_true_gain():
-    """Two models whose squared errors differ by a known amount; 95% intervals hold it nearly as often."""
-    covered = []
-    for seed in range(15):
-        rng = np.random.default_rng(seed)
-        y = [rng.normal(size=40) for _ in range(6)]
-        models = {OURS: 0.5, "other": 0.7}
-        values = {name: [part + scale * rng.normal(size=40) for part in y] for name, scale in models.items()}
-        found = held_out(values, y).gain(OURS, "other", 0.95)
-        truth = np.mean([(0.7**2 - 0.5**2) / part.var() for part in y])
-        covered.append(found.low.tasks <= truth <= found.high.tasks)
-    assert sum(covered) >= 13
-
-
-def test_gains_of_noisy_tasks_are_drawn_towards_the_mean():
-    rng = np.random.default_rng(0)
-    y = [rng.normal(size=n) for n in (6, 6, 6, 300, 300, 300)]
-    values = {OURS: [part + 0.5 * rng.normal(size=len(part)) for part in y]}
-    values["other"] = [part + 0.5 * rng.normal(size=len(part)) for part in y]
-    found = held_out(values, y)
-    raw, shrunk = found.scores[0] - found.scores[1], found.gain(OURS, "other", 0.95).tasks
-    assert np.ptp(shrunk[:3]) < 0.5 * np.ptp(raw[:3])
-
-
-def test_auc_is_scikit_learn_s():
-    rng = np.random.default_rng(0)
-    y = [np.array([0.0, 1.0] * 10), np.array([0.0, 0.0, 1.0, 1.0, 0.0, 1.0])]
-    values = {OURS: [rng.normal(size=20), rng.normal(size=6)], "other": [rng.normal(size=20), rng.normal(size=6)]}
-    found = held_out(values, y, "roc_auc")
-    expected = [[roc_auc_score(part, v) for part, v in zip(y, values[name], strict=True)] for name in values]
-    assert_allclose(found.scores, expected)
-
-
-def test_rare_classes_are_scored_by_auc():
-    rng = np.random.default_rng(0)
-    tasks = np.repeat(np.arange(3), 40)
-    X = rng.normal(size=(120, 2))
-    y = X[:, 0] > 1.2
-    report = sharing_report(MKMTRLClassifier(), X, y, tasks, ablations=["boosting"], **QUICK)
-    assert report.score == "roc_auc" and all(0 <= s.tasks <= 1 for s in report.summaries.values())
-    with pytest.raises(ValueError, match="scoring must be one of accuracy, roc_auc for this model, got 'r2'"):
-        sharing_report(MKMTRLClassifier(), X, y, tasks, scoring="r2")
-
-
-def test_wide_data_and_missing_labels():
+def test_targets_that_are_columns_count_alike_whatever_their_units():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2))
-    Y = np.column_stack([X[:, 0], -X[:, 0]]) + 0.1 * rng.normal(size=(40, 2))
-    Y[:5, 0] = np.nan
-    report = sharing_report(MKMTRLRegressor(C=10.0), X, Y, ablations=["average", "boosting"], **QUICK)
-    assert report.test_rows.tolist() == [35, 40]
-    assert report.summaries[OURS].tasks > 0.9
+    Y = np.column_stack([np.sin(2 * X[:, 0]), np.sin(2 * X[:, 0]) + X[:, 1]]) + 0.1 * rng.normal(size=(40, 2))
+    model = KinRegressor(cv=2, random_state=0)
+    reports = [sharing_report(model, X, Y * units, baselines=[LINEAR], **QUICK) for units in (1.0, np.array([1, 1e4]))]
+    found = [report.comparisons[NEW_ROWS].scores for report in reports]
+    assert reports[0].comparisons[NEW_ROWS].test_rows.tolist() == [40, 40]
+    for name in (KIN, LINEAR):
+        assert_allclose(found[0][name]["R²"], found[1][name]["R²"], rtol=5e-3)
+    labels = (Y > 0).astype(int)
+    report = sharing_report(AverageClassifier(), X, labels, baselines=[ONE_FOR_ALL], **QUICK)
+    assert np.isfinite(report.comparisons[NEW_ROWS].scores[ONE_FOR_ALL]["AUC"])
 
 
-def test_every_row_is_predicted_by_models_that_did_not_see_it():
-    X, y, tasks = one_function(3, 12)
-    data = read_training(X, y, tasks, None, classification=False)
-    folds = repeated_folds(data, 4, 2, classification=False, rng=np.random.RandomState(0))
-
-    def memory(split: Split):
-        """A model that knows its training rows by heart, and says 1 where it has seen a row."""
-        train, test = split.columns(False)
-        return np.array([float((train == row).all(axis=1).any()) for row in test])
-
-    found = held_out_values(data, {"memory": memory}, folds=folds, ranks=False)
-    assert all((values == 0).all() for repetition in found["memory"] for values in repetition)
+def test_tables_task_columns_searches_and_several_groupings():
+    X, y, tasks = one_function(4, 8)
+    table = pd.DataFrame({"shop": [f"s{t}" for t in tasks], "x": X[:, 0], "day": ["Mon", "Tue"] * 16})
+    report = sharing_report(KinRegressor(task_column="shop", cv=2), table, y, baselines=[ONE_FOR_ALL], **QUICK)
+    assert report.tasks.tolist() == ["s0", "s1", "s2", "s3"]
+    searched = MKMTRLRegressorCV(cv=2, random_state=0)
+    assert sharing_report(searched, X, y, tasks, baselines=[SEPARATE], **QUICK).name == "MKMTRLRegressorCV"
+    groupings = pd.DataFrame({"shop": tasks, "year": np.tile([1, 2], 16)})
+    report = sharing_report(KinRegressor(cv=2), X, y, groupings, baselines=[LINEAR], **QUICK)
+    assert np.isfinite(report.comparisons[NEW_ROWS].scores[LINEAR]["R²"])
 
 
-def test_a_learning_curve_ends_where_sharing_stops_to_pay():
-    X, y, tasks = one_function(6, 40)
-    model = MKMTRLRegressor(C=10.0, couplings="common")
-    report = sharing_report(model, X, y, tasks, ablations=["average"], curve_sizes=[4, 20], **QUICK)
-    few, many = report.curve.gains
-    assert few.sign == 1 and few.mean.tasks > many.mean.tasks
-    assert report.curve.tasks.shape == (2, 6)
-    assert "by training rows a task: 4: +" in str(report)
-
-
-def test_learning_curves_of_rare_classes_have_a_row_of_each():
-    rng = np.random.default_rng(0)
-    X, tasks = rng.normal(size=(80, 2)), np.repeat([0, 1], 40)
-    y = np.where(X[:, 0] > 1.0, "rare", "other")
-    report = sharing_report(MKMTRLClassifier(), X, y, tasks, ablations=["average"], curve_sizes=[2, 4], **QUICK)
-    assert report.curve.sizes.tolist() == [2, 4] and np.isfinite(report.curve.tasks).all()
-
-
-def test_repetitions_end_with_the_time_and_the_report_says_so():
+def test_repetitions_rows_and_time_are_limited_and_progress_is_shown(capsys):
     X, y, tasks = one_function(4, 10)
-    options = {"ablations": ["average"], "cv": 2, "n_repeats": 3, "random_state": 0}
-    calls = []
-    counted = {"callback": lambda *call: calls.append(call), **options}
-    report = sharing_report(AverageRegressor(), X, y, tasks, time_limit=0.0, **counted)
-    assert (report.n_repeats, report.cv) == (1, 2)
-    # Only fits that are certain are counted: two models, two folds.
-    assert [call[:2] for call in calls] == [(done, 4) for done in range(4)]
-    assert str(report).startswith(
-        "R² on 40 test rows of 4 tasks (2-fold cross-validation inside the training rows, 1 of 3 repetitions, for lack "
-        "of time):"
-    )
-    calls.clear()
-    report = sharing_report(AverageRegressor(), X, y, tasks, **counted)
-    assert report.n_repeats == 3 and "training rows, 3 repetitions)" in str(report)
-    # Two models, two folds, three repetitions.
-    assert [call[:2] for call in calls] == [(done, 12) for done in range(12)]
-    assert calls[-1][2] == "average, repetition 3 of 3"
-
-
-def test_a_report_is_saved_and_read_again():
-    import json
-
-    X, y, tasks = one_function(4, [3, 10, 20, 30])
-    report = sharing_report(AverageRegressor(), X, y, tasks, ablations=["single", "boosting"], **QUICK)
-    read = SharingReport.from_dict(json.loads(json.dumps(report.to_dict())))
-    assert str(read) == str(report) and "1 with too few test rows set aside" in str(read)
-    assert_allclose(read.gains["single"].tasks, report.gains["single"].tasks)
-
-
-def test_a_search_sees_which_encoded_columns_belong_together():
-    """A table is encoded as in a fit: each fold has the origins of the columns."""
-    import pandas as pd
-
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"day": rng.choice(["Mon", "Sat", "Sun"], 40), "size": rng.normal(size=40)})
-    data = KinRegressor().training_data(frame, frame["size"].to_numpy(), np.repeat([0, 1], 20))
-    folds = repeated_folds(data, 2, 1, classification=False, rng=np.random.RandomState(0))
-    split = Split(data, folds[0][0], False)
-    table = split.with_names(split.columns(False)[0])
-    assert table.origins == data.feature_origins and len({origin for origin, _ in table.origins}) == 2
-    assert table.n_rows == 20
-
-
-def test_a_column_of_tasks_and_kernels_by_name_are_read_as_in_a_fit():
-    import pandas as pd
-
-    X, y, tasks = one_function(3, 12)
-    frame = pd.DataFrame(X, columns=["a", "b"])
-    kernels = gaussian_kernels((1.0,), columns=["a"])
-    named = MKMTRLRegressor(kernels, task_column="shop")
-    search = MKMTRLRegressorCV(kernels, grid={"C": [1.0]}, cv=2, task_column="shop")
-    options = {"ablations": ["independent"], **QUICK}
-    plain = sharing_report(MKMTRLRegressor(gaussian_kernels((1.0,), columns=[0])), X, y, tasks, **options)
-    found = sharing_report(named, frame.assign(shop=tasks), y, **options)
-    assert_allclose(found.scores[OURS], plain.scores[OURS])
-    assert_allclose(found.scores["independent"], plain.scores["independent"])
-    # A search over one candidate is that candidate; what it is compared with chooses C.
-    found = sharing_report(search, frame.assign(shop=tasks), y, **options)
-    assert_allclose(found.scores[OURS], plain.scores[OURS])
-
-
-def test_unknown_ablations_and_tasks_without_enough_rows_are_refused():
-    X, y, tasks = one_function(3, 6)
-    with pytest.raises(
-        ValueError, match="no ablation is named 'trees'; there are independent, average, single, pooled"
-    ):
-        sharing_report(MKMTRLRegressor(), X, y, tasks, ablations=["trees"])
-    with pytest.raises(ValueError, match="no task has 50 test rows or more"):
-        sharing_report(AverageRegressor(), X, y, tasks, ablations=["average"], min_rows=50, **QUICK)
-
-
-def test_kin_is_compared_where_a_group_has_one_row(capsys):
-    X, y, tasks = one_function(6, 8)
-    X, y, tasks = np.vstack([X, [[0.0, 0.0]]]), np.append(y, 0.5), np.append(tasks, 6)
-    alone = ["independent", "average", "single"]
-    options = {"ablations": alone, "n_repeats": 1, "cv": 2, "random_state": 0, "verbose": 1}
-    report = sharing_report(KinRegressor(random_state=0), X, y, tasks, **options)
-    assert report.used.tolist() == [True] * 6 + [False]
-    assert all(np.isfinite(report.scores[name][:6]).all() for name in (OURS, *alone))
-    assert report.name == "KinRegressor" and report.gains["independent"].sign == 1
+    model = AverageRegressor(C=10.0)
+    seen = []
+    options = {**QUICK, "n_repeats": 3, "verbose": 1, "callback": lambda *given: seen.append(given)}
+    report = sharing_report(model, X, y, tasks, baselines=[SEPARATE], time_limit=1e-9, **options)
+    assert len(seen) == 2 * 3 and seen[0] == (0, 18, "new rows of known groups, AverageRegressor")
+    assert report.comparisons[NEW_ROWS].how == "3 folds inside groups"
     assert capsys.readouterr().err.startswith("[1/1] does sharing help")
+    all_rows = sharing_report(model, X, y, tasks, baselines=[SEPARATE], **{**QUICK, "n_repeats": 2})
+    assert all_rows.comparisons[NEW_ROWS].how == "3 folds inside groups, 2 times"
+    few = sharing_report(model, X, y, tasks, baselines=[SEPARATE], max_rows=3, **QUICK)
+    assert few.comparisons[NEW_ROWS].scores[SEPARATE]["R²"] < all_rows.comparisons[NEW_ROWS].scores[SEPARATE]["R²"]
 
 
-@pytest.mark.parametrize("classification", [False, True])
-def test_tasks_that_cannot_be_learned_alone_have_their_mean_or_class(classification):
-    tasks = np.repeat(np.arange(3), [2, 2, 12])
-    X, y = np.arange(16.0)[:, None], np.arange(16.0)
-    labels = np.where(y % 2 > 0, "odd", "even")
-    labels[:4] = "odd"
-    data = read_training(X, labels if classification else y, tasks, None, classification=classification)
-    fold = repeated_folds(data, 2, 1, classification=classification, rng=np.random.RandomState(0))[0][0]
-    model = AverageClassifier() if classification else AverageRegressor()
-    split = Split(data, fold, False)
-    found = make_ablations(model, ["average"], 0)["average"](split)
-    assert split.learnable_tasks().tolist() == [2]
-    own = np.flatnonzero(split.test_codes < 2)
-    other = {t: y[tasks == t][fold.kept[t]].mean() for t in (0, 1)}
-    expected = ["odd" if classification else other[t] for t in split.test_codes[own]]
-    assert found[own].tolist() == expected
-    learned = split.select(np.array([2]))
-    assert found[split.test_codes == 2].tolist() == make_ablations(model, [], 0)[OURS](learned).tolist()
+def test_intervals_cover_the_true_gain_and_noisy_groups_are_drawn_towards_the_mean():
+    covered, of_groups = [], []
+    codes = np.repeat(np.arange(6), 40)
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        gain = Gain.of(0.3 + rng.normal(size=240), codes, 6, 0.95, by_group=False)
+        covered.append(gain.low <= 0.3 <= gain.high)
+        level = rng.normal(size=6)[codes]
+        gain = Gain.of(0.3 + level + 0.1 * rng.normal(size=240), codes, 6, 0.9, by_group=True)
+        of_groups.append(gain.low <= 0.3 <= gain.high)
+    assert 88 <= sum(covered) <= 100
+    assert 75 <= sum(of_groups) <= 97
+    rng, codes = np.random.default_rng(0), np.repeat(np.arange(6), [6, 6, 6, 300, 300, 300])
+    difference = rng.normal(size=918)
+    raw = np.array([difference[codes == t].mean() for t in range(6)])
+    assert np.ptp(Gain.of(difference, codes, 6, 0.95, by_group=False).tasks[:3]) < 0.5 * np.ptp(raw[:3])
+    assert np.isnan(Gain.of(difference[14:], codes[14:], 6, 0.95, by_group=False).tasks[2])
 
 
-def test_further_groupings_reach_the_model():
-    X, y, tasks = one_function(4, 6)
-    years = np.tile([2001, 2002, 2003], 8)
-    data = KinRegressor().training_data(X, y, np.column_stack([tasks, years]))
-    fold = repeated_folds(data, 2, 1, classification=False, rng=np.random.RandomState(0))[0][0]
-    train, test = Split(data, fold, False).groupings()
-    rows, held = (np.concatenate([data.rows[t][parts[t]] for t in range(4)]) for parts in (fold.kept, fold.held))
-    assert train[0].tolist() == tasks[rows].tolist() and train[1].tolist() == years[rows].tolist()
-    assert test[0].tolist() == tasks[held].tolist() and test[1].tolist() == years[held].tolist()
+def test_saved_and_read_again():
+    X, y, tasks = one_function(3, 8)
+    report = sharing_report(AverageRegressor(), X, y, tasks, baselines=[SEPARATE], **QUICK)
+    read = SharingReport.from_dict(json.loads(json.dumps(report.to_dict())))
+    assert str(read) == str(report)
+    scaled = sharing_report(AverageRegressor(), X, y, tasks, baselines=[SEPARATE], target_scale=10.0, **QUICK)
+    rmse = [each.comparisons[NEW_ROWS].scores[SEPARATE]["RMSE"] for each in (report, scaled)]
+    assert_allclose(rmse[1], 10 * rmse[0])
+
+
+def test_impossible_arguments_are_refused():
+    X, y, tasks = one_function(3, 8)
+    with pytest.raises(ValueError, match="no baseline is named 'pooled'; there are: a separate model"):
+        sharing_report(AverageRegressor(), X, y, tasks, baselines=["pooled"])
+    with pytest.raises(ValueError, match="pass tasks"):
+        sharing_report(AverageRegressor(), X, y)
+    with pytest.raises(ValueError, match="two groups or more"):
+        sharing_report(AverageRegressor(), X, y, np.zeros(24))
+    with pytest.raises(ValueError, match="precomputed kernels cannot be compared"):
+        sharing_report(AverageRegressor("precomputed"), np.ones((24, 24, 2)), y, tasks)

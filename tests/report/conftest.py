@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from kernelkin import AverageClassifier, AverageRegressor, KinRegressor, MKMTRLRegressor, SavedModel, TaskRelations
-from kernelkin.relations import Gain, SharingReport, Summary
-from kernelkin.relations.ablations import OURS
+from kernelkin.relations import Comparison, Gain, SharingReport
+from kernelkin.relations.baselines import BOOSTING, SEPARATE
 from kernelkin.report.evaluation import evaluation_content
 from kernelkin.report.held_out import rows_of_table
 from kernelkin.tables.schema import TableSchema
@@ -52,29 +52,13 @@ def fit_table(estimator, frame, target, name="school"):
 def made_comparison(tasks):
     """A model that is ahead of one of two others, and level with the second."""
     T = len(tasks)
-    scores = {OURS: np.full(T, 0.8), "independent": np.full(T, 0.5), "boosting": np.full(T, 0.79)}
-    ends = {"independent": (0.3, 0.2, 0.4), "boosting": (0.01, -0.05, 0.06)}
-    gains = {
-        name: Gain(*(Summary(value, value, value) for value in parts), np.zeros(T), 1, 0)
-        for name, parts in ends.items()
-    }
-    summaries = {name: Summary(values.mean(), values.mean(), values.mean()) for name, values in scores.items()}
-    rows, used = np.full(T, 6), np.ones(T, dtype=bool)
-    return SharingReport(
-        name="MK-MTRL",
-        score="r2",
-        tasks=np.asarray(tasks),
-        test_rows=rows,
-        used=used,
-        scores=scores,
-        summaries=summaries,
-        gains=gains,
-        curve=None,
-        level=0.95,
-        cv=5,
-        n_repeats=2,
-        requested_repeats=2,
-    )
+    r2 = {"MK-MTRL": 0.8, SEPARATE: 0.5, BOOSTING: 0.79}
+    scores = {name: {"RMSE": 1.0, "R²": value, "R² within groups": value - 0.1} for name, value in r2.items()}
+    ends = {SEPARATE: (0.3, 0.2, 0.4), BOOSTING: (0.01, -0.05, 0.06)}
+    gains = {name: Gain(*parts, np.zeros(T), 1, 0) for name, parts in ends.items()}
+    found = Comparison("5 folds inside groups", np.full(T, 6), scores, gains)
+    maker = "kernelkin.MKMTRLRegressor"
+    return SharingReport("MK-MTRL", maker, np.asarray(tasks), {"new rows of known groups": found}, 0.95)
 
 
 @pytest.fixture(scope="package")

@@ -11,11 +11,10 @@ import numpy as np
 
 from ..data import TaskData, listing, read_training
 from ..tables import TableEncoder, TableSchema
-from ..tables.files import read_table
-from ..tables.labels import common_unit, read_target
-from ..tables.numbers import Decimal, as_numbers
-from ..tables.schema import check_columns
-from ..tables.text import TextFormat, display_name
+from ..tables.cells import Decimal, as_numbers
+from ..tables.encoder import check_names
+from ..tables.files import TextFormat, display_name, read_table
+from ..tables.schema import common_unit, read_target
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Whole numbers with at most this many distinct values are taken as classes.
 MOST_CLASSES = 10
-DATA_HELP = "a CSV, TSV, Parquet or Excel file with a header, also packed (.gz, .zst), or - for CSV on stdin"
+DATA_HELP = "a CSV, TSV, Parquet or Excel file with a header, also packed (.gz, .xz), or - for CSV on stdin"
 
 
 def add_data_arguments(parser: ArgumentParser) -> None:
@@ -168,7 +167,7 @@ def _load(path: str, arguments: Namespace) -> tuple[DataFrame, bool]:
     _check_roles(arguments.task, tuple(dict.fromkeys(arguments.target)))
     frame = read_table(path, arguments.task, arguments.target, text_format(arguments))
     special = [*arguments.target, *([arguments.task] if arguments.task else [])]
-    _in_file(path, lambda: check_columns(frame, [*special, *arguments.drop]))
+    _in_file(path, lambda: check_names(frame.columns, [*special, *arguments.drop]))
     features = frame.drop(columns=[*special, *arguments.drop])
     encoder = TableEncoder(decimal=arguments.decimal, day_first=arguments.day_first)
     _in_file(path, lambda: encoder.fit(features))
@@ -187,7 +186,7 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
     """Choose the rows to use, and classification or regression."""
     task, targets = arguments.task, tuple(dict.fromkeys(arguments.target))
     special = [*([] if task is None else [task]), *targets]
-    check_columns(frame, [*special, *arguments.drop])
+    check_names(frame.columns, [*special, *arguments.drop])
     notes = []
     frame, note = _with_labels(frame, task, targets)
     notes += note

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..paper.model_selection.scoring import r2, roc_auc
-from ..tables.files import read_table
-from ..tables.schema import check_columns
-from ..tables.text import TextFormat, display_name
+from ..tables.encoder import check_names
+from ..tables.files import TextFormat, display_name, read_table
 from .evaluation import as_text, mean, shorten
 from .problem import DATA_HELP, add_format_arguments, text_format
 from .terminal import Terminal
@@ -77,7 +76,7 @@ def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataF
     form = TextFormat(form.separator, form.encoding, schema.decimal if form.decimal == "." else form.decimal)
     frame = read_table(path, schema.task, schema.target_names, form)
     try:
-        check_columns(frame, [*schema.target_names, *([] if schema.task is None else [schema.task])])
+        check_names(frame.columns, [*schema.target_names, *([] if schema.task is None else [schema.task])])
     except ValueError as error:
         raise ValueError(f"{display_name(path)}: {error}") from error
     gone = frame[list(schema.target_names)].isna().all(axis=1)

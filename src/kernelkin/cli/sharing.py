@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +9,6 @@ from sklearn.utils import check_random_state
 
 from ..progress import Progress
 from ..relations import SharingReport, sharing_report, task_relations
-from ..relations.ablations import searches
 from ..tables import TableSchema
 from .training import Recipe
 
@@ -40,20 +38,21 @@ def verdict_on_sharing(
         model.set_params(callback=None)
     progress.begin(f"does sharing help: cross-validation in {len(frame)} training rows")
     try:
-        report = sharing_report(
+        return sharing_report(
             model,
             schema.encode_table(frame),
             schema.targets(frame),
             schema.tasks(frame),
-            cv=FEWER_FOLDS if len(frame) > MANY_ROWS or searches(model) else FOLDS,
+            cv=FEWER_FOLDS if len(frame) > MANY_ROWS or "cv" in model.get_params(deep=False) else FOLDS,
             n_repeats=REPEATS if given is None else given,
+            name=recipe.name,
+            target_scale=schema.target_scales[0] if schema.regression and schema.task is not None else 1.0,
             random_state=recipe.arguments.seed,
             time_limit=SECONDS if given is None else None,
             callback=lambda done, of, text: progress.part(done, of, f"{text}, fit"),
         )
     except ValueError as error:
         return f"Whether sharing helps is left open: {error}."
-    return replace(report, name=recipe.name)
 
 
 def tested_relations(model: Any, X: np.ndarray, y: Any, tasks: np.ndarray | None, seed: int) -> dict[str, Any] | None:

@@ -130,7 +130,7 @@ class KinPlan:
         else:
             peak = int(8 * (14 * self._entries() + 2 * ADDITIVE_ENTRIES + N * (10 * (LANDMARKS + d) + 16 * d)))
         advice = "fit fewer rows, or models of the paper with a limit on their matrices"
-        return Need(int(peak), "covariance matrices", int(peak), advice)
+        return Need(int(peak), advice)
 
     def _entries(self) -> float:
         """Return the number of pairs of rows of one group; on wide data all rows are."""

@@ -2,19 +2,18 @@
 
 from .analysis import task_relations
 from .baselines import GradientBoosting, LinearMixedModel, OneModel, SeparateModels
-from .gains import Gain, Summary
 from .result import TaskRelations
-from .sharing import LearningCurve, SharingReport, sharing_report
+from .scores import Gain
+from .sharing import Comparison, SharingReport, sharing_report
 
 __all__ = [
+    "Comparison",
     "Gain",
     "GradientBoosting",
-    "LearningCurve",
     "LinearMixedModel",
     "OneModel",
     "SeparateModels",
     "SharingReport",
-    "Summary",
     "TaskRelations",
     "sharing_report",
     "task_relations",

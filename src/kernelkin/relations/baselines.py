@@ -324,7 +324,7 @@ class LinearMixedModel(Baseline):
     >>> X, groups = np.tile(np.arange(9.0), 3)[:, None], np.repeat(["a", "b", "c"], 9)
     >>> y = X[:, 0] + np.repeat([0.0, 5.0, 10.0], 9)
     >>> LinearMixedModel().fit(X, y, groups).predict(X[:2], ["b", "new"]).round()
-    array([5., 5.])
+    array([5., 6.])
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
@@ -458,10 +458,11 @@ BASELINES = {
 
 def make_baselines(classification: bool, names: Any = None, random_state: int = 0) -> dict[str, Baseline]:
     """Return baselines, unfitted, by their plain names: all of `BASELINES`, or those of `names`."""
-    for name in names or ():
+    names = list(BASELINES if names is None else names)
+    for name in names:
         if name not in BASELINES:
             raise ValueError(f"no baseline is named {name!r}; there are: {'; '.join(BASELINES)}")
-    return {name: BASELINES[name](classification, random_state) for name in names or BASELINES}
+    return {name: BASELINES[name](classification, random_state) for name in names}
 
 
 def how_to_make(name: str, classification: bool = False) -> str:

@@ -1,146 +1,180 @@
-"""`sharing_report`: does sharing help on these data, or would something simpler do?"""
+"""`sharing_report`: does sharing between groups help on these data, or would something simpler do?"""
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
-from ..data import TaskData
-from ..paper.model_selection import Fold
+from ..data import Table, missing, split_task_columns
+from ..data.checks import read_groupings
+from ..kin import KinClassifier, KinRegressor
 from ..progress import Progress
-from .ablations import OURS, make_ablations
-from .gains import Gain, HeldOutScores, Summary
-from .splits import held_out_values, repeated_folds, tested_rows
-from .verdict import recommendation, report_table, report_text
+from ..tables.encoder import read_columns
+from .baselines import KIN, SEPARATE, Baseline, how_to_make, make_baselines
+from .scores import LEAST_GAIN, LOG_LOSS, R2, RMSE, WITHIN, WITHIN_MEANS, Gain, row_losses, score_rows
 
-# Where a class is rarer than this in some task, accuracy says little, and AUC is the score.
-RARE = 0.2
+NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never seen", "later rows of known groups"
+# The share of each group's rows that are the later ones.
+LATER = 0.3
 
 
 @dataclass(frozen=True)
-class LearningCurve:
-    """Gain of the model on independent kernel learning, by training rows of a task.
+class Comparison:
+    """Models on the same test rows: the answer to one question.
 
     Attributes
     ----------
-    sizes : (S,) the training rows that every task has at most.
-    gains : of each size, over tasks.
-    tasks : (S, T) the gain of each task; NaN where it is set aside.
+    how : str
+        How rows were held out.
+    test_rows : array of shape (T,) of int
+        Test rows of each group.
+    scores : dict from names of models to dicts of scores
+        The model of the report first.
+    gains : dict from names to Gain
+        What the model of the report gains on each of the others, in R² or in the log loss.
     """
 
-    sizes: np.ndarray
-    gains: tuple[Gain, ...]
-    tasks: np.ndarray
+    how: str
+    test_rows: np.ndarray
+    scores: dict[str, dict[str, float]]
+    gains: dict[str, Gain]
 
-    @property
-    def stops_at(self) -> int | None:
-        """The fewest rows from which on sharing is not clearly ahead; None: it is ahead at the last size."""
-        ahead = [gain.sign > 0 for gain in self.gains]
-        if ahead[-1]:
-            return None
-        last = max((i for i, clear in enumerate(ahead) if clear), default=-1)
-        return int(self.sizes[last + 1])
+    def best(self, names: Sequence[str]) -> str:
+        """The name of the model with the best score, of these."""
+        return max(names, key=lambda name: self.scores[name].get(R2, -self.scores[name].get(LOG_LOSS, 0.0)))
 
 
 @dataclass(frozen=True)
 class SharingReport:
-    """A model beside what it would be without sharing, on rows left out in turn.
+    """A model beside simpler ones, on rows left out in turn.
 
     Parameters
     ----------
     name : str
         The model.
-    score : str
-        "r2", "accuracy" or "roc_auc".
+    maker : str
+        The command or the class that makes it.
     tasks : array of shape (T,)
-        Task labels.
-    test_rows : array of shape (T,) of int
-        Rows of each task that were predicted while left out.
-    used : array of shape (T,) of bool
-        Tasks with enough test rows; the others are set aside.
-    scores : dict from names to arrays of shape (T,)
-        Score of each task by the model ("this model") and by each ablation.
-    summaries : dict from names to Summary
-        Mean over tasks, mean over rows and median of these scores.
-    gains : dict from names to Gain
-        What the model gains on each ablation, with intervals.
-    curve : LearningCurve or None
-        On request.
+        The groups.
+    comparisons : dict from questions to Comparison
+        "new rows of known groups", and where they apply "groups never seen" and "later rows of known groups".
     level : float
         Level of the intervals.
-    cv, n_repeats : int
-        Folds, and repetitions with other folds.
-    requested_repeats : int
-        Requested repetitions; there are fewer where the time limit was reached.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelkin import AverageRegressor, sharing_report
+    >>> from kernelkin import KinRegressor, sharing_report
     >>> rng = np.random.default_rng(0)
     >>> X, tasks = rng.normal(size=(60, 2)), np.repeat(list("abcdef"), 10)
     >>> y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=60)
-    >>> report = sharing_report(AverageRegressor(C=10), X, y, tasks, ablations=["pooled"], n_repeats=1, random_state=0)
+    >>> report = sharing_report(KinRegressor(), X, y, tasks, baselines=["a linear mixed model"], random_state=0)
     >>> report.verdict
-    'Recommendation: use the pooled model: one function of all rows, with the task as columns ...'
+    'Recommendation: Kin (`kernelkin fit`, or kernelkin.KinRegressor): ...'
     """
 
     name: str
-    score: str
+    maker: str
     tasks: np.ndarray
-    test_rows: np.ndarray
-    used: np.ndarray
-    scores: dict[str, np.ndarray]
-    summaries: dict[str, Summary]
-    gains: dict[str, Gain]
-    curve: LearningCurve | None
+    comparisons: dict[str, Comparison]
     level: float
-    cv: int
-    n_repeats: int
-    requested_repeats: int
+
+    def table(self, question: str = NEW_ROWS) -> list[list[str]]:
+        """Rows of texts, the best model first: its scores, and what the model of the report gains on it."""
+        found, rest = self.comparisons[question], list(self.comparisons[question].scores)
+        rows = [["model", *found.scores[self.name], f"gain of {self.name}", f"{self.level:.0%} interval"]]
+        while rest:
+            name = found.best(rest)
+            rest.remove(name)
+            gain = found.gains.get(name)
+            ends = ["", ""] if gain is None else [f"{gain.mean:+.3f}", f"{gain.low:+.3f} to {gain.high:+.3f}"]
+            rows.append([name, *map(_number, found.scores[name].values()), *ends])
+        return rows
 
     def __str__(self) -> str:
-        return report_text(self)
+        lines = []
+        for question, found in self.comparisons.items():
+            used = int((found.test_rows > 0).sum())
+            lines.append(f"{question.capitalize()}: {found.test_rows.sum()} test rows of {used} groups ({found.how})")
+            rows = self.table(question)
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+            lines.append("")
+        if self._is_regression:
+            lines.append(f"Gains are in {R2}. {WITHIN_MEANS}.")
+        else:
+            lines.append("Gains are in the log loss: above zero, the model has the smaller one.")
+        return "\n".join([*lines, self.verdict])
 
-    def table(self) -> list[list[str]]:
-        """Rows of texts: model, mean over tasks, mean over rows, median, gain of this model and its interval."""
-        return report_table(self)
+    @property
+    def _is_regression(self) -> bool:
+        return R2 in next(iter(self.comparisons.values())).scores[self.name]
 
     @property
     def verdict(self) -> str:
-        """The recommendation."""
-        return recommendation(self)
+        """What to use on these data, and how it is made: a sentence for each question."""
+        first, *others = self.comparisons
+        further = [f"For {question}: {self._answer(self.comparisons[question])}." for question in others]
+        return " ".join([f"Recommendation: {self._answer(self.comparisons[first])}.", *further])
+
+    def _answer(self, found: Comparison) -> str:
+        """The best model beside the one that comes nearest to it."""
+        best = found.best(list(found.scores))
+        if self._is_regression and not found.scores[best][R2] > 0:
+            return "the mean; no model predicts better"
+        better = [name for name, gain in found.gains.items() if gain.sign < 0]
+        if better:
+            return self._naming(found, found.best(better), self.name)
+        if not found.gains:
+            return f"{self.name} ({self.maker}), which was compared with nothing"
+        open_ = [name for name, gain in found.gains.items() if gain.sign == 0]
+        nearest = found.best(open_ or list(found.gains))
+        if found.gains[nearest].mean > -LEAST_GAIN:
+            return self._naming(found, self.name, nearest) + ("; within chance" if open_ else "")
+        return self._naming(found, nearest, self.name) + "; within chance, so either will do"
+
+    def _naming(self, found: Comparison, name: str, other: str) -> str:
+        gain = found.gains[other if name == self.name else name]
+        score = R2 if self._is_regression else LOG_LOSS
+        values = f"{_number(found.scores[name][score])}, {other} has {_number(found.scores[other][score])}"
+        ends = f"{self.level:.0%} interval {gain.low:+.3f} to {gain.high:+.3f}"
+        maker = self.maker if name == self.name else how_to_make(name, not self._is_regression)
+        return f"{name} ({maker}): {score} {values} (gain of {self.name} {gain.mean:+.3f}, {ends})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and texts, for files and pages; the learning curve is left out."""
-        found = {key: value for key, value in vars(self).items() if key != "curve"}
-        for key in ("tasks", "test_rows", "used"):
-            found[key] = found[key].tolist()
-        found["scores"] = {name: values.tolist() for name, values in self.scores.items()}
-        found["summaries"] = {name: asdict(summary) for name, summary in self.summaries.items()}
-        found["gains"] = {name: {**asdict(gain), "tasks": gain.tasks.tolist()} for name, gain in self.gains.items()}
+        """Plain numbers, lists and texts, for files and pages."""
+        found = asdict(self) | {"tasks": self.tasks.tolist()}
+        for comparison in found["comparisons"].values():
+            comparison["test_rows"] = comparison["test_rows"].tolist()
+            for gain in comparison["gains"].values():
+                gain["tasks"] = [None if np.isnan(value) else value for value in gain["tasks"].tolist()]
         return found
 
     @classmethod
     def from_dict(cls, found: dict[str, Any]) -> SharingReport:
-        """The same from what `to_dict` returned."""
-        read = {key: np.asarray(found[key]) for key in ("tasks", "test_rows", "used")}
-        return cls(
-            **{
-                **found,
-                **read,
-                "scores": {name: np.asarray(values) for name, values in found["scores"].items()},
-                "summaries": {name: Summary(**summary) for name, summary in found["summaries"].items()},
-                "gains": {name: Gain.from_dict(gain) for name, gain in found["gains"].items()},
-                "curve": None,
+        """The report from what `to_dict` returned."""
+        comparisons = {}
+        for question, part in found["comparisons"].items():
+            gains = {
+                name: Gain(**{**gain, "tasks": np.array(gain["tasks"], dtype=np.float64)})
+                for name, gain in part["gains"].items()
             }
-        )
+            comparisons[question] = Comparison(part["how"], np.array(part["test_rows"]), part["scores"], gains)
+        return cls(found["name"], found["maker"], np.array(found["tasks"]), comparisons, found["level"])
+
+
+def _number(value: float) -> str:
+    if not np.isfinite(value):
+        return "-"
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"
 
 
 def sharing_report(
@@ -149,53 +183,54 @@ def sharing_report(
     y: Any,
     tasks: Any = None,
     *,
-    ablations: Sequence[str] | None = None,
+    baselines: Sequence[str] | None = None,
+    new_groups: bool = True,
+    times: Any = None,
     cv: int = 5,
-    n_repeats: int = 2,
-    scoring: str | None = None,
-    min_rows: int = 5,
-    curve_sizes: Sequence[int] | None = None,
+    n_repeats: int = 1,
+    max_rows: int | None = None,
     level: float = 0.95,
+    name: str | None = None,
+    target_scale: float = 1.0,
     random_state: Any = None,
     time_limit: float | None = None,
     verbose: int = 0,
     callback: Callable[[int, int, str], None] | None = None,
 ) -> SharingReport:
-    """Compare a model with simpler ones by repeated cross-validation, and say which to use.
+    """Compare a model with simpler ones on rows held out in turn, and say which to use.
 
-    Ablations: "independent" (kernels learned in each task on its own), "average" (one machine a task on the average
-    kernel), "single" (one machine a task on one kernel), "pooled" (one model of all rows, the task as columns of 0 and
-    1), "boosting" (scikit-learn's gradient boosting with the task as a category). Those of one machine a task have the
-    model's kernels, loss and C; where the model searches, they choose C by cross-validation too, and a task of a single
-    training row or class has its mean, or that class. The pooled model always chooses its penalty: tune a model before
-    its sharing is judged.
+    Three questions have an answer each: how well for new rows of known groups (folds inside groups); for groups never
+    seen (whole groups left out, where the model can predict them); and, where `times` is given, for the later rows of
+    known groups. A model is recommended by R² over all test rows, or by the log loss; differences are paired.
 
     Parameters
     ----------
-    model : model of this library, fitted or not
-        It is fitted anew in every fold, with its search, if it has one.
+    model : unfitted estimator of this library
+        It is fitted anew in every fold. Models of precomputed kernels cannot be compared.
     X, y, tasks : as for `fit`
-        Training rows: nothing else is used.
-    ablations : list of str, optional
-        Some of the names above; all by default.
+    baselines : list of str, optional
+        Some of "a separate model for each group", "one model for all, group as a column", "a linear mixed model",
+        "gradient boosting" and "Kin"; all by default.
+    new_groups : bool, default True
+        Whether to leave out whole groups, too.
+    times : array of shape (n,), or the name of a column of X, optional
+        When each row was taken: the last 30% of each group are held out once.
     cv : int, default 5
-        Folds, made inside every task.
-    n_repeats : int, default 2
-        Repetitions with other folds.
-    scoring : {"r2", "accuracy", "roc_auc"}, optional
-        R^2 for regression; for classification accuracy, or the area under the ROC curve where all tasks have two
-        classes and one of them is rare.
-    min_rows : int, default 5
-        Tasks with fewer test rows are set aside: their scores are noise.
-    curve_sizes : list of int, optional
-        Also compare the model with independent kernel learning at these numbers of training rows a task.
+        Folds.
+    n_repeats : int, default 1
+        Repetitions with other folds inside groups.
+    max_rows : int, optional
+        Training rows of each group at most: what is gained with so few?
     level : float, default 0.95
-        Level of the intervals, which come from resampling the rows of every task.
+        Level of the intervals.
+    name : str, optional
+        What the model is called; the name of its class by default, and "Kin".
+    target_scale : float, default 1.0
+        What targets were divided by before; the RMSE is multiplied by it.
     random_state : int, RandomState or None
-        Seed of folds and intervals.
+        Seed of folds and models.
     time_limit : float, optional
-        Seconds. A repetition after the first is begun only if it is expected to end within this time; the report says
-        how many there were.
+        Seconds. After the first repetition, other parts are begun only if they are expected to end in this time.
     verbose : int, default 0
         1 shows progress on standard error.
     callback : callable, optional
@@ -208,105 +243,200 @@ def sharing_report(
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelkin import MKMTRLRegressor, sharing_report
+    >>> from kernelkin import KinRegressor, sharing_report
     >>> rng = np.random.default_rng(0)
     >>> X, tasks = rng.normal(size=(80, 2)), np.repeat(list("abcdefgh"), 10)
     >>> y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=80)
-    >>> model = MKMTRLRegressor(C=10, couplings="common")
-    >>> report = sharing_report(model, X, y, tasks, ablations=["independent"], n_repeats=1, random_state=0)
-    >>> report.gains["independent"].sign
+    >>> separate = "a separate model for each group"
+    >>> report = sharing_report(KinRegressor(), X, y, tasks, baselines=[separate], new_groups=False, random_state=0)
+    >>> report.comparisons["new rows of known groups"].gains[separate].sign
     1
     """
-    classification = is_classifier(model)
-    single = model.make_model() if hasattr(model, "make_model") else model
-    data = clone(single).training_data(X, y, tasks)
-    score = _score(data, scoring, classification=classification)
-    rng = check_random_state(random_state)
-    seed = int(rng.randint(2**31 - 1))
-    fits = make_ablations(model, None if ablations is None else list(ablations), seed)
-    folds = repeated_folds(data, cv, n_repeats, classification=classification, rng=rng)
-
-    display = Progress(1 if curve_sizes is None else 1 + len(curve_sizes)) if verbose else None
-
-    def report(done: int, of: int, text: str) -> None:
-        if display is not None:
-            display.part(done, of, f"{text}, fit")
-        if callback is not None:
-            callback(done, of, text)
-
-    def compare(models: dict[str, Any], given: list[list[Fold]], limit: float | None = None) -> HeldOutScores:
+    rows, rng = _Rows(model, X, y, tasks), check_random_state(random_state)
+    name, models = _models(model, name, baselines, int(rng.randint(2**31 - 1)))
+    parts = [(NEW_ROWS, rows.folds_inside(cv, rng)) for _ in range(n_repeats)]
+    if not (parts[0][1] >= 0).any():
+        raise ValueError("no group has enough rows to hold one out")
+    if times is not None:
+        parts.append((LATER_ROWS, rows.later(np.asarray(X[times] if isinstance(times, str) else times))))
+    # Whether the model predicts groups that it was not fitted to.
+    if new_groups and rows.n_groups > 2 and getattr(_inner(model), "unknown_tasks", "error") == "common":
+        parts.append((NEW_GROUPS, rng.permutation(rows.n_groups)[rows.codes] % min(cv, rows.n_groups)))
+    total = sum(len(models) * (int(folds.max()) + 1) for _, folds in parts)
+    found: dict[str, list[Any]] = {}
+    began, done = time.monotonic(), 0
+    with Progress(1) if verbose else nullcontext() as display:
         if display is not None:
             display.begin("does sharing help")
-        ranks = score == "roc_auc"
-        values = held_out_values(data, models, folds=given, ranks=ranks, callback=report, time_limit=limit)
-        masks = zip(*(tested_rows(data, repetition) for repetition in given), strict=True)
-        tested = [np.logical_and.reduce(of_task) for of_task in masks]
-        return HeldOutScores(data, tested, values, score, min_rows, rng)
-
-    with display or nullcontext():
-        found = compare(fits, folds, time_limit)
-        if not found.used.any():
-            raise ValueError(f"no task has {min_rows} test rows or more (both classes, for AUC): lower min_rows")
-        curve = None
-        if curve_sizes is not None:
-            pair = {OURS: fits[OURS], **make_ablations(model, ["independent"], seed)}
-            classes = data.y if classification else None
-            curve = _curve(compare, pair, classes, folds[: found.n_repeats], sorted(curve_sizes), level, rng)
-    name = type(getattr(model, "estimator", model)).__name__
-    return _report(name, data, found, score=score, level=level, curve=curve, cv=cv, requested_repeats=n_repeats)
-
-
-def _report(name: str, data: TaskData, found: HeldOutScores, *, level: float, **given: Any) -> SharingReport:
-    return SharingReport(
-        name=name,
-        tasks=data.labels,
-        test_rows=found.rows,
-        used=found.used,
-        scores=dict(zip(found.names, found.scores, strict=True)),
-        summaries={model: found.summary(values) for model, values in zip(found.names, found.scores, strict=True)},
-        gains={model: found.gain(OURS, model, level) for model in found.names if model != OURS},
-        level=level,
-        n_repeats=found.n_repeats,
-        **given,
-    )
+        for question, folds in parts:
+            n_folds = int(folds.max()) + 1
+            expected = (time.monotonic() - began) * (done + n_folds * len(models)) / max(done, 1)
+            if done and time_limit is not None and expected > time_limit:
+                continue
+            values = {key: rows.empty() for key in models if (question, key) != (NEW_GROUPS, SEPARATE)}
+            for key, k in ((key, k) for key in values for k in range(n_folds)):
+                if display is not None:
+                    display.part(done, total, f"{question}, {key}, fit")
+                if callback is not None:
+                    callback(done, total, f"{question}, {key}")
+                kept = rows.at_most(folds != k, max_rows, rng)
+                values[key][folds == k] = rows.predict(models[key], kept, folds == k)
+                done += 1
+            found.setdefault(question, []).append((folds >= 0, values))
+    how = {
+        NEW_ROWS: f"{cv} folds inside groups" + (f", {len(found[NEW_ROWS])} times" if len(found[NEW_ROWS]) > 1 else ""),
+        NEW_GROUPS: f"whole groups left out, {min(cv, rows.n_groups)} folds",
+        LATER_ROWS: f"the last {LATER:.0%} of each group",
+    }
+    comparisons = {
+        question: rows.compare(how[question], repeats, level, by_group=question == NEW_GROUPS)
+        for question, repeats in found.items()
+    }
+    for scores in (each for comparison in comparisons.values() for each in comparison.scores.values()):
+        scores.update({RMSE: target_scale * scores[RMSE]} if RMSE in scores else {})
+    made_by = type(_inner(model)).__name__
+    command = "" if name == made_by else f"`kernelkin fit --model {name}`, or "
+    maker = how_to_make(KIN, rows.classification) if name == KIN else f"{command}kernelkin.{made_by}"
+    return SharingReport(name, maker, rows.labels, comparisons, level)
 
 
-def _score(data: TaskData, scoring: str | None, *, classification: bool) -> str:
-    allowed = ("accuracy", "roc_auc") if classification else ("r2",)
-    binary = classification and all(len(np.unique(y)) == 2 for y in data.y)
-    if scoring is None:
-        rare = binary and min(np.unique(y, return_counts=True)[1].min() / len(y) for y in data.y) < RARE
-        return "roc_auc" if rare else allowed[0]
-    if scoring not in allowed:
-        raise ValueError(f"scoring must be one of {', '.join(allowed)} for this model, got {scoring!r}")
-    if scoring == "roc_auc" and not binary:
-        raise ValueError("scoring='roc_auc' is for two classes, and a task has more")
-    return scoring
+def _inner(model: Any) -> Any:
+    return getattr(model, "estimator", model)
 
 
-def _curve(
-    compare: Callable[[dict[str, Any], list[list[Fold]]], HeldOutScores],
-    pair: dict[str, Any],
-    classes: Sequence[np.ndarray] | None,
-    folds: list[list[Fold]],
-    sizes: Sequence[int],
-    level: float,
-    rng: np.random.RandomState,
-) -> LearningCurve:
-    """The model and independent kernel learning with at most so many training rows a task."""
-    gains = []
-    for size in sizes:
-        fewer = [[_with_fewer_rows(fold, classes, size, rng) for fold in repetition] for repetition in folds]
-        gains.append(compare(pair, fewer).gain(OURS, "independent", level))
-    return LearningCurve(np.array(sizes), tuple(gains), np.stack([gain.tasks for gain in gains]))
+def _models(model: Any, name: str | None, baselines: Sequence[str] | None, seed: int) -> tuple[str, dict[str, Any]]:
+    """The plain name of the model, and the models that are compared, that one first."""
+    classification, is_kin = is_classifier(model), isinstance(model, KinRegressor | KinClassifier)
+    name = KIN if is_kin else name or type(_inner(model)).__name__
+    plain = clone(model)
+    columns = [key for key in ("task_column", "estimator__task_column") if key in plain.get_params()]
+    made: dict[str, Any] = {name: plain.set_params(**dict.fromkeys(columns))}
+    if (baselines is None or KIN in baselines) and not is_kin:
+        made[KIN] = (KinClassifier if classification else KinRegressor)(random_state=seed)
+    others = None if baselines is None else [each for each in baselines if each != KIN]
+    return name, made | make_baselines(classification, others, seed)
 
 
-def _with_fewer_rows(fold: Fold, classes: Sequence[np.ndarray] | None, size: int, rng: np.random.RandomState) -> Fold:
-    """The fold with at most `size` training rows of each task, drawn at random; a row of each class is among them."""
-    kept = []
-    for t, part in enumerate(fold.kept):
-        drawn = rng.permutation(part)
-        first = np.empty(0, dtype=np.intp) if classes is None else np.unique(classes[t][drawn], return_index=True)[1]
-        drawn = np.concatenate([drawn[first], np.delete(drawn, first)])
-        kept.append(np.sort(drawn[: max(size, len(first))]))
-    return Fold(tuple(kept), fold.held)
+class _Rows:
+    """Targets with their groups: one entry for each label, on wide data several for a row of X.
+
+    Attributes
+    ----------
+    X : table, or array (n, d).
+    labels : (T,) the groups.
+    rows, codes, y : (N,) the row of X, the group and the target of each entry; numbers of wide data in units of the
+        spread of their column.
+    classes : (C,) of all entries; None for numbers.
+    """
+
+    def __init__(self, model: Any, X: Any, y: Any, tasks: Any) -> None:
+        self.classification, column = is_classifier(model), getattr(_inner(model), "task_column", None)
+        groupings, table, Y = {} if tasks is None else read_groupings(tasks), read_columns(X), np.asarray(y)
+        self.X = np.asarray(X) if table is None else table
+        if column is not None:
+            self.X, groupings = split_task_columns(self.X, column)
+        if table is None and self.X.ndim != 2:
+            raise ValueError("sharing_report needs the columns of X: models of precomputed kernels cannot be compared")
+        self.wide, self.groupings = not groupings and Y.ndim == 2 and Y.shape[1] > 1, list(groupings.values())
+        if not self.wide and not groupings:
+            raise ValueError("sharing_report needs the group of each row: pass tasks")
+        if self.wide:
+            self.labels, self.unit = np.asarray(getattr(y, "columns", np.arange(Y.shape[1]))), np.ones(Y.shape[1])
+            self.rows, self.codes = np.nonzero(~missing(Y))
+            if not self.classification:
+                self.unit = np.nanstd(Y.astype(np.float64), axis=0)
+                self.unit[self.unit == 0] = 1.0
+        else:
+            self.labels, self.codes = np.unique(self.groupings[0], return_inverse=True)
+            self.rows, self.unit, Y = np.arange(len(Y)), np.ones(len(self.labels)), Y.reshape(-1, 1)
+        self.n_groups, self.Y = len(self.labels), Y
+        if self.n_groups < 2:
+            raise ValueError("sharing_report needs two groups or more")
+        self.y = Y[self.rows, self.codes if self.wide else 0]
+        if not self.classification:
+            self.y = self.y.astype(np.float64) / self.unit[self.codes]
+        self.classes = np.unique(self.y) if self.classification else None
+        # Entries of a group, or of a class in it, that a fit needs.
+        self.least = 1 if self.classification or isinstance(model, KinRegressor) else 2
+
+    def folds_inside(self, cv: int, rng: np.random.RandomState) -> np.ndarray:
+        """The fold (N,) in which each entry is held out, -1 for never."""
+        if self.wide:
+            return rng.permutation(len(self.Y))[self.rows] % cv
+        folds = np.full(len(self.y), -1)
+        classes = np.zeros(len(self.y)) if self.classes is None else np.searchsorted(self.classes, self.y)
+        for code, label in np.unique(np.column_stack([self.codes, classes]), axis=0):
+            own = rng.permutation(np.flatnonzero((self.codes == code) & (classes == label)))
+            if len(own) > self.least:
+                folds[own] = (rng.randint(cv) + np.arange(len(own))) % cv
+        return folds
+
+    def later(self, times: np.ndarray) -> np.ndarray:
+        """0 for the later entries of each group, of which two remain; -1 for the others."""
+        folds, when = np.full(len(self.y), -1), times[self.rows]
+        for t in range(self.n_groups):
+            own = np.flatnonzero(self.codes == t)
+            own = own[np.argsort(when[own], kind="stable")]
+            folds[own[max(int(np.ceil((1 - LATER) * len(own))), 2) :]] = 0
+        return folds
+
+    def at_most(self, kept: np.ndarray, count: int | None, rng: np.random.RandomState) -> np.ndarray:
+        """Training entries (N,), of each group so many at most."""
+        if count is None:
+            return kept
+        found = np.zeros(len(kept), dtype=bool)
+        for t in range(self.n_groups):
+            found[rng.permutation(np.flatnonzero(kept & (self.codes == t)))[:count]] = True
+        return found
+
+    def empty(self) -> np.ndarray:
+        """Values (N,), or probabilities (N, C), that are not known yet."""
+        return np.full(len(self.y) if self.classes is None else (len(self.y), len(self.classes)), np.nan)
+
+    def predict(self, model: Any, kept: np.ndarray, held: np.ndarray) -> np.ndarray:
+        """Fit a model to some entries; return means of others, or probabilities of all classes."""
+        model, codes = clone(model), self.codes[held]
+        as_columns = self.wide and not isinstance(model, Baseline)
+        X, X_held = _take(self.X, self.rows[kept]), _take(self.X, self.rows[held])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if as_columns:
+                train = np.unique(self.rows[kept])
+                model.fit(_take(self.X, train), self.Y[train])
+            else:
+                model.fit(X, self.y[kept], tasks=self._tasks(kept))
+            ask = (X_held,) if as_columns else (X_held, self._tasks(held))
+            found = model.predict(*ask) if self.classes is None else model.predict_proba(*ask)
+        if as_columns:
+            found = found[np.arange(len(found)), codes]
+        if self.classes is None:
+            return found / self.unit[codes] if as_columns else found
+        p = np.zeros((len(found), len(self.classes)))
+        p[:, np.searchsorted(self.classes, model.classes_)] = found
+        return p
+
+    def _tasks(self, kept: np.ndarray) -> Any:
+        if len(self.groupings) < 2:
+            return self.labels[self.codes[kept]]
+        return {k: labels[kept] for k, labels in enumerate(self.groupings)}
+
+    def compare(self, how: str, repeats: list[Any], level: float, *, by_group: bool) -> Comparison:
+        """Scores of all models, and what the first gains on the others."""
+        tested = repeats[0][0]
+        y, codes = self.y[tested], self.codes[tested]
+        unit = float(y.var()) or 1.0 if self.classes is None else 1.0
+        scores, losses = {}, {}
+        for name in repeats[0][1]:
+            found = [values[name][tested] for _, values in repeats]
+            parts = [score_rows(y, values, codes, self.classes) for values in found]
+            # The level of a new group is not known: what is predicted within groups says little.
+            kept = [key for key in parts[0] if not (by_group and key == WITHIN)]
+            scores[name] = {key: float(np.mean([part[key] for part in parts])) for key in kept}
+            losses[name] = np.mean([row_losses(y, values, self.classes) for values in found], axis=0) / unit
+        ours, *others = losses
+        gains = {name: Gain.of(losses[name] - losses[ours], codes, self.n_groups, level, by_group) for name in others}
+        return Comparison(how, np.bincount(codes, minlength=self.n_groups), scores, gains)
+
+
+def _take(X: Any, rows: np.ndarray) -> Any:
+    return replace(X, columns=tuple(column[rows] for column in X.columns)) if isinstance(X, Table) else X[rows]

@@ -11,24 +11,14 @@ from ..plots._axes import weight_order
 from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import all_models
 from ..relations import SharingReport, TaskRelations
-from ..relations.ablations import ABLATIONS, OURS
 from ..storage import SavedModel
-from ..tables.describe import describe_column
 from .effects import drivers_content
-from .evaluation import SCORES
 from .values import number, numbers, table
 
 # With more groups, a heatmap of all pairs is neither readable nor small.
 MOST_GROUPS = 60
 # Kernel weights of this many tasks are in the page, at most.
 MOST_TASKS = 1000
-TITLES = {
-    "independent": "Independent kernel learning",
-    "average": "Average kernel, each task alone",
-    "single": "One kernel, each task alone",
-    "pooled": "A pooled model",
-    "boosting": "Gradient boosting",
-}
 
 
 def model_content(
@@ -85,7 +75,7 @@ def _data(saved: SavedModel) -> dict[str, Any] | None:
         "rows": schema.n_rows,
         "task": "every target" if schema.task is None else schema.task,
         "target": schema.target,
-        "columns": [[column.name, describe_column(column)] for column in schema.columns],
+        "columns": [[column.name, column.describe()] for column in schema.columns],
         "left_out": [[name, reason] for name, reason in schema.left_out.items()],
     }
 
@@ -115,38 +105,34 @@ def _in_order(evaluation: dict[str, Any], tasks: list[str]) -> dict[str, Any]:
 
 
 def _comparison(saved: SavedModel) -> dict[str, Any] | None:
-    """The models that `sharing_report` compared: their scores, and what the model gains on each."""
+    """The models that `sharing_report` compared: their scores, the larger the better, and what the model gains."""
     if "sharing" not in saved.about:
         return None
     report = SharingReport.from_dict(saved.about["sharing"])
-    times = "once" if report.n_repeats == 1 else f"{report.n_repeats} times"
+    found = report.comparisons["new rows of known groups"]
+    regression = "R²" in found.scores[report.name]
     models = []
-    for name, summary in report.summaries.items():
-        gain = report.gains.get(name)
+    for name, scores in found.scores.items():
+        gain = found.gains.get(name)
         models.append(
             {
-                "name": name,
-                "title": report.name if name == OURS else TITLES.get(name, name),
-                "about": "" if name == OURS else ABLATIONS.get(name, ""),
-                "ours": name == OURS,
-                "mean": number(summary.tasks),
-                "rows": number(summary.rows),
-                "median": number(summary.median),
-                "gain": gain and [number(gain.mean.tasks), number(gain.low.tasks), number(gain.high.tasks)],
+                "title": name,
+                "ours": name == report.name,
+                "mean": number(scores["R²"] if regression else -scores["log loss"]),
+                "about": ", ".join(f"{score} {value:.4g}" for score, value in scores.items()),
+                "gain": gain and [number(gain.mean), number(gain.low), number(gain.high)],
                 "sign": gain and gain.sign,
-                "ahead": gain and gain.ahead,
-                "behind": gain and gain.behind,
                 "task_gain": gain and numbers(gain.tasks),
             }
         )
     return {
-        "score": SCORES[report.score],
+        "score": "R²" if regression else "mean log probability",
         "level": report.level,
-        "n_tasks": int(report.used.sum()),
-        "n_rows": int(report.test_rows[report.used].sum()),
+        "n_tasks": int((found.test_rows > 0).sum()),
+        "n_rows": int(found.test_rows.sum()),
         "tasks": [str(task) for task in report.tasks.tolist()],
         "models": models,
-        "how": f"{report.cv}-fold cross-validation in the training rows, {times}",
+        "how": found.how,
         "verdict": report.verdict.removeprefix("Recommendation: "),
     }
 

@@ -20,9 +20,6 @@ from scipy.linalg.blas import dsyr2k
 from ...decompositions import factorise, solve_symmetric
 from .base import DualSolution, HessianFunction, Machine
 
-# Right-hand sides solved for at one time.
-_BLOCK = 256
-
 
 def indicators(groups: np.ndarray, n_groups: int) -> np.ndarray:
     """groups (n,) -> Z (n, n_groups), one where a row has that intercept."""
@@ -99,10 +96,6 @@ class Bordered:
         """R' A (K, K), for the solutions A of the right-hand sides R (n, K)."""
         return self._system.energy(self.root * R)
 
-    def diagonal(self) -> np.ndarray:
-        """(n,) the diagonal of the matrix that maps right-hand sides to solutions."""
-        return np.square(self.root[:, 0]) * self._system.diagonal()
-
 
 def _system(gram: Any, root: np.ndarray, groups: Groups) -> _Structured | _Dense:
     if hasattr(gram, "solver"):
@@ -126,15 +119,6 @@ class _Dense:
     def energy(self, target: np.ndarray) -> np.ndarray:
         half = self.factor.half(self._project(target))
         return half.T @ half
-
-    def diagonal(self) -> np.ndarray:
-        diagonal, n = np.empty(len(self.basis)), len(self.basis)
-        for start in range(0, n, _BLOCK):
-            stop = min(start + _BLOCK, n)
-            unit = np.zeros((n, stop - start))
-            unit[np.arange(start, stop), np.arange(stop - start)] = 1.0
-            diagonal[start:stop] = np.square(self.factor.half(self._project(unit))).sum(axis=0)
-        return diagonal
 
     def _project(self, target: np.ndarray) -> np.ndarray:
         return target - self.basis @ (self.basis.T @ target) if self.basis.size else target
@@ -162,12 +146,6 @@ class _Structured:
 
     def energy(self, target: np.ndarray) -> np.ndarray:
         return target.T @ self.solve(target)
-
-    def diagonal(self) -> np.ndarray:
-        diagonal = self._solver.diagonal()
-        if self._across.size:
-            diagonal -= np.einsum("ig,gi->i", self._border, self._eliminate(self._border.T))
-        return diagonal
 
     def _eliminate(self, target: np.ndarray) -> np.ndarray:
         return solve_symmetric(self._across.T @ self._border, target.T).T

@@ -30,7 +30,7 @@ function judgement(model) {
   if (!C) return uncompared(E);
   const others = C.models.filter((other) => !other.ours);
   if (C.score === "R²" && Math.max(...C.models.map((other) => other.mean)) <= 0) {
-    return ["No model predicts better than the mean of each task", "bad", C.verdict];
+    return ["No model predicts better than the mean", "bad", C.verdict];
   }
   if (others.some((other) => other.sign < 0)) return [`${bestOther(C).title} is better here`, "bad", C.verdict];
   if (others.every((other) => other.sign > 0)) {
@@ -144,22 +144,20 @@ function comparisonPicture(C) {
   const ours = C.models.find((other) => other.ours);
   const records = [...C.models].sort((a, b) => b.mean - a.mean).map((other) => ({
     model: other.title,
-    about: other.about || "the model of this report",
+    about: other.about,
     mean: other.mean,
     low: other.gain ? ours.mean - other.gain[2] : null,
     high: other.gain ? ours.mean - other.gain[1] : null,
     gain: other.gain ? `${signed(other.gain[0])} (${interval(other.gain[1], other.gain[2], signed)})` : "",
-    median: other.median,
-    by_rows: other.rows,
     kind: other.ours ? "ours" : "other",
   }));
-  const tooltip = [["model", "model"], ["about", "what it is"], ["mean", `mean ${C.score}`], [
+  const tooltip = [["model", "model"], ["about", "scores"], ["mean", C.score], [
     "gain",
     "gain of this model",
   ]].map(([field, title]) => ({ field, title }));
   return picture({
     title: `${capital(C.score)} of this model and of simpler ones`,
-    note: `Mean over ${plural(C.n_tasks, "task")}, ${C.n_rows.toLocaleString("en")} test rows. Lines: ${
+    note: `${C.n_rows.toLocaleString("en")} test rows of ${plural(C.n_tasks, "task")}. Lines: ${
       percent(C.level)
     } intervals of the difference to this model; where a line crosses the dashed one, the two are not clearly different.`,
     label: `${C.score} of ${records.map((record) => `${record.model} ${score(record.mean)}`).join(", ")}`,
@@ -186,7 +184,7 @@ function comparisonPicture(C) {
         {
           mark: { type: "rule", strokeWidth: 2, color: c.soft, aria: false },
           encoding: {
-            x: { field: "low", type: "quantitative", scale: { zero: false }, title: `mean ${C.score}` },
+            x: { field: "low", type: "quantitative", scale: { zero: false }, title: C.score },
             x2: { field: "high" },
           },
         },

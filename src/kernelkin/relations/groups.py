@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..decompositions import cholesky_stack, inverse_stack
+from ..decompositions import cholesky, inverse
 from .common import CommonFit
 from .rows import PooledRows
 
@@ -53,8 +53,8 @@ def log_evidence(scores: np.ndarray, information: np.ndarray, prior: float) -> n
     m, M = scores.shape[1:]
     for start in range(0, len(scores), _BLOCK):
         part = slice(start, start + _BLOCK)
-        factor = cholesky_stack(information[part] + np.eye(m) / prior)
-        inside = inverse_stack(factor) @ scores[part]
+        factor = cholesky(information[part] + np.eye(m) / prior)
+        inside = inverse(factor) @ scores[part]
         logs = 2.0 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1) + m * np.log(prior)
         found[part] = 0.5 * np.square(inside).sum(axis=(1, 2)) - 0.5 * M * logs
     return found

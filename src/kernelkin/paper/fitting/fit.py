@@ -14,7 +14,7 @@ from ...kernels import FittedKernel, is_precomputed, read_kernels, spread_warnin
 from ...memory import Need, fit_need
 from ...uncertainty import Uncertainty
 from ..couplings import Coupling, connected_tasks, read_couplings, width
-from ..functions import InputIndex, task_functions
+from ..functions import task_functions
 from ..grams import (
     CoupledGrams,
     GramPlan,
@@ -79,7 +79,7 @@ class Fit:
     shared_rank : int, "auto" or None
         Columns of the factors that approximate shared parts of tasks with their own rows, for the squared loss; "auto":
         where rows are many; None: shared parts are exact.
-    unknown_tasks : {"error", "common", "nearest"}
+    unknown_tasks : {"error", "common"}
         "common" needs a coupling of all tasks.
     normalize : {"trace", "cosine", "center"} or None
     choose_kernel : callable, optional
@@ -336,23 +336,11 @@ class FitPlan:
             "couplings_": self.couplings,
             "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
         }
-        attributes |= input_index(self.fit.unknown_tasks, data)
         linked = connected_tasks(self.couplings, n_tasks) if self.couplings else ()
         return attributes | self.fit.targets.attributes(data, linked)
 
 
 def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling], data: TaskData) -> None:
-    """Refuse to predict unknown tasks by a common part that there is not, or by inputs that do not differ."""
+    """Raise if unknown tasks are to be predicted by a common part and the model has none."""
     if unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
         raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
-    by_features = any(coupling.kernel is not None for coupling in couplings)
-    if unknown_tasks == "nearest" and data.form != "long" and not by_features:
-        raise ValueError(
-            "unknown_tasks='nearest' needs task_features here: these tasks have no rows of their own by which others "
-            "could be like them"
-        )
-
-
-def input_index(unknown_tasks: str, data: TaskData) -> dict[str, Any]:
-    """Return what finds the most similar task, as a fitted attribute, where unknown tasks are predicted so."""
-    return {"input_index_": InputIndex.of(data)} if unknown_tasks == "nearest" and data.form == "long" else {}

@@ -34,7 +34,7 @@ from ..problems import Problem, Units
 from ..solvers import solve
 from ..solvers.online import Online, OnlineRun, PairCenter, PairSource, Stream, StreamSettings, block_length
 from .base import Fitted, RunOptions
-from .fit import Fit, Shape, check_unknown_tasks, input_index
+from .fit import Fit, Shape, check_unknown_tasks
 from .targets import Classification, Targets, stack_intercepts
 
 # Rows of a task, and tasks, whose Gram matrices say what kernels cost.
@@ -360,7 +360,7 @@ class SecondStagePlan:
             # A task without a machine has all classes.
             classes = known["classes_"]
             known["task_classes_"] = [classes if t in faults else own for t, own in enumerate(known["task_classes_"])]
-        return Fitted(attributes | known | input_index(fit.unknown_tasks, data))
+        return Fitted(attributes | known)
 
     def _solve(
         self, scaling: Scaling, base: np.ndarray, at: np.ndarray, b: np.ndarray, machine: Machine

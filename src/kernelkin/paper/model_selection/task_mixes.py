@@ -11,8 +11,8 @@ import numpy as np
 
 from ...data import TaskData
 from ...memory import check_memory
-from ..fitting import Regression, TaskMixFit
-from ..mixes import TaskMixes
+from ..fitting import Regression
+from ..mixes import TaskMixes, TaskMixFit
 
 
 def mix_specification(search: Any) -> TaskMixFit:

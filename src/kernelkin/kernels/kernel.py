@@ -52,15 +52,7 @@ class Kernel:
             object.__setattr__(self, "columns", freeze_columns(self.columns, self.name))
 
     def targets(self, n_features: int, feature_names: Sequence[str] | None = None) -> list[tuple[str, tuple[int, ...]]]:
-        """Return the kernels this stands for: the name and the positions of the columns of each.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns of X.
-        feature_names : sequence of str, optional
-            Their names.
-        """
+        """Return the kernels this stands for on rows with so many columns: name and positions of columns of each."""
         columns: Any = self.columns
         if columns is None:
             positions = tuple(range(n_features))
@@ -179,16 +171,10 @@ def fit_kernels(
     feature_names: Sequence[str] | None = None,
     sample_weight: np.ndarray | None = None,
 ) -> list[FittedKernel]:
-    """Expand per-feature kernels and fit all of them on the training rows.
+    """Expand per-feature kernels and fit all of them on the training rows X (n, d).
 
-    Parameters
-    ----------
-    kernels : sequence of Kernel
-    X : array (n, d)
-    feature_names : sequence of d str, default None
-        Needed by kernels whose columns are given by name.
-    sample_weight : array (n,), default None
-        Weighs rows in the median distance; repeating a row equals weighting it.
+    `feature_names` (d,) are needed by kernels whose columns are given by name. `sample_weight` (n,) weighs rows in the
+    median distance: repeating a row equals weighting it.
     """
     X = as_float(X)
     found = [(kernel, *target) for kernel in kernels for target in kernel.targets(X.shape[1], feature_names)]
@@ -251,7 +237,7 @@ def _fill(
     """Write kernel values into `out`: matrices (K, n, m), or with `at` those of pairs of rows of X (K, p)."""
     families: dict[Any, list[int]] = {}
     for k, kernel in enumerate(kernels):
-        families.setdefault((kernel.columns, kernel.function.base), []).append(k)
+        families.setdefault((kernel.columns, kernel.function.base or kernel.function), []).append(k)
     # Overflow may be right (a Gaussian of far rows is 0); where it is not, `check_values` refuses it by name.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for *others, last in families.values():

@@ -68,7 +68,7 @@ class TaskTargets:
 
     Subclasses have `decompose`, from a mix (K,) of the kernels, of sum one, to what the other methods take; `losses`
     (c, T), mean squares of the held-out errors; `reference`, a mix and strength for others to be compared with;
-    `errors` beside those of a reference; and `own_weights` (K, members) of some tasks, by a step from a mix and strength.
+    `errors` beside those of a reference; and `own_weights` (K, members) of some tasks, by a step from a mix.
 
     Parameters
     ----------

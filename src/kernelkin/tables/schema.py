@@ -52,7 +52,7 @@ class TableSchema:
     Examples
     --------
     >>> import pandas as pd
-    >>> from kernelkin import TableSchema
+    >>> from kernelkin.tables import TableSchema
     >>> table = pd.DataFrame({"day": ["Mon", "Sat"] * 3, "size": range(6), "shop": list("aaabbb"), "sales": range(6)})
     >>> schema = TableSchema.fit(table, task="shop", target="sales", regression=True)
     >>> schema.features

@@ -7,9 +7,7 @@ from sklearn.base import clone
 from engines.dask_cluster import shops
 from kernelkin import (
     AverageRegressor,
-    IKLRegressor,
     IMKLClassifier,
-    MKMTFLRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
     STLRegressor,
@@ -17,6 +15,7 @@ from kernelkin import (
     linear_kernels,
 )
 from kernelkin.engines import ENGINES, Dask, Threads, read_engine
+from kernelkin.paper import IKLRegressor, MKMTFLRegressor
 
 ROWS = ["a", "b", "c"]
 # A few tasks a block.

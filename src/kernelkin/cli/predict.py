@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from ..data import listing
-from ..tables.columns import CellError
-from ..tables.files import Piece, read_pieces
-from ..tables.text import STDOUT, check_output, display_name, input_separator, open_output
+from ..tables.cells import CellError
+from ..tables.files import STDOUT, Piece, check_output, display_name, input_separator, open_output, read_pieces
 from .problem import DATA_HELP, add_format_arguments, text_format
 from .terminal import Terminal, complain
 from .training import add_task_features, by_task, read_task_features

@@ -12,7 +12,6 @@ from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import all_models
 from ..relations import SharingReport, TaskRelations
 from ..storage import SavedModel
-from ..tables.describe import describe_column
 from .effects import drivers_content
 from .values import number, numbers, table
 
@@ -76,7 +75,7 @@ def _data(saved: SavedModel) -> dict[str, Any] | None:
         "rows": schema.n_rows,
         "task": "every target" if schema.task is None else schema.task,
         "target": schema.target,
-        "columns": [[column.name, describe_column(column)] for column in schema.columns],
+        "columns": [[column.name, column.describe()] for column in schema.columns],
         "left_out": [[name, reason] for name, reason in schema.left_out.items()],
     }
 

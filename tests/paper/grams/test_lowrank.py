@@ -5,10 +5,7 @@ import pytest
 
 from kernelkin import gaussian_kernels, linear_kernels, polynomial_kernels
 from kernelkin.data import read_training
-from kernelkin.engines import serially
 from kernelkin.kernels import evaluate, fit_kernels, fit_scaling
-from kernelkin.paper.grams.coupled import FactorStack
-from kernelkin.paper.grams.heldout import FactorCross
 from kernelkin.paper.grams.lowrank import low_rank_kernels
 
 
@@ -21,7 +18,7 @@ def read(X):
 def test_a_polynomial_has_its_monomials_for_a_factor(degree, coef0):
     data = read(np.random.default_rng(0).normal(size=(150, 3)))
     (kernel,) = fit_kernels(polynomial_kernels(degree, coef0=coef0), data.X)
-    factor = FactorStack(low_rank_kernels(data, [kernel], "trace")).factor(np.ones(1), serially).rows(slice(None))
+    factor = low_rank_kernels(data, [kernel], "trace").root(np.ones(1))
     X = data.X[np.concatenate(data.rows)]
     np.testing.assert_allclose(factor @ factor.T, kernel(X), rtol=1e-10, atol=1e-10)
 
@@ -38,20 +35,19 @@ def test_kernels_of_few_values_share_a_factor_and_linear_ones_have_their_own():
     data, kernels = few_values()
     found = low_rank_kernels(data, kernels, "trace")
     X = data.X[np.concatenate(data.rows)]
-    stack = FactorStack(found)
     V = np.random.default_rng(2).normal(size=(90, 2))
-    forms = stack.quadratic_forms(V, serially)
+    forms = found.quadratic_forms(V)
     for k, kernel in enumerate(kernels):
         one = np.eye(len(kernels))[k]
-        np.testing.assert_allclose(stack.combine(one, serially), kernel(X), atol=1e-12)
+        np.testing.assert_allclose(found.combine(one), kernel(X), atol=1e-12)
         np.testing.assert_allclose(forms[k], 0.5 * np.einsum("im,ij,jm->m", V, kernel(X), V), rtol=1e-10)
     assert [family.kernels.tolist() for family in found.families] == [[0, 2, 3], [1], [4]]
     assert found.rank == 3 + 2 + 3
     b = np.array([0.5, 0.0, 2.0, 1e-3, 1.0])
     whole = sum(w * kernel(X) for w, kernel in zip(b, kernels, strict=True))
-    np.testing.assert_allclose(stack.combine(b, serially), whole, atol=1e-11)
-    np.testing.assert_allclose(stack.image(b, V), whole @ V, atol=1e-9)
-    assert stack.factor(b, serially).width == 3 + 3
+    np.testing.assert_allclose(found.combine(b), whole, atol=1e-11)
+    np.testing.assert_allclose(found.image(b, V), whole @ V, atol=1e-9)
+    assert found.root(b).shape == (90, 3 + 3)
 
 
 @pytest.mark.parametrize("normalize", [None, "trace"])
@@ -64,9 +60,7 @@ def test_factors_are_scaled_as_their_grams_are(normalize):
     expected, grams = fit_scaling(normalize, evaluate(kernels, X), weight)
     np.testing.assert_allclose(scaling.factor, expected.factor / charges, rtol=1e-12)
     b = np.arange(1.0, 6.0)
-    np.testing.assert_allclose(
-        FactorStack(found).combine(b, serially), np.tensordot(b / charges, grams, axes=1), rtol=1e-10, atol=1e-10
-    )
+    np.testing.assert_allclose(found.combine(b), np.tensordot(b / charges, grams, axes=1), rtol=1e-10, atol=1e-10)
 
 
 def test_held_out_rows_meet_training_rows_through_their_factors():
@@ -75,7 +69,7 @@ def test_held_out_rows_meet_training_rows_through_their_factors():
     found = low_rank_kernels(data, kernels, "trace")
     kept, held = np.arange(60), np.arange(60, 90)
     b, scale, V = np.arange(5.0), np.linspace(1.0, 2.0, 5), np.random.default_rng(4).normal(size=(60, 2))
-    product = FactorCross(found.take(held), found.take(kept), scale).product(b, V)
+    product = found.take(kept).image(b * scale, V, at=found.take(held))
     expected = sum(w * kernel(X[held], X[kept]) for w, kernel in zip(b * scale, kernels, strict=True)) @ V
     np.testing.assert_allclose(product, expected, rtol=1e-10, atol=1e-10)
 

@@ -7,8 +7,7 @@ from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV, gaussian_kernels, line
 from kernelkin.data import read_training
 from kernelkin.exceptions import ApproximationWarning
 from kernelkin.kernels import fit_kernels
-from kernelkin.paper.grams import plan
-from kernelkin.paper.grams.heldout import FactorCross
+from kernelkin.paper.grams import build
 from kernelkin.paper.grams.lowrank import nystroem_kernels
 
 KERNELS = [*gaussian_kernels((0.5, 2.0)), *linear_kernels()]
@@ -38,8 +37,7 @@ def test_what_factors_lack_is_positive_semi_definite_and_its_trace_is_known():
         assert np.linalg.eigvalsh(rest).min() > -1e-9
         np.testing.assert_allclose(np.trace(rest) / np.trace(kernels[k](X)), lacking[k], atol=1e-10)
         if family.landmarks is not None:
-            at = [int(np.flatnonzero((point == X).all(axis=1))[0]) for point in family.landmarks.points]
-            np.testing.assert_allclose(rest[at], 0.0, atol=1e-7)
+            np.testing.assert_allclose(rest[family.landmarks.rows], 0.0, atol=1e-7)
     assert lacking[2] == 0.0  # a linear kernel has an exact factor
     assert 0.0 < lacking[1] < lacking[0]
 
@@ -48,11 +46,11 @@ def test_held_out_rows_meet_training_rows_through_landmarks():
     kernels, X, found = factors(40)
     kept, held = np.arange(60), np.arange(60, 100)
     b, V = np.array([1.0, 2.0, 0.5]), np.random.default_rng(1).normal(size=(60, 2))
-    product = FactorCross(found.take(held), found.take(kept), np.ones(3)).product(b, V)
+    product = found.take(kept).image(b, V, at=found.take(held))
     expected = 0.5 * kernels[2](X[held], X[kept]) @ V
     for family in found.families:
         if family.landmarks is not None:
-            kernel, L = kernels[family.kernels[0]], family.landmarks.points
+            kernel, L = kernels[family.kernels[0]], X[family.landmarks.rows]
             through = np.linalg.solve(kernel(L), kernel(L, X[kept]) @ V)
             expected += b[family.kernels[0]] * kernel(X[held], L) @ through
     np.testing.assert_allclose(product, expected, atol=1e-6)
@@ -85,13 +83,13 @@ def test_predictions_are_those_of_the_approximated_problem(couplings):
 
 
 def test_many_rows_are_approximated_with_a_warning(monkeypatch):
-    monkeypatch.setattr(plan, "MOST_EXACT_ROWS", 99)
-    monkeypatch.setattr(plan, "DEFAULT_RANK", 40)
+    monkeypatch.setattr(build, "MOST_EXACT_ROWS", 99)
+    monkeypatch.setattr(build, "DEFAULT_RANK", 40)
     X, y, tasks = coupled_data()
     with pytest.warns(ApproximationWarning, match=r"^MKMTRLRegressor: the part that tasks share is approximated by "):
         model = MKMTRLRegressor(KERNELS, couplings="common").fit(X, y, tasks=tasks)
     assert model.shared_error_ is not None
-    monkeypatch.setattr(plan, "MOST_EXACT_ROWS", 100)
+    monkeypatch.setattr(build, "MOST_EXACT_ROWS", 100)
     assert MKMTRLRegressor(KERNELS, couplings="common").fit(X, y, tasks=tasks).shared_error_ is None
 
 
@@ -100,8 +98,8 @@ def test_cross_validation_judges_the_approximated_problem(monkeypatch):
     grid = {"C": [0.1, 10.0]}
     search = {"couplings": "common", "grid": grid, "random_state": 0}
     exact = MKMTRLRegressorCV(KERNELS, **search).fit(X, y, tasks=tasks)
-    monkeypatch.setattr(plan, "MOST_EXACT_ROWS", 99)
-    monkeypatch.setattr(plan, "DEFAULT_RANK", 250)  # nearly exact
+    monkeypatch.setattr(build, "MOST_EXACT_ROWS", 99)
+    monkeypatch.setattr(build, "DEFAULT_RANK", 250)  # nearly exact
     with pytest.warns(ApproximationWarning, match=r": the part that tasks share is approximated by"):
         rough = MKMTRLRegressorCV(KERNELS, **search).fit(X, y, tasks=tasks)
     assert rough.best_params_ == exact.best_params_

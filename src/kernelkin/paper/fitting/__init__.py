@@ -1,7 +1,6 @@
 """A specification on data -> Problem -> Solution -> functions: the one way a model is fitted."""
 
-from .base import Fitted, Plan, RunOptions, Specification
-from .fit import Fit, FitPlan, Shape
+from .fit import Fit, FitPlan, Fitted, Plan, RunOptions, Shape, Specification
 from .linear import LinearFit
 from .pooled import PooledFit
 from .targets import Classification, Regression, Targets

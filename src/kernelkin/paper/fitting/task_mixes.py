@@ -18,8 +18,7 @@ from ..learners import Machine, Ridge
 from ..mixes import STRENGTHS, TaskMixes, choose_mixes
 from ..penalties import FixedWeights
 from ..problems import MachinePanel
-from .base import Fitted, RunOptions
-from .fit import Fit, FitPlan, Shape
+from .fit import Fit, FitPlan, Fitted, RunOptions, Shape
 from .targets import Regression
 
 
@@ -73,7 +72,7 @@ class TaskMixPlan:
         if any(len(rows) < len(data.X) for rows in data.rows):
             # Masks, folds and errors of all labels, and a block of columns at all strengths.
             extra += len(data.X) * (20 * data.n_tasks + 24 * PANEL_COLUMNS * len(STRENGTHS))
-        return replace(need, peak=need.peak + extra)
+        return Need(need.peak + extra, need.advice)
 
     def run(self, options: RunOptions) -> Fitted:
         """Choose the weights, then fit with them."""

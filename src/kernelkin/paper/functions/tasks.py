@@ -355,7 +355,7 @@ def _factor_expansion(data: TaskData, bank: KernelBank, rows: np.ndarray, a: np.
         if b[active].any():
             kernels, scaling = tuple(bank.kernels[k] for k in active), bank.link_scaling.select(active)
             landmarks, coefficients = family.landmarks, family.landmarks.dual(family.factor.T @ a)
-            bundles.append(Bundle(kernels, active, scaling, landmarks.rows, landmarks.points, coefficients))
+            bundles.append(Bundle(kernels, active, scaling, landmarks.rows, data.X[landmarks.rows], coefficients))
     zeros = np.zeros(a.shape[1])
     rest = make_expansion(data.X, rows, bank.kernels, bank.link_scaling, a, _repeat(exact, len(zeros)), zeros)
     return Expansion((*rest.bundles, *bundles), weights, zeros)

@@ -1,11 +1,13 @@
 """Gram matrices: stacks and operators. Nothing outside this package touches their memory."""
 
 from .build import (
+    GramPlan,
     KernelBank,
     RawGrams,
     build_grams,
     check_kernels,
     device_grams,
+    plan_grams,
     raw_grams,
     scale_grams,
     scales_on_device,
@@ -13,9 +15,8 @@ from .build import (
     task_dimensions,
 )
 from .coupled import CoupledGrams, on_device
-from .heldout import HeldOut, held_out
+from .heldout import HeldOut
 from .operator import arrays_on
-from .plan import GramPlan, plan_grams
 from .row_kernels import BLOCK_BYTES, RowKernels
 from .stack import Grams, GramStack, SeparateGrams, SharedGrams, TaskGrams, batch_bytes
 
@@ -37,7 +38,6 @@ __all__ = [
     "build_grams",
     "check_kernels",
     "device_grams",
-    "held_out",
     "on_device",
     "plan_grams",
     "raw_grams",

@@ -1,7 +1,8 @@
 """From validated data and fitted kernels to scaled Gram stacks, checked on the way.
 
-`raw_grams` evaluates the kernels once; `RawGrams.restrict` gives the same for fewer rows without evaluating anything,
-which is what cross-validation lives on; `scale_grams` scales a set of raw stacks by what its own rows say.
+`plan_grams` knows the sizes before any matrix exists; `raw_grams` evaluates the kernels once; `RawGrams.restrict` gives
+the same for fewer rows without evaluating anything, which cross-validation uses; `scale_grams` scales a set of raw
+stacks by the diagonals of its own rows.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ...decompositions import inverse
 from ...kernels import (
     ASYMMETRY,
     FittedKernel,
+    Gaussian,
     Scaling,
     check_gram,
     check_precomputed,
@@ -26,48 +28,127 @@ from ...kernels import (
     precomputed_names,
     project_stack,
     rounding_shift,
+    thin,
 )
 from ..couplings import Coupling, width
-from .coupled import CoupledGrams, FactorStack, LinkStack, PointStack
-from .lowrank import LowRankKernels, nystroem_kernels
+from .coupled import CoupledGrams, PointStack, is_worthwhile
+from .lowrank import DEFAULT_RANK, LowRankKernels, has_factors, low_rank_kernels, nystroem_kernels
 from .operator import Arrays, SharedOperator
-from .plan import GramPlan, plan_grams
 from .stack import Grams, GramStack, SharedGrams, TaskGrams, take_block
 
+# With more rows of all coupled tasks, the part that they share is approximated unless the user says otherwise.
+MOST_EXACT_ROWS = 5000
+# Exact factors with at most so many columns are used where approximate ones might be.
+LARGEST_EXACT = 2000
 # Noise variance in the units of the average kernel, whose mean diagonal is one.
 TAU = 0.1
-# A stack of more rows is represented by so many of them.
+# A stack of more rows is represented by so many of them where kernels are charged.
 MAX_ROWS = 2000
 
 
-def effective_dimensions(stacks: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return d (K,), summed over stacks: scaled Gram matrices (K, n, n) and weights (n,) of their rows.
+@dataclass(frozen=True)
+class GramPlan:
+    """What `raw_grams` will build.
 
-    Weighting a row by 2 equals repeating it.
+    Attributes
+    ----------
+    sizes : rows of each stack: of each task, or all rows of wide data.
+    machines : rows of each task.
+    outputs : the largest number of outputs of a task's machine.
+    n_kernels, itemsize : kernels in a stack, bytes of one of its values.
+    row_bytes : bytes of a row of X; 0 where Gram matrices are given.
+    fitted_rows : rows whose distances were computed at once while kernels were fitted; 0 where none were.
+    n_columns : number of columns that kernels copy, summed over kernels with columns of their own.
+    couplings_width : columns of the couplings' factors; 0 where tasks share no parts.
+    low_rank : exact factors of the shared part, where there are small ones.
+    approximate_rank : columns of approximate factors of the shared part; 0 where it is exact.
+    wide : whether all tasks have the same rows.
     """
-    return np.sum([_dimensions(stack, weight) for stack, weight in stacks], axis=0)
+
+    sizes: tuple[int, ...]
+    machines: tuple[int, ...]
+    outputs: int
+    n_kernels: int
+    itemsize: int
+    row_bytes: int = 0
+    fitted_rows: int = 0
+    n_columns: int = 0
+    couplings_width: int = 0
+    low_rank: LowRankKernels | None = None
+    approximate_rank: int = 0
+    wide: bool = False
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self.machines)
+
+    @property
+    def link_rank(self) -> int:
+        """Columns of the factors of all kernels over the rows of all tasks; 0 where there are none."""
+        return self.low_rank.rank if self.low_rank else self.approximate_rank
+
+    @property
+    def dense(self) -> bool:
+        """Whether a stack over the rows of all tasks is needed."""
+        return self.couplings_width > 0 and not self.wide and not self.link_rank
+
+    @property
+    def shared_rank(self) -> int:
+        """Columns of a factor of the part that coupled tasks share."""
+        points = self.sizes[0] if self.wide else sum(self.machines)
+        return self.couplings_width * (self.link_rank or points)
+
+    @property
+    def factored(self) -> bool:
+        """Whether the shared part is handed to the machines as a factor of low rank."""
+        return is_worthwhile(self.shared_rank, sum(self.machines))
+
+    @property
+    def stack_bytes(self) -> int:
+        """Bytes of the Gram stacks."""
+        stacks = self.n_kernels * self.itemsize * sum(n * n for n in self.sizes)
+        if self.dense:
+            return stacks + self.n_kernels * self.itemsize * sum(self.sizes) ** 2
+        return stacks + (self.itemsize if self.approximate_rank else 8) * sum(self.machines) * self.link_rank
 
 
-def _dimensions(stack: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    step = -(-len(weight) // MAX_ROWS)
-    rows = slice(None, None, step)
-    root = np.sqrt(weight[rows])
-    some = stack[:, rows, rows]
-    mean = some.mean(axis=0, dtype=np.float64) * root * root[:, np.newaxis]
-    resolvent = inverse(mean + TAU * np.eye(len(mean))) * root * root[:, np.newaxis]
-    return step * np.array([np.vdot(resolvent, gram) for gram in some])
+def plan_grams(
+    data: TaskData,
+    kernels: Sequence[FittedKernel] | None,
+    normalize: str | None,
+    couplings_width: int = 0,
+    shared_rank: int | str | None = None,
+) -> GramPlan:
+    """Return what `raw_grams` of the same arguments will build; `kernels` None stands for precomputed Grams.
 
-
-def kernel_charges(stacks: Iterable[tuple[np.ndarray, np.ndarray]], parsimony: float) -> np.ndarray:
-    """Return z (K,): 1 for all kernels with ``parsimony=0``; 1 for kernels that are zero on all rows."""
-    return charges_of(effective_dimensions(stacks), parsimony)
-
-
-def charges_of(d: np.ndarray, parsimony: float) -> np.ndarray:
-    """Return the same from the effective dimensions d (K,)."""
-    used = d > 0
-    relative = np.where(used, d, 1.0) / (d[used].mean() if used.any() else 1.0)
-    return np.where(used, relative**parsimony, 1.0)
+    `shared_rank` is how many columns approximate factors of the part that coupled tasks share have; "auto": some where
+    rows are many; None: that part is exact.
+    """
+    wide = data.form == "wide"
+    machines = tuple(len(rows) for rows in data.rows)
+    low_rank, rank = None, 0
+    if couplings_width > 0 and not wide and has_factors(kernels, normalize):
+        if isinstance(shared_rank, str):
+            rank = DEFAULT_RANK if sum(machines) > MOST_EXACT_ROWS else 0
+        elif shared_rank is not None:
+            rank = int(shared_rank)
+        low_rank = low_rank_kernels(data, kernels, normalize, max(rank, LARGEST_EXACT) if rank else None)
+    relative = kernels is not None and any(isinstance(kernel.function, Gaussian) for kernel in kernels)
+    classes = [1 if y.dtype.kind == "f" else len(set(y.tolist())) for y in data.y]
+    return GramPlan(
+        sizes=(len(data.X),) if wide else machines,
+        machines=machines,
+        outputs=max(n if n > 2 else 1 for n in classes),
+        n_kernels=data.X.shape[2] if kernels is None else len(kernels),
+        itemsize=data.X.dtype.itemsize,
+        row_bytes=0 if kernels is None else data.X[:1].nbytes,
+        fitted_rows=len(data.X[thin(len(data.X))]) if relative else 0,
+        n_columns=0 if kernels is None else sum(map(len, {kernel.columns for kernel in kernels})),
+        couplings_width=couplings_width,
+        low_rank=low_rank,
+        approximate_rank=0 if low_rank else rank,
+        wide=wide,
+    )
 
 
 @dataclass(frozen=True)
@@ -96,7 +177,17 @@ class RawGrams:
             used = np.flatnonzero(_mark([rows[part] for rows, part in zip(data.rows, kept, strict=True)], len(data.X)))
             return replace(self, own=(take_block(self.own[0], used, used),))
         own = tuple(take_block(stack, rows, rows) for stack, rows in zip(self.own, kept, strict=True))
-        return replace(self, own=own, linked=_restrict_linked(self.linked, data, kept))
+        linked = self.linked
+        if linked is not None:
+            rows = positions_in_order(data, kept)
+            linked = linked.take(rows) if isinstance(linked, LowRankKernels) else take_block(linked, rows, rows)
+        return replace(self, own=own, linked=linked)
+
+
+def positions_in_order(data: TaskData, parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Positions within the rows of each task -> positions among the rows of all tasks in order."""
+    starts = np.cumsum([0, *(len(rows) for rows in data.rows[:-1])])
+    return np.concatenate([start + part for start, part in zip(starts, parts, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -110,7 +201,7 @@ class KernelBank:
     scalings : one for each stack: one in all for wide data, one for each task for long data.
     link_scaling : that of the part that coupled tasks share.
     link_factors : approximate factors, not scaled, that stand for the kernels of that part; None where it is exact.
-    clipped : whether fitted Gram matrices differ from what the kernels say, as in `RawGrams`.
+    clipped : whether fitted Gram matrices differ from the values of the kernels, as in `RawGrams`.
     """
 
     names: tuple[str, ...]
@@ -126,19 +217,14 @@ def build_grams(
     kernels: Sequence[FittedKernel] | None,
     normalize: str | None,
     couplings: Sequence[Coupling] = (),
-    plan: GramPlan | None = None,
 ) -> tuple[Grams, KernelBank]:
     """Compute, check and scale the Gram matrices of every task; `kernels` None stands for precomputed ones."""
-    plan = plan_grams(data, kernels, normalize, width(couplings)) if plan is None else plan
-    raw = raw_grams(data, kernels, normalize, plan)
+    raw = raw_grams(data, kernels, normalize, plan_grams(data, kernels, normalize, width(couplings)))
     return scale_grams(raw, data, normalize, couplings, overwrite=True)
 
 
 def raw_grams(
-    data: TaskData,
-    kernels: Sequence[FittedKernel] | None,
-    normalize: str | None,
-    plan: GramPlan,
+    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None, plan: GramPlan
 ) -> RawGrams:
     """Evaluate and check the kernels among the rows of each task, and of all tasks where these are linked.
 
@@ -149,9 +235,7 @@ def raw_grams(
     else:
         names = [kernel.name for kernel in kernels]
     own, clipped = _own_stacks(data, kernels)
-    present = np.any([_largest(stack) > 0 for stack in own], axis=0)
-    if not present.all():
-        raise ValueError(f"kernel {names[int(np.argmin(present))]!r} is zero on all training rows")
+    _check_present(names, np.any([_largest(stack) > 0 for stack in own], axis=0))
     linked: np.ndarray | LowRankKernels | None = plan.low_rank
     if plan.dense:
         linked, also = _raw_stack(data, kernels, np.concatenate(data.rows))
@@ -168,6 +252,42 @@ def _own_stacks(data: TaskData, kernels: Sequence[FittedKernel] | None) -> tuple
     return stacks, any(clipped)
 
 
+def _raw_stack(data: TaskData, kernels: Sequence[FittedKernel] | None, rows: np.ndarray) -> tuple[np.ndarray, bool]:
+    """(K, n, n) kernel values among these rows, checked, in memory of our own; and whether any was clipped."""
+    if kernels is None:
+        # All rows are not copied twice: the matrices may take most of the memory that there is.
+        whole = len(rows) == len(data.X) and bool((rows == np.arange(len(rows))).all())
+        values = data.X if whole else data.X[np.ix_(rows, rows)]
+        stack = np.array(np.moveaxis(values, 2, 0), order="C")
+        return stack, project_stack(precomputed_names(len(stack)), stack)
+    raw, clipped = evaluate(kernels, data.X[rows]), False
+    for kernel, gram, largest in zip(kernels, raw, _largest(raw), strict=True):
+        # A kernel may be zero on the rows of one task; that it is not zero on all is checked at the end. A kernel that
+        # is positive semi-definite by construction can only fail by overflow.
+        if largest != 0 and not (kernel.known_psd and np.isfinite(largest)):
+            checked = check_gram(kernel.name, gram, kernel.known_psd)
+            if checked is not gram:
+                gram[...], clipped = checked, True
+    return raw, clipped
+
+
+def _largest(stack: np.ndarray) -> np.ndarray:
+    """(K,) the largest size of an entry of each Gram; NaN where there is one."""
+    flat = stack.reshape(len(stack), -1)
+    return np.maximum(flat.max(axis=1), -flat.min(axis=1))
+
+
+def _check_present(names: Sequence[str], present: np.ndarray) -> None:
+    if not present.all():
+        raise ValueError(f"kernel {names[int(np.argmin(present))]!r} is zero on all training rows")
+
+
+def _check_left(names: Sequence[str], left: np.ndarray) -> None:
+    if not left.all():
+        name = names[int(np.argmin(left))]
+        raise ValueError(f"kernel {name!r} is constant on the training rows of every task: centred, it is zero")
+
+
 def scale_grams(
     raw: RawGrams,
     data: TaskData,
@@ -176,68 +296,39 @@ def scale_grams(
     overwrite: bool = False,
     parsimony: float = 0.0,
 ) -> tuple[Grams, KernelBank]:
-    """Scale raw stacks by the rows of `data`, in place with `overwrite`, and charge kernels as `parsimony` says."""
-    weights = stack_weights(data)
-    scalings, stacks = _scale_own(raw, weights, normalize, overwrite)
-    charges = kernel_charges(zip(stacks, weights, strict=True), parsimony) if parsimony else np.ones(len(raw.names))
+    """Scale raw stacks by the rows of `data`, in place with `overwrite`, and charge kernels by `parsimony`."""
+    weights, charges = stack_weights(data), np.ones(len(raw.names))
+    scalings, stacks = _scaled(raw.own, weights, normalize, raw.names, overwrite)
     if parsimony:
+        charges = kernel_charges(zip(stacks, weights, strict=True), parsimony)
         scalings = _charge(scalings, stacks, charges)
+    _check_left(raw.names, np.any([scaling.factor > 0 for scaling in scalings], axis=0))
     bank = KernelBank(raw.names, raw.kernels, tuple(scalings), clipped=raw.clipped)
     if data.form == "wide":
-        grams: Grams = SharedGrams(GramStack(stacks[0]), data.rows)
-        link: LinkStack = PointStack(GramStack(stacks[0]), data.rows)
-        bank = replace(bank, link_scaling=scalings[0] if couplings else None)
+        stack = GramStack(stacks[0])
+        grams: Grams = SharedGrams(stack, data.rows)
+        link, link_scaling = PointStack(stack, data.rows), scalings[0]
     else:
         grams = TaskGrams([GramStack(scaled) for scaled in stacks])
         if couplings:
             link, link_scaling = _scale_linked(raw, data, normalize, overwrite, charges)
-            bank = replace(bank, link_scaling=link_scaling)
-            if isinstance(raw.linked, LowRankKernels) and not raw.linked.is_exact:
-                bank = replace(bank, link_factors=raw.linked)
-    check_scaled(bank)
-    if couplings:
-        grams = CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows])
-    return grams, bank
+    if not couplings:
+        return grams, bank
+    exact = not isinstance(raw.linked, LowRankKernels) or raw.linked.is_exact
+    bank = replace(bank, link_scaling=link_scaling, link_factors=None if exact else raw.linked)
+    return CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows]), bank
 
 
-def task_block_grams(
-    data: TaskData, kernels: Sequence[FittedKernel], normalize: str | None, charges: np.ndarray
-) -> tuple[TaskGrams, KernelBank, np.ndarray]:
-    """Return the Gram matrices of some of the tasks of a problem, divided by the kernels' charges (K,).
-
-    What can be said of all tasks alone is not checked here. The third result is for that: (2, K), whether each kernel
-    is not zero in some of these tasks, and whether scaling leaves something of it; see `check_kernels`.
-    """
-    own, clipped = _own_stacks(data, kernels)
-    raw = RawGrams(tuple(kernels), tuple(kernel.name for kernel in kernels), own, clipped=clipped)
-    present = np.any([_largest(stack) > 0 for stack in raw.own], axis=0)
-    scalings, stacks = _scale_own(raw, stack_weights(data), normalize, overwrite=True)
-    scalings = _charge(scalings, stacks, charges) if (charges != 1.0).any() else scalings
-    left = np.any([scaling.factor > 0 for scaling in scalings], axis=0)
-    bank = KernelBank(raw.names, raw.kernels, tuple(scalings), clipped=clipped)
-    return TaskGrams([GramStack(scaled) for scaled in stacks]), bank, np.array([present, left])
-
-
-def task_dimensions(kernels: tuple[Sequence[FittedKernel], str | None], data: TaskData) -> np.ndarray:
-    """Return the effective dimensions (t, K) of kernels, given with `normalize`, on the rows of each task."""
-    grams = task_block_grams(data, *kernels, np.ones(len(kernels[0])))[0]
-    pairs = zip(grams.stacks, stack_weights(data), strict=True)
-    return np.array([effective_dimensions([(stack.values, weight)]) for stack, weight in pairs])
-
-
-def check_kernels(names: Sequence[str], found: np.ndarray) -> None:
-    """Refuse kernels that are zero, or that scaling leaves nothing of, in all tasks; `found` (2, K), of all blocks."""
-    if not found[0].all():
-        raise ValueError(f"kernel {names[int(np.argmin(found[0]))]!r} is zero on all training rows")
-    _check_left(names, found[1])
-
-
-def _scale_own(
-    raw: RawGrams, weights: Sequence[np.ndarray], normalize: str | None, overwrite: bool
+def _scaled(
+    stacks: Sequence[np.ndarray],
+    weights: Sequence[np.ndarray],
+    normalize: str | None,
+    names: Sequence[str],
+    overwrite: bool,
 ) -> tuple[list[Scaling], list[np.ndarray]]:
     """The scaling of each stack, and the scaled stacks."""
-    pairs = zip(raw.own, weights, strict=True)
-    scaled = [fit_scaling(normalize, stack, weight, raw.names, overwrite) for stack, weight in pairs]
+    pairs = zip(stacks, weights, strict=True)
+    scaled = [fit_scaling(normalize, stack, weight, names, overwrite) for stack, weight in pairs]
     return [scaling for scaling, _ in scaled], [stack for _, stack in scaled]
 
 
@@ -246,6 +337,21 @@ def _charge(scalings: Sequence[Scaling], stacks: Sequence[np.ndarray], charges: 
     for scaled in stacks:
         scaled /= charges.astype(scaled.dtype)[:, np.newaxis, np.newaxis]
     return [scaling.charged(charges) for scaling in scalings]
+
+
+def _scale_linked(
+    raw: RawGrams, data: TaskData, normalize: str | None, overwrite: bool, charges: np.ndarray
+) -> tuple[Any, Scaling]:
+    """The part that coupled tasks share, over the rows of all tasks in order."""
+    weight = data.sample_weight[np.concatenate(data.rows)]
+    if isinstance(raw.linked, LowRankKernels):
+        scaling, kernels = raw.linked.scaled(normalize, weight, charges)
+        return kernels, scaling
+    assert raw.linked is not None
+    scalings, (scaled,) = _scaled([raw.linked], [weight], normalize, raw.names, overwrite)
+    if (charges != 1.0).any():
+        scalings = _charge(scalings, [scaled], charges)
+    return PointStack(GramStack(scaled), [np.arange(len(weight))]), scalings[0]
 
 
 def stack_weights(data: TaskData) -> list[np.ndarray]:
@@ -263,71 +369,63 @@ def _mark(rows: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
     return used
 
 
-def check_scaled(bank: KernelBank) -> None:
-    """Refuse a kernel that scaling leaves nothing of, in any task."""
-    _check_left(bank.names, np.any([scaling.factor > 0 for scaling in bank.scalings], axis=0))
+def effective_dimensions(stacks: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return d (K,), summed over stacks: scaled Gram matrices (K, n, n) and weights (n,) of their rows.
+
+    Weighting a row by 2 equals repeating it.
+    """
+    found = []
+    for stack, weight in stacks:
+        step = -(-len(weight) // MAX_ROWS)
+        rows = slice(None, None, step)
+        root, some = np.sqrt(weight[rows]), stack[:, rows, rows]
+        mean = some.mean(axis=0, dtype=np.float64) * root * root[:, np.newaxis]
+        resolvent = inverse(mean + TAU * np.eye(len(mean))) * root * root[:, np.newaxis]
+        found.append(step * np.array([np.vdot(resolvent, gram) for gram in some]))
+    return np.sum(found, axis=0)
 
 
-def _check_left(names: Sequence[str], left: np.ndarray) -> None:
-    if not left.all():
-        name = names[int(np.argmin(left))]
-        raise ValueError(f"kernel {name!r} is constant on the training rows of every task: centred, it is zero")
+def kernel_charges(stacks: Iterable[tuple[np.ndarray, np.ndarray]], parsimony: float) -> np.ndarray:
+    """Return z (K,): 1 for all kernels with ``parsimony=0``; 1 for kernels that are zero on all rows."""
+    return charges_of(effective_dimensions(stacks), parsimony)
 
 
-def _scale_linked(
-    raw: RawGrams, data: TaskData, normalize: str | None, overwrite: bool, charges: np.ndarray
-) -> tuple[LinkStack, Scaling]:
-    """The part that coupled tasks share, over the rows of all tasks in order."""
-    weight = data.sample_weight[np.concatenate(data.rows)]
-    sizes = [len(rows) for rows in data.rows]
-    if isinstance(raw.linked, LowRankKernels):
-        scaling, kernels = raw.linked.scaled(normalize, weight, charges)
-        return FactorStack(kernels), scaling
-    assert raw.linked is not None
-    scaling, scaled = fit_scaling(normalize, raw.linked, weight, raw.names, overwrite)
-    if (charges != 1.0).any():
-        scaling = scaling.charged(charges)
-        scaled /= charges.astype(scaled.dtype)[:, np.newaxis, np.newaxis]
-    ends = np.cumsum(sizes)
-    rows = [np.arange(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-    return PointStack(GramStack(scaled), rows), scaling
+def charges_of(d: np.ndarray, parsimony: float) -> np.ndarray:
+    """Return the same from the effective dimensions d (K,)."""
+    used = d > 0
+    relative = np.where(used, d, 1.0) / (d[used].mean() if used.any() else 1.0)
+    return np.where(used, relative**parsimony, 1.0)
 
 
-def _restrict_linked(
-    linked: np.ndarray | LowRankKernels | None, data: TaskData, kept: Sequence[np.ndarray]
-) -> np.ndarray | LowRankKernels | None:
-    if linked is None:
-        return None
-    starts = np.cumsum([0, *(len(rows) for rows in data.rows[:-1])])
-    rows = np.concatenate([start + part for start, part in zip(starts, kept, strict=True)])
-    if isinstance(linked, LowRankKernels):
-        return linked.take(rows)
-    return take_block(linked, rows, rows)
+def task_block_grams(
+    data: TaskData, kernels: Sequence[FittedKernel], normalize: str | None, charges: np.ndarray
+) -> tuple[TaskGrams, KernelBank, np.ndarray]:
+    """Return the Gram matrices of some of the tasks of a problem, divided by the kernels' charges (K,).
+
+    Checks that need all tasks are not made here. The third result is for them: (2, K), whether each kernel is not zero
+    in some of these tasks, and whether scaling leaves something of it; see `check_kernels`.
+    """
+    names = tuple(kernel.name for kernel in kernels)
+    own, clipped = _own_stacks(data, kernels)
+    present = np.any([_largest(stack) > 0 for stack in own], axis=0)
+    scalings, stacks = _scaled(own, stack_weights(data), normalize, names, overwrite=True)
+    scalings = _charge(scalings, stacks, charges) if (charges != 1.0).any() else scalings
+    left = np.any([scaling.factor > 0 for scaling in scalings], axis=0)
+    bank = KernelBank(names, tuple(kernels), tuple(scalings), clipped=clipped)
+    return TaskGrams([GramStack(scaled) for scaled in stacks]), bank, np.array([present, left])
 
 
-def _raw_stack(data: TaskData, kernels: Sequence[FittedKernel] | None, rows: np.ndarray) -> tuple[np.ndarray, bool]:
-    """(K, n, n) kernel values among these rows, checked, in memory of our own; and whether any was clipped."""
-    if kernels is None:
-        # All rows are not copied twice: the matrices may take most of the memory that there is.
-        whole = len(rows) == len(data.X) and bool((rows == np.arange(len(rows))).all())
-        values = data.X if whole else data.X[np.ix_(rows, rows)]
-        stack = np.array(np.moveaxis(values, 2, 0), order="C")
-        return stack, project_stack(precomputed_names(len(stack)), stack)
-    raw, clipped = evaluate(kernels, data.X[rows]), False
-    for kernel, gram, largest in zip(kernels, raw, _largest(raw), strict=True):
-        # A kernel may be zero on the rows of one task; that it is not zero on all is checked at the end. What is a
-        # kernel by construction can only fail by overflow.
-        if largest != 0 and not (kernel.known_psd and np.isfinite(largest)):
-            checked = check_gram(kernel.name, gram, kernel.known_psd)
-            if checked is not gram:
-                gram[...], clipped = checked, True
-    return raw, clipped
+def task_dimensions(kernels: tuple[Sequence[FittedKernel], str | None], data: TaskData) -> np.ndarray:
+    """Return the effective dimensions (t, K) of kernels, given with `normalize`, on the rows of each task."""
+    grams = task_block_grams(data, *kernels, np.ones(len(kernels[0])))[0]
+    pairs = zip(grams.stacks, stack_weights(data), strict=True)
+    return np.array([effective_dimensions([(stack.values, weight)]) for stack, weight in pairs])
 
 
-def _largest(stack: np.ndarray) -> np.ndarray:
-    """(K,) the largest size of an entry of each Gram; NaN where there is one."""
-    flat = stack.reshape(len(stack), -1)
-    return np.maximum(flat.max(axis=1), -flat.min(axis=1))
+def check_kernels(names: Sequence[str], found: np.ndarray) -> None:
+    """Refuse kernels that are zero, or that scaling leaves nothing of, in all tasks; `found` (2, K), of all blocks."""
+    _check_present(names, found[0])
+    _check_left(names, found[1])
 
 
 def scales_on_device(data: TaskData, normalize: str | None) -> bool:
@@ -337,19 +435,18 @@ def scales_on_device(data: TaskData, normalize: str | None) -> bool:
 
 def device_grams(data: TaskData, normalize: str | None, arrays: Arrays) -> tuple[SharedGrams, KernelBank]:
     """Check and scale the precomputed Gram matrices data.X (n, n, K) of wide data where `arrays` are."""
-    values = arrays.array(np.moveaxis(data.X, 2, 0))
+    values = list(arrays.array(np.moveaxis(data.X, 2, 0)))
     names = precomputed_names(len(values))
-    values = list(values)
     checked = [_checked(name, G, arrays) for name, G in zip(names, values, strict=True)]
     diagonal = np.stack([arrays.numpy(G.diagonal()) for G in checked])
     scaling = fit_diagonal_scaling(normalize, diagonal, stack_weights(data)[0], names)
+    _check_left(names, scaling.factor > 0)
     clipped = any(one is not other for one, other in zip(checked, values, strict=True))
-    bank = KernelBank(tuple(names), None, (scaling,), clipped=clipped)
-    check_scaled(bank)
     # The mean of both halves: exactly symmetric, whatever the values are.
     halves = (0.5 * scaling.factor).tolist()
-    operator = SharedOperator(arrays, arrays.xp.stack([f * (G + G.T) for f, G in zip(halves, checked, strict=True)]))
-    return SharedGrams(operator, data.rows), bank
+    scaled = arrays.xp.stack([f * (G + G.T) for f, G in zip(halves, checked, strict=True)])
+    bank = KernelBank(tuple(names), None, (scaling,), clipped=clipped)
+    return SharedGrams(SharedOperator(arrays, scaled), data.rows), bank
 
 
 def _checked(name: str, G: Any, arrays: Arrays) -> Any:

@@ -8,53 +8,39 @@ one of the rank.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import overload
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 
-from ...decompositions import eigh
+from ...decompositions import Cholesky, eigh
 from ...engines import Each, serially
 from ..couplings import Coupling, connected_tasks
-from .blocks import BlockLowRank
 from .lowrank import LowRankKernels
 from .operator import arrays_on
 from .stack import Grams, GramStack, SharedGrams
 
+# A factor is used while its columns are fewer than this share of a machine's rows.
+_WORTHWHILE = 0.5
+# Rows of matrices whose squares are added up by one product.
+_ROWS = 1024
 
-class LinkFactor:
-    """A factor U (N, R), computed for the rows that are asked for.
 
-    Parameters
-    ----------
-    parts : pairs of Phi (n, r) and S (r, R), or its diagonal (r,), of which U is Phi S side by side.
-    place : (N,) the row of Phi that each row of U has; None where it is the same one.
-    """
-
-    def __init__(self, parts: Sequence[tuple[np.ndarray, np.ndarray]], place: np.ndarray | None = None) -> None:
-        self.parts = [part for part in parts if part[1].shape[-1]]
-        self.place = place
-        self.width = sum(S.shape[-1] for _, S in self.parts)
-
-    def rows(self, where: slice) -> np.ndarray:
-        """Some of the rows, (n, R)."""
-        rows = where if self.place is None else self.place[where]
-        return np.hstack(
-            [Phi[rows] * S if S.ndim == 1 else Phi[rows] @ S for Phi, S in self.parts] or [np.zeros((0, 0))]
-        )
+def is_worthwhile(width: int, n_rows: int) -> bool:
+    """Whether a factor of so many columns is used."""
+    return width <= _WORTHWHILE * n_rows
 
 
 class PointStack:
     """A stack over points, of which each row of each task is one: the shared rows of wide data, or all rows.
 
-    N rows in all, task by task.
+    N rows in all, task by task. It has the same methods as `LowRankKernels`.
     """
 
     def __init__(self, stack: GramStack, rows: Sequence[np.ndarray]) -> None:
-        self.stack = stack
+        self.stack, self.rank = stack, stack.n_rows
         self.place = np.concatenate(rows)
-        self.rank = stack.n_rows
 
-    def quadratic_forms(self, V: np.ndarray, each: Each) -> np.ndarray:
+    def quadratic_forms(self, V: np.ndarray, each: Each = serially) -> np.ndarray:
         """V (N, r) -> (K, r): half of v' G_k v."""
         return self.stack.quadratic_forms(self._at_points(V), each)
 
@@ -68,110 +54,21 @@ class PointStack:
         np.add.at(at_points, self.place, V)
         return at_points
 
-    def factor(self, b: np.ndarray, each: Each) -> LinkFactor:
+    def root(self, b: np.ndarray, each: Each = serially) -> np.ndarray:
         """b (K,) -> U (N, R) with U U' = G(b)."""
         values, vectors = eigh(self.stack.combine(b[:, np.newaxis], each)[0])
-        return LinkFactor([(vectors, np.sqrt(np.maximum(values, 0.0)))], self.place)
+        return (vectors * np.sqrt(np.maximum(values, 0.0)))[self.place]
 
-    def combine(self, b: np.ndarray, each: Each) -> np.ndarray:
+    def combine(self, b: np.ndarray, each: Each = serially) -> np.ndarray:
         """b (K,) -> G(b) (N, N)."""
         gram = self.stack.combine(b[:, np.newaxis], each)[0]
-        if len(self.place) == len(gram) and np.array_equal(self.place, np.arange(len(gram))):
+        if np.array_equal(self.place, np.arange(len(gram))):
             return gram
         return gram[np.ix_(self.place, self.place)]
 
 
-class FactorStack:
-    """The same of kernels with factors of low rank; no matrix over all rows exists."""
-
-    def __init__(self, kernels: LowRankKernels) -> None:
-        self.kernels = kernels
-        self.rank = kernels.rank
-
-    def quadratic_forms(self, V: np.ndarray, each: Each) -> np.ndarray:
-        forms = np.empty((self.kernels.n_kernels, V.shape[1]))
-        for family in self.kernels.families:
-            forms[family.kernels] = family.forms(V)
-        return forms
-
-    def factor(self, b: np.ndarray, each: Each) -> LinkFactor:
-        return LinkFactor([(family.factor, family.root(b)) for family in self.kernels.families])
-
-    def combine(self, b: np.ndarray, each: Each) -> np.ndarray:
-        U = self.factor(b, each).rows(slice(None))
-        return U @ U.T
-
-    def image(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
-        out = np.zeros(V.shape)
-        for family in self.kernels.families:
-            out += family.factor @ (family.core(b) @ (family.factor.T @ V))
-        return out
-
-
 # The kernels over the rows of all tasks, as far as couplings need them.
-LinkStack = PointStack | FactorStack
-
-
-class Reach(Sequence[np.ndarray]):
-    """The factors (n_t, R_t) of the shared parts of each task: roots of G(b_j), weighted by the task's L_j[t].
-
-    Parameters
-    ----------
-    roots : of each coupling.
-    factors : L (T, r) of each coupling.
-    rows : of each task.
-    """
-
-    def __init__(self, roots: Sequence[LinkFactor], factors: Sequence[np.ndarray], rows: Sequence[slice]) -> None:
-        self.roots, self.factors, self.places = roots, factors, rows
-        self.rank = sum(root.width * factor.shape[1] for root, factor in zip(roots, factors, strict=True))
-        self.columns = None if all(factor.all() for factor in factors) else [self._columns(t) for t in range(len(rows))]
-
-    @property
-    def size(self) -> int:
-        """Numbers in all of them."""
-        sizes = [rows.stop - rows.start for rows in self.places]
-        widths = [self.rank] * len(sizes) if self.columns is None else [len(columns) for columns in self.columns]
-        return sum(n * width for n, width in zip(sizes, widths, strict=True))
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    @overload
-    def __getitem__(self, t: int) -> np.ndarray: ...
-    @overload
-    def __getitem__(self, t: slice) -> list[np.ndarray]: ...
-    def __getitem__(self, t: int | slice) -> np.ndarray | list[np.ndarray]:
-        if isinstance(t, slice):
-            return [self[i] for i in range(len(self))[t]]
-        where = self.places[t]
-        parts = [np.zeros((where.stop - where.start, 0))]
-        for root, factor in zip(self.roots, self.factors, strict=True):
-            weights = factor[t][factor[t] != 0]
-            rows = root.rows(where) if len(weights) and root.width else parts[0]
-            parts += [rows if weight == 1.0 else weight * rows for weight in weights]
-        return parts[1] if len(parts) == 2 else np.hstack(parts)
-
-    def _columns(self, t: int) -> np.ndarray:
-        """The positions of a task's columns among all."""
-        found, start = [np.empty(0, dtype=np.intp)], 0
-        for root, factor in zip(self.roots, self.factors, strict=True):
-            for weight in factor[t]:
-                if weight != 0:
-                    found.append(np.arange(start, start + root.width))
-                start += root.width
-        return np.concatenate(found)
-
-
-# Rows of factors are kept if they take no more bytes, else computed whenever they are needed.
-_KEPT_BYTES = 1 << 27
-# A factor is used while its columns are fewer than this share of a machine's rows.
-_WORTHWHILE = 0.5
-
-
-def is_worthwhile(width: int, n_rows: int) -> bool:
-    """Whether a factor of so many columns is used."""
-    return width <= _WORTHWHILE * n_rows
+LinkStack = PointStack | LowRankKernels
 
 
 class CoupledGrams:
@@ -180,41 +77,54 @@ class CoupledGrams:
     def __init__(self, own: Grams, link: LinkStack, couplings: Sequence[Coupling], sizes: Sequence[int]) -> None:
         self.own, self.link = own, link
         self.factors = [coupling.factor for coupling in couplings]
-        self.n_tasks = own.n_components
-        self.n_kernels = own.n_kernels
+        self.n_tasks, self.n_kernels = own.n_components, own.n_kernels
         self.n_components = self.n_tasks + len(couplings)
         self.tasks = connected_tasks(couplings, self.n_tasks)
         self.n_machines = len(self.tasks)
-        self.sizes = list(sizes)
-        self._task_of_row = np.repeat(np.arange(self.n_tasks), self.sizes)
-        self._ends = np.cumsum(self.sizes)
-
-    def rows(self, task: int) -> slice:
-        """The rows of a task among those of all tasks."""
-        return slice(self._ends[task] - self.sizes[task], self._ends[task])
+        self._task_of_row = np.repeat(np.arange(self.n_tasks), sizes)
+        ends = np.cumsum(sizes).tolist()
+        self.rows = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
     def batches(self) -> Iterator[range]:
         yield range(self.n_machines)
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray | BlockLowRank]:
-        own = self._own_blocks(B, each)
-        columns = [B[:, self.n_tasks + j] for j in range(len(self.factors))]
-        width = self.link.rank * sum(factor.shape[1] for factor in self.factors)
-        if is_worthwhile(width, sum(self.sizes)):
-            roots = [self.link.factor(b, each) for b in columns]
-            return [self._structured(own, roots, m) for m in machines]
-        shared = np.zeros((sum(self.sizes), sum(self.sizes)))
+        own_B, n_rows = B[:, : self.n_tasks], len(self._task_of_row)
+        own = [gram for batch in self.own.batches() for gram in self.own.combine(own_B, batch, each)]
+        columns = B[:, self.n_tasks :].T
+        if is_worthwhile(self.link.rank * sum(factor.shape[1] for factor in self.factors), n_rows):
+            roots = [self.link.root(b, each) for b in columns]
+            return [self._structured(own, roots, self.tasks[m]) for m in machines]
+        shared = np.zeros((n_rows, n_rows))
         for factor, b in zip(self.factors, columns, strict=True):
             spread = factor[self._task_of_row]
             gram = self.link.combine(b, each)
             # A common part has a constant M, and needs no product with it.
             constant = spread.shape[1] == 1 and (spread == spread[0]).all()
             shared += float(spread[0, 0]) ** 2 * gram if constant else gram * (spread @ spread.T)
-        for task, block in enumerate(own):
-            shared[self.rows(task), self.rows(task)] += block
+        for rows, block in zip(self.rows, own, strict=True):
+            shared[rows, rows] += block
         if self.n_machines == 1:
             return [shared]
-        return [self._machine_block(shared, m) for m in machines]
+        every = np.arange(n_rows)
+        members = [np.concatenate([every[self.rows[t]] for t in self.tasks[m]]) for m in machines]
+        return [shared[np.ix_(rows, rows)] for rows in members]
+
+    def _structured(self, own: Sequence[np.ndarray], roots: Sequence[np.ndarray], tasks: np.ndarray) -> BlockLowRank:
+        """The Gram of a machine as blocks and a factor: roots of G(b_j), weighted by each task's row of L_j."""
+        reach, columns, rank = [], [], sum(U.shape[1] * L.shape[1] for U, L in zip(roots, self.factors, strict=True))
+        for t in tasks:
+            parts, places, start = [], [], 0
+            for U, factor in zip(roots, self.factors, strict=True):
+                for weight in factor[t].tolist():
+                    if weight != 0:
+                        parts.append(U[self.rows[t]] if weight == 1.0 else weight * U[self.rows[t]])
+                        places.append(np.arange(start, start + U.shape[1]))
+                    start += U.shape[1]
+            reach.append(parts[0] if len(parts) == 1 else np.hstack([np.zeros((len(own[t]), 0)), *parts]))
+            columns.append(np.concatenate([np.empty(0, dtype=np.intp), *places]))
+        everywhere = all(len(place) == rank for place in columns)
+        return BlockLowRank([own[t] for t in tasks], reach, None if everywhere else columns, rank)
 
     def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
         by_task = self.split(a, machines)
@@ -231,21 +141,22 @@ class CoupledGrams:
         A part's share is its covariance with the whole function over the variance of that, so shares sum to one.
         """
         by_task = self.split(a, range(self.n_machines))
-        whole = np.vstack(by_task)
-        parts = [self._own_images(B[:, : self.n_tasks], by_task)]
+        whole, images = np.vstack(by_task), []
+        for batch in self.own.batches():
+            blocks = self.own.combine(B[:, : self.n_tasks], batch)
+            images += [np.asarray(block) @ by_task[task] for task, block in zip(batch, blocks, strict=True)]
+        parts = [np.vstack(images)]
         for j, factor in enumerate(self.factors):
             image = self.link.image(B[:, self.n_tasks + j], self._spread(factor, whole))
             image = image.reshape(len(whole), factor.shape[1], -1)
             parts.append(np.einsum("ir,irm->im", factor[self._task_of_row], image))
-        return variance_shares(parts, [self.rows(task) for task in range(self.n_tasks)])
-
-    def _own_images(self, B: np.ndarray, by_task: Sequence[np.ndarray]) -> np.ndarray:
-        """(N, m): what the tasks' own parts make of their dual variables; combined a batch at a time."""
-        images = []
-        for batch in self.own.batches():
-            blocks = self.own.combine(B, batch)
-            images += [block @ by_task[task] for task, block in zip(batch, blocks, strict=True)]
-        return np.vstack(images)
+        shares = np.zeros((self.n_tasks, len(parts)))
+        for task, own in enumerate(self.rows):
+            values = np.array([part[own] for part in parts])
+            values -= values.mean(axis=1, keepdims=True)
+            shares[task] = np.einsum("pim,im->p", values, values.sum(axis=0))
+        total = shares.sum(axis=1, keepdims=True)
+        return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
 
     def _spread(self, factor: np.ndarray, whole: np.ndarray) -> np.ndarray:
         """whole (N, m) -> (N, r m): weighted by each column of the coupling's factor L at the rows' tasks."""
@@ -256,36 +167,10 @@ class CoupledGrams:
         """Rows of machines -> rows of each task, in the order of the tasks."""
         parts: list[np.ndarray] = [np.empty(0)] * self.n_tasks
         for m, array in zip(machines, per_machine, strict=True):
-            ends = np.cumsum([self.sizes[t] for t in self.tasks[m]])
+            ends = np.cumsum([self.rows[t].stop - self.rows[t].start for t in self.tasks[m]])
             for task, part in zip(self.tasks[m], np.split(array, ends[:-1]), strict=True):
                 parts[task] = part
         return parts
-
-    def _own_blocks(self, B: np.ndarray, each: Each) -> list[np.ndarray]:
-        own = B[:, : self.n_tasks]
-        return [gram for batch in self.own.batches() for gram in self.own.combine(own, batch, each)]
-
-    def _structured(self, own: Sequence[np.ndarray], roots: Sequence[LinkFactor], m: int) -> BlockLowRank:
-        """The Gram of a machine as blocks and a factor, whose rows are kept if they are few."""
-        members = self.tasks[m]
-        reach = Reach(roots, [factor[members] for factor in self.factors], [self.rows(t) for t in members])
-        kept = reach if 8 * reach.size > _KEPT_BYTES else [reach[i] for i in range(len(members))]
-        return BlockLowRank([own[t] for t in members], kept, reach.columns, reach.rank)
-
-    def _machine_block(self, shared: np.ndarray, m: int) -> np.ndarray:
-        rows = np.concatenate([np.arange(self._ends[t] - self.sizes[t], self._ends[t]) for t in self.tasks[m]])
-        return shared[np.ix_(rows, rows)]
-
-
-def variance_shares(parts: Sequence[np.ndarray], rows: Sequence[slice]) -> np.ndarray:
-    """Parts (N, m) of functions, and the rows of each task -> (T, parts); see `CoupledGrams.part_shares`."""
-    shares = np.zeros((len(rows), len(parts)))
-    for task, own in enumerate(rows):
-        values = np.array([part[own] for part in parts])
-        values -= values.mean(axis=1, keepdims=True)
-        shares[task] = np.einsum("pim,im->p", values, values.sum(axis=0))
-    total = shares.sum(axis=1, keepdims=True)
-    return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
 
 
 def on_device(grams: Grams, device: str) -> Grams:
@@ -294,3 +179,132 @@ def on_device(grams: Grams, device: str) -> Grams:
     if isinstance(own, SharedGrams):
         own.arrays = arrays_on(device)
     return grams
+
+
+class BlockLowRank:
+    """G = blockdiag(blocks) + U U', with U (n, R) given block by block.
+
+    Parameters
+    ----------
+    blocks : symmetric matrices (n_t, n_t).
+    reach : the rows of U of each block, (n_t, R_t): its columns `columns[t]`, the only ones that are not zero there.
+    columns : for each block, the positions (R_t,) of these columns among all R; None where each has all of them.
+    rank : R.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[np.ndarray],
+        reach: Sequence[np.ndarray],
+        columns: Sequence[np.ndarray] | None = None,
+        rank: int | None = None,
+    ) -> None:
+        self.blocks, self.reach, self.columns = blocks, reach, columns
+        self.rank = reach[0].shape[1] if rank is None else rank
+        self.ends = np.cumsum([len(block) for block in self.blocks])
+        self.rows = [slice(end - len(block), end) for block, end in zip(blocks, self.ends.tolist(), strict=True)]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), len(self)
+
+    def __len__(self) -> int:
+        return int(self.ends[-1])
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        """The matrix written out, for machines that need its entries."""
+        U = np.zeros((len(self), self.rank))
+        for t, rows in enumerate(self.rows):
+            U[rows, self.at(t)] = self.reach[t]
+        dense = U @ U.T
+        for rows, block in zip(self.rows, self.blocks, strict=True):
+            dense[rows, rows] += block
+        return dense if dtype is None else dense.astype(dtype)
+
+    def __matmul__(self, a: np.ndarray) -> np.ndarray:
+        middle, out = np.zeros((self.rank, a.shape[1])), np.empty(a.shape)
+        for t, rows in enumerate(self.rows):
+            middle[self.at(t)] += self.reach[t].T @ a[rows]
+        for t, rows in enumerate(self.rows):
+            out[rows] = self.blocks[t] @ a[rows] + self.reach[t] @ middle[self.at(t)]
+        return out
+
+    def at(self, t: int) -> slice | np.ndarray:
+        """Which columns of U the rows of a block have."""
+        return slice(None) if self.columns is None else self.columns[t]
+
+    def take(self, rows: np.ndarray) -> BlockLowRank:
+        """The matrix of some rows (m,), ascending; blocks of which none is left are left out."""
+        parts = np.split(rows, np.searchsorted(rows, self.ends[:-1]))
+        kept = [(t, part - self.rows[t].start) for t, part in enumerate(parts) if len(part)]
+        return BlockLowRank(
+            [self.blocks[t][np.ix_(part, part)] for t, part in kept],
+            [self.reach[t][part] for t, part in kept],
+            None if self.columns is None else [self.columns[t] for t, _ in kept],
+            self.rank,
+        )
+
+    def solver(self, root: np.ndarray, borders: Sequence[np.ndarray] | None = None) -> BlockSystem:
+        """root (n, 1) = sqrt(C) -> the factors of `I + P root G root' P`; see `BlockSystem`.
+
+        `borders` are the columns that P projects out, orthonormal and zero outside one block, (n_t, g_t) for each.
+        """
+        return BlockSystem(self, root, borders)
+
+
+class BlockSystem:
+    """The system `I + P root G root' P`, factorised by Woodbury.
+
+    With I + (root G_t root') projected = L_t L_t' for each block, W_t = inv(L_t) P root U_t and the core
+    I + sum_t W_t' W_t, its inverse is `inv(L L') - inv(L') W inv(core) W' inv(L)`.
+
+    Raises LinAlgError where there is no Cholesky factor. Entries are then of size 1e16 and more, for which the
+    differences above have no digits left: the entries of the matrix have to be factorised instead.
+    """
+
+    def __init__(self, gram: BlockLowRank, root: np.ndarray, borders: Sequence[np.ndarray] | None) -> None:
+        self.gram, self.borders = gram, borders
+        self._factors: list[Cholesky] = []
+        self._halves: list[np.ndarray] = []
+        for t, (rows, block) in enumerate(zip(gram.rows, gram.blocks, strict=True)):
+            scaled = root[rows] * block * root[rows].T
+            self._factors.append(Cholesky(self._project(t, self._project(t, scaled).T)))
+            self._halves.append(self._half(t, root[rows] * gram.reach[t]))
+        self._core = Cholesky(self._squares())
+
+    def _squares(self) -> np.ndarray:
+        """The upper triangle of the sum of W_t'W_t (R, R)."""
+        total = np.zeros((self.gram.rank, self.gram.rank))
+        if self.gram.columns is not None:
+            for columns, W in zip(self.gram.columns, self._halves, strict=True):
+                total[np.ix_(columns, columns)] += W.T @ W
+            return total
+        # Blocks of few rows are put together, and squared in place and in one triangle: with few rows, passes over the
+        # matrix take as long as the product.
+        runs = np.cumsum([len(W) for W in self._halves]) // _ROWS
+        for run in np.split(np.arange(len(runs)), np.flatnonzero(np.diff(runs)) + 1) if self.gram.rank else ():
+            stacked = np.vstack([self._halves[t] for t in run])
+            total = dsyrk(1.0, stacked.T, beta=1.0, c=total.T, lower=1, overwrite_c=1).T
+        return total
+
+    def _half(self, t: int, V: np.ndarray) -> np.ndarray:
+        """V (n_t, m) -> inv(L_t) P V."""
+        return self._factors[t].half(self._project(t, V))
+
+    def _project(self, t: int, V: np.ndarray) -> np.ndarray:
+        """V (n_t, m) without its parts along the borders of a block."""
+        if self.borders is None or not self.borders[t].size:
+            return V
+        return V - self.borders[t] @ (self.borders[t].T @ V)
+
+    def solve(self, r: np.ndarray) -> np.ndarray:
+        """r (n, m) -> x (n, m), orthogonal to the borders."""
+        through, halves = np.zeros((self.gram.rank, r.shape[1])), []
+        for t, rows in enumerate(self.gram.rows):
+            halves.append(self._half(t, r[rows]))
+            through[self.gram.at(t)] += self._halves[t].T @ halves[t]
+        through = self._core.solve(through)
+        x = np.empty(r.shape)
+        for t, rows in enumerate(self.gram.rows):
+            x[rows] = self._factors[t].second_half(halves[t] - self._halves[t] @ through[self.gram.at(t)])
+        return x

@@ -1,9 +1,9 @@
-"""Kernels whose Gram matrices have an exact low-rank factor, so that coupled tasks need no matrix over all their rows.
+"""Kernels whose Gram matrices have a factor of low rank, so that coupled tasks need no matrix over all their rows.
 
 A kernel that looks at columns with few distinct rows (a binary attribute, a grade, a kind of school) takes few distinct
 values: with Z the indicators of the u distinct rows and S its Gram on these, its Gram on all rows is `Z S Z'`. All
 kernels on the same columns share Z, so that a ladder of bandwidths has the rank of one. A linear kernel on d columns
-has those columns for a factor, a polynomial one their products.
+has those columns for a factor, a polynomial one their products. Others have Nystroem factors, which are approximate.
 """
 
 from __future__ import annotations
@@ -12,44 +12,46 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
 
 from ...data import TaskData
 from ...decompositions import eigh
+from ...engines import Each, serially
 from ...kernels import FittedKernel, Linear, Polynomial, Scaling, diagonals, fit_diagonal_scaling
 
 # Factors pay off while their columns together are fewer than this share of the rows.
 _WORTHWHILE = 1 / 3
 # Eigenvalues of a kernel's Gram below this share of the largest are rounding.
 _ROUNDING = 1e-15
+# Columns of all kernels' approximate factors together, unless the user says otherwise.
+DEFAULT_RANK = 1000
+# Columns added at one time.
+_BLOCK = 50
+# A kernel of which no more than this share of the trace is left needs no more columns.
+_ENOUGH = 1e-5
+# Pivots that leave less than this share of the mean diagonal are rounding.
+_SMALLEST_PIVOT = 1e-10
 
 
-@dataclass(frozen=True)
-class Landmarks:
+class Landmarks(NamedTuple):
     """Training rows from which an approximate factor of one kernel is made.
 
-    Attributes
-    ----------
-    points : (r, d) rows that it is exact at.
+    rows : (r,) the landmarks, as rows of the training X.
     triangle : (r, r) the factor there, lower triangular.
-    rows : (r,) the points, as rows of the training X.
     diagonal : (N,) the kernel's own values k(x, x), of which the factor has a part.
     """
 
-    points: np.ndarray
-    triangle: np.ndarray
     rows: np.ndarray
+    triangle: np.ndarray
     diagonal: np.ndarray
 
     def dual(self, W: np.ndarray) -> np.ndarray:
-        """W (r, m) -> coefficients (r, m) with which the kernel at the points makes the function Phi W."""
+        """W (r, m) -> coefficients (r, m) with which the kernel at the landmarks makes the function Phi W."""
         return np.asarray(solve_triangular(self.triangle, W, lower=True, trans="T"))
-
-    def take(self, rows: np.ndarray) -> Landmarks:
-        """For some of the rows of the factor."""
-        return replace(self, diagonal=self.diagonal[rows])
 
 
 @dataclass(frozen=True)
@@ -71,30 +73,25 @@ class FactorFamily:
     landmarks: Landmarks | None = None
 
     @classmethod
-    def alone(cls, factor: np.ndarray, kernel: int) -> FactorFamily:
-        return cls(factor, np.eye(factor.shape[1])[np.newaxis], np.array([kernel]), np.ones(1))
+    def alone(cls, factor: np.ndarray, kernel: int, landmarks: Landmarks | None = None) -> FactorFamily:
+        return cls(factor, np.eye(factor.shape[1])[np.newaxis], np.array([kernel]), np.ones(1), landmarks)
 
     def core(self, b: np.ndarray) -> np.ndarray:
         """Weights b (K,) of all kernels -> S(b) (r, r)."""
         return np.tensordot(b[self.kernels] * self.scale, self.cores, axes=1)
 
     def root(self, b: np.ndarray) -> np.ndarray:
-        """b (K,) -> S (r, R), or its diagonal (r,), with U = Phi S and U U' the weighted sum of these Grams."""
+        """b (K,) -> U (N, R) with U U' the weighted sum of these Grams."""
         weights = b[self.kernels] * self.scale
         if not weights.any():
-            return np.zeros((self.factor.shape[1], 0))
-        return np.full(self.factor.shape[1], np.sqrt(weights[0])) if len(weights) == 1 else _root(self.core(b))
-
-    def forms(self, V: np.ndarray) -> np.ndarray:
-        """V (N, m) -> (F, m): half of v' G_f v."""
-        P = self.factor.T @ V
-        forms = np.einsum("rm,frm->fm", P, self.cores @ P)
-        return 0.5 * self.scale[:, np.newaxis] * np.maximum(forms, 0.0)
+            return np.zeros((len(self.factor), 0))
+        return self.factor * np.sqrt(weights[0]) if len(weights) == 1 else self.factor @ _root(self.core(b))
 
     def take(self, rows: np.ndarray) -> FactorFamily:
         """For some of the rows."""
-        landmarks = None if self.landmarks is None else self.landmarks.take(rows)
-        return replace(self, factor=self.factor[rows], landmarks=landmarks)
+        marks = self.landmarks
+        marks = None if marks is None else marks._replace(diagonal=marks.diagonal[rows])
+        return replace(self, factor=self.factor[rows], landmarks=marks)
 
     def mean_diagonal(self, weight: np.ndarray) -> np.ndarray:
         """weight (N,) of sum one -> (F,), of the kernels themselves where the factor is approximate."""
@@ -104,27 +101,15 @@ class FactorFamily:
         return self.scale * np.einsum("frs,rs->f", self.cores, moments)
 
 
-@dataclass(frozen=True)
 class LowRankKernels:
-    """Families of kernels with common factors, over the rows of all tasks, in order."""
+    """Families of kernels with common factors, over the N rows of all tasks, in order; no (N, N) matrix exists."""
 
-    families: tuple[FactorFamily, ...]
-
-    @property
-    def rank(self) -> int:
-        return sum(family.factor.shape[1] for family in self.families)
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.families[0].factor)
-
-    @property
-    def n_kernels(self) -> int:
-        return sum(len(family.kernels) for family in self.families)
-
-    @property
-    def is_exact(self) -> bool:
-        return all(family.landmarks is None for family in self.families)
+    def __init__(self, families: Sequence[FactorFamily]) -> None:
+        self.families = tuple(families)
+        self.rank = sum(family.factor.shape[1] for family in self.families)
+        self.n_rows = len(self.families[0].factor)
+        self.n_kernels = sum(len(family.kernels) for family in self.families)
+        self.is_exact = all(family.landmarks is None for family in self.families)
 
     def missing(self) -> np.ndarray:
         """(K,) the share of the trace of each kernel that its factor lacks."""
@@ -136,22 +121,43 @@ class LowRankKernels:
         return shares
 
     def take(self, rows: np.ndarray) -> LowRankKernels:
-        return LowRankKernels(tuple(family.take(rows) for family in self.families))
+        """The kernels among some of the rows."""
+        return LowRankKernels([family.take(rows) for family in self.families])
 
     def scaled(self, normalize: str | None, weight: np.ndarray, charges: np.ndarray) -> tuple[Scaling, LowRankKernels]:
         """Scale by the mean diagonal of these rows, weighted, or not at all, and by the kernels' charges (K,)."""
         means = np.empty((self.n_kernels, 1))
         for family in self.families:
             means[family.kernels, 0] = family.mean_diagonal(weight / weight.sum())
-        scaling = mean_scaling(normalize, means, charges)
+        # Of these scalings the mean diagonal is all that counts: one row that has it stands for all.
+        scaling = fit_diagonal_scaling(normalize, means).charged(charges)
         families = [replace(family, scale=family.scale * scaling.factor[family.kernels]) for family in self.families]
-        return scaling, LowRankKernels(tuple(families))
+        return scaling, LowRankKernels(families)
 
+    def quadratic_forms(self, V: np.ndarray, each: Each = serially) -> np.ndarray:
+        """V (N, m) -> (K, m): half of v' G_k v."""
+        forms = np.empty((self.n_kernels, V.shape[1]))
+        for family in self.families:
+            P = family.factor.T @ V
+            own = np.einsum("rm,frm->fm", P, family.cores @ P)
+            forms[family.kernels] = 0.5 * family.scale[:, np.newaxis] * np.maximum(own, 0.0)
+        return forms
 
-def mean_scaling(normalize: str | None, means: np.ndarray, charges: np.ndarray) -> Scaling:
-    """The scaling of kernels with these mean diagonals (K, 1) and charges (K,)."""
-    # Of these scalings the mean diagonal is all that counts: one row that has it stands for all.
-    return fit_diagonal_scaling(normalize, means).charged(charges)
+    def root(self, b: np.ndarray, each: Each = serially) -> np.ndarray:
+        """b (K,) -> U (N, R) with U U' = G(b)."""
+        return np.hstack([family.root(b) for family in self.families])
+
+    def combine(self, b: np.ndarray, each: Each = serially) -> np.ndarray:
+        """b (K,) -> G(b) (N, N)."""
+        U = self.root(b)
+        return U @ U.T
+
+    def image(self, b: np.ndarray, V: np.ndarray, at: LowRankKernels | None = None) -> np.ndarray:
+        """b (K,), V (N, m) -> G(b) V at these rows, or at other rows, whose kernels are `at`."""
+        out = np.zeros(((self if at is None else at).n_rows, V.shape[1]))
+        for left, right in zip((self if at is None else at).families, self.families, strict=True):
+            out += left.factor @ (right.core(b) @ (right.factor.T @ V))
+        return out
 
 
 def has_factors(kernels: Sequence[FittedKernel] | None, normalize: str | None) -> bool:
@@ -169,18 +175,17 @@ def low_rank_kernels(
     if kernels is None or not has_factors(kernels, normalize):
         return None
     X = data.X[np.concatenate(data.rows)]
-    limit = int(_WORTHWHILE * len(X))
-    limit = limit if most is None else min(limit, most)
+    limit = min(int(_WORTHWHILE * len(X)), len(X) if most is None else most)
     families: list[FactorFamily] = []
-    for positions in families_by_columns(kernels, limit):
-        family = exact_family(kernels, positions, X, limit)
+    for positions in _families_by_columns(kernels, limit):
+        family = _exact_family(kernels, positions, X, limit)
         if family is None or sum(f.factor.shape[1] for f in families) + family.factor.shape[1] > limit:
             return None
         families.append(family)
-    return LowRankKernels(tuple(families))
+    return LowRankKernels(families)
 
 
-def families_by_columns(kernels: Sequence[FittedKernel], limit: int) -> list[list[int]]:
+def _families_by_columns(kernels: Sequence[FittedKernel], limit: int) -> list[list[int]]:
     """Positions of kernels on the same columns, in order of appearance; alone, those with factors of their own."""
     groups: dict[tuple, list[int]] = {}
     for k, kernel in enumerate(kernels):
@@ -198,7 +203,7 @@ def _n_monomials(kernel: FittedKernel) -> float:
     return np.inf
 
 
-def exact_family(
+def _exact_family(
     kernels: Sequence[FittedKernel], positions: list[int], X: np.ndarray, limit: int
 ) -> FactorFamily | None:
     """The factor of kernels on the same columns over rows X (N, d); None where it has more than `limit` columns."""
@@ -235,18 +240,6 @@ def _monomials(columns: np.ndarray, polynomial: Polynomial) -> np.ndarray:
     return factor
 
 
-# Columns of all kernels' factors together, unless the user says otherwise.
-DEFAULT_RANK = 1000
-# Columns added at one time.
-_BLOCK = 50
-# Rows of a factor written at one time.
-_ROWS = 4096
-# A kernel of which no more than this share of the trace is left needs no more columns.
-_ENOUGH = 1e-5
-# Pivots that leave less than this share of the mean diagonal are rounding.
-_SMALLEST_PIVOT = 1e-10
-
-
 def nystroem_kernels(data: TaskData, kernels: Sequence[FittedKernel], rank: int) -> LowRankKernels:
     """Factors over the rows of all tasks of `rank` columns together; exact ones for kernels that have few.
 
@@ -254,16 +247,21 @@ def nystroem_kernels(data: TaskData, kernels: Sequence[FittedKernel], rank: int)
     """
     rows = np.concatenate(data.rows)
     X = data.X[rows]
-    families, partial = [], []
+    families: list[FactorFamily] = []
+    partial: list[PartialCholesky] = []
     rng = np.random.default_rng(0)
-    for positions in families_by_columns(kernels, rank // len(kernels)):
-        exact = exact_family(kernels, positions, X, rank // len(kernels))
+    for positions in _families_by_columns(kernels, rank // len(kernels)):
+        exact = _exact_family(kernels, positions, X, rank // len(kernels))
         if exact is None:
             partial += [PartialCholesky(kernels[k], k, X, rng) for k in positions]
         else:
             families.append(exact)
-    extend_all(partial, rank - sum(family.factor.shape[1] for family in families))
-    return LowRankKernels((*families, *(factor.family(rows) for factor in partial)))
+    left = rank - sum(family.factor.shape[1] for family in families)
+    for factor in partial:
+        left -= factor.extend(min(_BLOCK, max(left // len(partial), 1)))
+    while left > 0 and any(factor.gain > 0 for factor in partial):
+        left -= max(partial, key=lambda factor: factor.gain).extend(min(_BLOCK, left))
+    return LowRankKernels([*families, *(factor.family(rows) for factor in partial)])
 
 
 class PartialCholesky:
@@ -293,7 +291,9 @@ class PartialCholesky:
         values = np.asarray(self.kernel(self.X[drawn], self.X), dtype=self.X.dtype)
         for columns in self.columns:
             values -= columns[:, drawn].T @ columns
-        order, L = _pivoted(np.asarray(values[:, drawn], dtype=np.float64), _SMALLEST_PIVOT * total / len(self.X))
+        floor = _SMALLEST_PIVOT * total / len(self.X)
+        L, order, rank, _ = dpstrf(np.asarray(values[:, drawn], dtype=np.float64), tol=floor, lower=1)
+        L, order = np.tril(L)[:rank, :rank], order[:rank] - 1
         new = np.asarray(solve_triangular(L.astype(self.X.dtype), values[order], lower=True))
         new[:, self.pivots] = 0.0
         new[:, drawn[order]] = L.T
@@ -302,39 +302,13 @@ class PartialCholesky:
         self.left = np.maximum(self.left - np.square(new).sum(axis=0), 0.0)
         self.left[drawn] = 0.0
         enough = self.left.sum() <= _ENOUGH * total
-        self.gain = 0.0 if enough or not len(order) else (before - self.left.sum()) / total / len(order)
-        return len(order)
+        self.gain = 0.0 if enough or not rank else (before - self.left.sum()) / total / rank
+        return int(rank)
 
-    def family(self, rows_of_X: np.ndarray) -> FactorFamily:
-        """The factor; its columns are given up here. `rows_of_X` (N,) are the rows of the training X that there are."""
-        factor = np.empty((len(self.X), len(self.pivots)), dtype=self.X.dtype)
-        for start in range(0, len(self.X) if self.columns else 0, _ROWS):
-            rows = slice(start, start + _ROWS)
-            factor[rows] = np.concatenate([columns[:, rows] for columns in self.columns]).T
-        self.columns.clear()
-        triangle = factor[self.pivots].astype(np.float64)
-        landmarks = Landmarks(self.X[self.pivots], triangle, rows_of_X[self.pivots], self.diagonal)
-        return replace(FactorFamily.alone(factor, self.position), landmarks=landmarks)
-
-
-def extend_all(factors: Sequence[PartialCholesky], left: int) -> None:
-    """Give factors of several kernels so many columns together."""
-    for factor in factors:
-        left -= factor.extend(min(_BLOCK, max(left // len(factors), 1)))
-    while left > 0 and any(factor.gain > 0 for factor in factors):
-        left -= max(factors, key=lambda factor: factor.gain).extend(min(_BLOCK, left))
-
-
-def _pivoted(S: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
-    """S (s, s) -> an order of some of its rows, and L with L L' = S there; without pivots below `floor`."""
-    order: list[int] = []
-    left, rows = np.diag(S).copy(), np.zeros((0, len(S)))
-    while left.max() > floor:
-        i = int(left.argmax())
-        row = (S[i] - rows[:, i] @ rows) / np.sqrt(left[i])
-        rows = np.concatenate([rows, row[np.newaxis]])
-        left = left - row**2
-        left[[*order, i]] = 0.0
-        order.append(i)
-    chosen = np.array(order, dtype=np.intp)
-    return chosen, np.tril(rows[:, chosen].T)
+    def family(self, rows: np.ndarray) -> FactorFamily:
+        """The factor; `rows` (N,) are the rows of the training X that there are."""
+        columns = [np.empty((0, len(self.X)), dtype=self.X.dtype), *self.columns]
+        self.columns = []
+        factor = np.ascontiguousarray(np.concatenate(columns).T)
+        landmarks = Landmarks(rows[self.pivots], factor[self.pivots].astype(np.float64), self.diagonal)
+        return FactorFamily.alone(factor, self.position, landmarks)

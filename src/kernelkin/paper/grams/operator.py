@@ -51,12 +51,18 @@ class Arrays:
 
     def __init__(self, device: str | None = None) -> None:
         self.device, self.in_main_memory = device, device is None
-        self.xp: Any = np
-        self.out_of_memory: tuple[type[BaseException], ...] = ()
-        if device is not None:
-            import torch
 
-            self.xp, self.out_of_memory = torch, (torch.OutOfMemoryError,)
+    @property
+    def xp(self) -> Any:
+        if self.in_main_memory:
+            return np
+        import torch
+
+        return torch
+
+    @property
+    def out_of_memory(self) -> tuple[type[BaseException], ...]:
+        return () if self.in_main_memory else (self.xp.OutOfMemoryError,)
 
     def release(self) -> None:
         """Give back memory that is kept for later use."""
@@ -155,13 +161,13 @@ def arrays_on(device: str | None) -> Arrays:
     """Where arrays are for a device: None is main memory, any other name a device of torch, which must be there."""
     try:
         arrays = Arrays(device)
+        version = arrays.xp.__version__
     except ImportError:
         raise ImportError(f'device={device!r} needs torch: pip install "kernelkin[torch]"') from None
     try:
         arrays.array(np.zeros(1))
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        version = arrays.xp.__version__
         raise ValueError(f"device={device!r} cannot be used by torch {version}: {reason}") from None
     return arrays
 

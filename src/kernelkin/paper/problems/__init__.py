@@ -2,7 +2,7 @@
 
 from .blocks import MachineBlocks
 from .machines import MachineDuals, MachineList, SolvedMachines, as_machines, solve_machines
-from .panel import MachinePanel, PanelDuals, panel_pays, panel_values
+from .panel import MachinePanel, PanelDuals, panel_pays
 from .problem import AnyProblem, Evaluation, MixedNormProblem, Problem, WorstTaskProblem, relative_gap
 from .spectral import FeatureForm, GramForm, SpectralForm, SpectralProblem, spectral_form
 from .units import Units
@@ -31,7 +31,6 @@ __all__ = [
     "WorstTaskProblem",
     "as_machines",
     "panel_pays",
-    "panel_values",
     "relative_gap",
     "solve_machines",
     "spectral_form",

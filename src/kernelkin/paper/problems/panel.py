@@ -98,16 +98,6 @@ class MachinePanel(Sequence):
             out[rows, columns] = values
         return out
 
-    def without(self, held: np.ndarray) -> MachinePanel:
-        """Without the labels that `held` (n, O) marks."""
-        cost = np.where(held, 0.0, np.broadcast_to(self.cost, self.y.shape))
-        return replace(self, y=np.where(held, 0.0, self.y), cost=cost)
-
-    def means(self) -> np.ndarray:
-        """(O,) the mean target of each column, by costs."""
-        cost = np.broadcast_to(self.cost, self.y.shape)
-        return (cost * self.y).sum(axis=0) / np.maximum(cost.sum(axis=0), np.finfo(float).tiny)
-
     @cached_property
     def component(self) -> np.ndarray:
         """(O,) the task of each column."""
@@ -303,15 +293,3 @@ class PanelDuals(Sequence):
 def own_and_factors(grams: Any) -> tuple[SharedGrams, Sequence[np.ndarray]]:
     """The Gram matrices of wide data, and the factors of its couplings."""
     return (grams.own, grams.factors) if isinstance(grams, CoupledGrams) else (grams, [])
-
-
-def panel_values(grams: Any, B: np.ndarray, duals: PanelDuals) -> np.ndarray:
-    """(n, O): the functions of a panel's columns at all rows, with their intercepts, at kernel weights B (K, J)."""
-    own, factors = own_and_factors(grams)
-    arrays, width = own.operator.arrays, duals.machines.y.shape[1]
-
-    def work(where: slice) -> np.ndarray:
-        return arrays.numpy(duals.machines._block(own.operator, B, where, factors).apply(duals.columns(where)))
-
-    size = width if factors else arrays.columns(own.n_rows, own.n_kernels)
-    return np.concatenate(in_blocks(arrays, width, size, work), axis=1) + duals.intercept

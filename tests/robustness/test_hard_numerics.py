@@ -8,16 +8,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelkin import (
-    IMKLRegressor,
-    MKMTFLRegressor,
-    MKMTRLClassifier,
-    MKMTRLRegressor,
-    MTRLRegressor,
-    TwoStageMKMTRLRegressor,
-)
+from kernelkin import IMKLRegressor, MKMTRLClassifier, MKMTRLRegressor, TwoStageMKMTRLRegressor
 from kernelkin.exceptions import ApproximationWarning
 from kernelkin.kernels import check_gram
+from kernelkin.paper import MKMTFLRegressor, MTRLRegressor
 from kernelkin.paper.penalties import RelationPenalty
 
 T, N_TASK = 3, 8

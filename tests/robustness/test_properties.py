@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.base import is_classifier
 
-from kernelkin import IMKLRegressor, MKMTFLRegressor, MKMTRLClassifier, MKMTRLRegressor, all_models
+from kernelkin import IMKLRegressor, MKMTRLClassifier, MKMTRLRegressor, all_models
+from kernelkin.paper import MKMTFLRegressor
 from robustness.estimators import values
 
 SOLVED = {"tol": 1e-9, "max_iter": 3000, "mu": 0.5, "C": 2.0}

@@ -7,9 +7,7 @@ from sklearn.base import clone
 from engines.dask_cluster import shops
 from kernelkin import (
     AverageRegressor,
-    IKLRegressor,
     IMKLClassifier,
-    MKMTFLRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
     STLRegressor,
@@ -18,6 +16,7 @@ from kernelkin import (
     task_relations,
 )
 from kernelkin.engines import ENGINES, Dask, Threads, read_engine
+from kernelkin.paper import IKLRegressor, MKMTFLRegressor
 
 ROWS = ["a", "b", "c"]
 # A few tasks a block.

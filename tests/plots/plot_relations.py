@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.cluster.hierarchy import linkage
 
-from kernelkin import TaskRelations
+from kernelkin.relations import TaskRelations
 
 
 def relations(groups, tasks=None, p_value=0.005, alpha=0.05):

@@ -4,7 +4,8 @@ from numpy.testing import assert_allclose
 from scipy.stats import spearmanr
 from sklearn.datasets import load_diabetes
 
-from kernelkin import AverageClassifier, KinRegressor, MKMTRLClassifier, MKMTRLRegressor, TaskRelations, task_relations
+from kernelkin import AverageClassifier, KinRegressor, MKMTRLClassifier, MKMTRLRegressor, task_relations
+from kernelkin.relations import TaskRelations
 from kernelkin.relations.common import CommonFit, ScoreProducts, even_features
 from kernelkin.relations.rows import PooledRows
 from relations.problems import average_model, draw_function, group_problem, null_problem

@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kernelkin import AverageClassifier, AverageRegressor, KinRegressor, MKMTRLRegressor, SavedModel, TaskRelations
-from kernelkin.relations import Comparison, Gain, SharingReport
+from kernelkin import AverageClassifier, AverageRegressor, KinRegressor, MKMTRLRegressor
+from kernelkin.relations import Comparison, Gain, SharingReport, TaskRelations
 from kernelkin.relations.baselines import BOOSTING, SEPARATE
 from kernelkin.report.evaluation import evaluation_content
 from kernelkin.report.held_out import rows_of_table
+from kernelkin.storage import SavedModel
 from kernelkin.tables.schema import TableSchema
 
 # A task whose name would run a script, were it ever taken as HTML.

@@ -21,7 +21,7 @@ from kernelkin.engines import Workers
 from kernelkin.kernels import fit_kernels
 from kernelkin.paper.fitting import Classification
 from kernelkin.paper.grams import RowKernels
-from kernelkin.paper.solvers.online import Online, OnlineRun, OnlineState, PairCenter, PairSource
+from kernelkin.paper.solvers.online import Online, OnlineRun, PairSource
 
 
 def resident():
@@ -57,10 +57,8 @@ def learn(X, y, tasks, kernels, n_rounds, update="perceptron"):
     values = RowKernels.of(data.X, fit_kernels(kernels, data.X), "trace")
     source = PairSource(data, values, Classification().machines(data, 1.0), "trace", classes=True)
     ready = time.perf_counter()
-    run = OnlineRun(Online(update=update), OnlineState.start(values.n_kernels, data.n_tasks), n_rounds)
-    center = PairCenter(values.n_kernels)
+    run = OnlineRun(Online(update=update), values.n_kernels, data.n_tasks, n_rounds=n_rounds, center=True)
     for rounds in source.draw(np.random.default_rng(0), n_rounds):
-        center(rounds)
         run.step(rounds)
     return ready - began, time.perf_counter() - ready, run
 

@@ -18,7 +18,7 @@ PACKAGE = Path(kernelkin.__file__).parent
 # The mean of a task's pairs is (1 + 10 * 1) / (1 + 10) = 1 after one pair of value 1, which is subtracted.
 CENTER = """
 import numpy as np
-from kernelkin.paper.solvers.online.loops import center_pairs
+from kernelkin.paper.solvers.online_loops import center_pairs
 z = np.ones((1, 1))
 center_pairs(np.zeros(1, dtype=np.int64), z, np.zeros((2, 1)), np.zeros(2))
 print(z[0, 0])
@@ -60,7 +60,7 @@ def test_an_edit_of_a_helper_takes_effect(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr("kernelkin.compiled._announced", set())
     path = tmp_path / "loops.py"
-    original = (PACKAGE / "paper" / "solvers" / "online" / "loops.py").read_text()
+    original = (PACKAGE / "paper" / "solvers" / "online_loops.py").read_text()
     path.write_text(original.replace("from ...compiled", "from kernelkin.compiled"))
     assert learn(load(path)) == 1.0
     announced = "kernelkin: compiling the online solver (first use, about 2 s; cached for later runs)\n"

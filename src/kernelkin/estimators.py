@@ -78,7 +78,20 @@ class Fitted:
     warnings: tuple[tuple[str, type[Warning]], ...] = ()
 
 
-class MultiTaskEstimator(BaseEstimator):
+class ShownEstimator(BaseEstimator):
+    """An estimator that a notebook shows with the facts of its fit, and whose pickles and clones have no client."""
+
+    __getstate__, __sklearn_clone__ = state_without_engine, clone_with_engine
+
+    def _repr_html_inner(self) -> str:
+        return with_facts(self, super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        found = super()._repr_mimebundle_(**kwargs)
+        return {**found, "text/html": with_facts(self, found["text/html"])} if "text/html" in found else found
+
+
+class MultiTaskEstimator(ShownEstimator):
     """An estimator of many tasks. A subclass has parameters, and says by `specification` what they mean."""
 
     task_column: Any
@@ -377,15 +390,6 @@ class MultiTaskEstimator(BaseEstimator):
 
     def _split(self, queries: Queries, prediction: np.ndarray) -> Any:
         raise ValueError(f"{type(self).__name__} has no kernels: split=True has nothing to split")
-
-    __getstate__, __sklearn_clone__ = state_without_engine, clone_with_engine
-
-    def _repr_html_inner(self) -> str:
-        return with_facts(self, super()._repr_html_inner())
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        found = super()._repr_mimebundle_(**kwargs)
-        return {**found, "text/html": with_facts(self, found["text/html"])} if "text/html" in found else found
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,4 +1,8 @@
-"""The one progress display: lines in a log, a bar on a terminal or in a notebook, with the time left."""
+"""The one progress display: lines in a log, a bar on a terminal or in a notebook, with the time left.
+
+Not tqdm, which knows neither steps of different length nor names that must not steer the terminal, and which stops the
+work when its stream is closed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from typing import TextIO
 INTERVAL = 5.0  # seconds between two lines about the same step in a log
 # Seconds between two drawings of the bar for the same step. A notebook keeps all that was written in its file.
 REDRAW, NOTEBOOK_REDRAW = 0.1, 1.0
-_BAR = 20
+_BAR, _NOTEBOOK_WIDTH = 20, 80
 
 
 class Progress:
@@ -52,11 +56,10 @@ class Progress:
         self.total, self.finished, self.cached = total, 0, 0
         self._work = list(accumulate(weights or [1.0] * total, initial=0.0))
         self._stream, self._clock = sys.stderr if stream is None else stream, clock
-        notebook = type(self._stream).__module__.startswith("ipykernel.")
-        self._bar = notebook or (self._stream is not None and self._stream.isatty())
         # Front ends of notebooks return to the start of a line, but do not all erase it.
-        self._width: int | None = 80 if notebook else None
-        self._redraw = NOTEBOOK_REDRAW if notebook else REDRAW
+        self._notebook = type(self._stream).__module__.startswith("ipykernel.")
+        self._bar = self._notebook or (self._stream is not None and self._stream.isatty())
+        self._pause = NOTEBOOK_REDRAW if self._notebook else REDRAW if self._bar else INTERVAL
         self._start, self._last, self._shown = clock(), -INTERVAL, 0
         self._begun, self._share, self._text = False, 0.0, ""
         self._lock = Lock()
@@ -76,9 +79,7 @@ class Progress:
 
     def part(self, done: int, of: int, text: str = "part") -> None:
         """A number of equal parts of the present step are done."""
-        with self._lock:
-            self._share = done / of
-            self._show(f"{self._text}: {text} {done} of {of}")
+        self.share(done / of, f"{text} {done} of {of}")
 
     def share(self, share: float, text: str = "") -> None:
         """This share of the present step is done, between 0 and 1."""
@@ -103,8 +104,7 @@ class Progress:
 
     def _done(self) -> float:
         """The work that is done, in units of the weights."""
-        begun = min(self.finished, self.total)
-        following = min(begun + 1, self.total)
+        begun, following = min(self.finished, self.total), min(self.finished + 1, self.total)
         return self._work[begun] + self._share * (self._work[following] - self._work[begun])
 
     def clear(self) -> None:
@@ -115,24 +115,21 @@ class Progress:
 
     def _show(self, text: str) -> None:
         number, left, now = self.finished + self._begun, self.seconds_left, self._clock()
-        line = f"[{number:{len(str(self.total))}d}/{self.total}] {printable(text)}".rstrip()
-        line += f", about {duration(left)} left" if left is not None and left >= 1 else ""
-        if number == self._shown and now - self._last < (self._redraw if self._bar else INTERVAL):
+        if number == self._shown and now - self._last < self._pause:
             return
         self._shown, self._last = number, now
-        if self._bar:
-            filled = round(_BAR * min(self._done() / max(self._work[-1], 1e-9), 1.0))
-            width = (self._width or shutil.get_terminal_size().columns) - _BAR - 2
-            self._draw(f"{'#' * filled}{'.' * (_BAR - filled)} {line[:width]}")
-        else:
+        line = f"[{number:{len(str(self.total))}d}/{self.total}] {printable(text)}".rstrip()
+        line += f", about {duration(left)} left" if left is not None and left >= 1 else ""
+        if not self._bar:
             self._write(line + "\n")
+            return
+        filled = round(_BAR * min(self._done() / max(self._work[-1], 1e-9), 1.0))
+        width = _NOTEBOOK_WIDTH if self._notebook else shutil.get_terminal_size().columns
+        self._draw(f"{'#' * filled}{'.' * (_BAR - filled)} {line[: width - _BAR - 2]}")
 
     def _draw(self, text: str) -> None:
         """Replace the line that was drawn last."""
-        if self._width is None:
-            self._write(f"\r\x1b[K{text}")
-        else:
-            self._write(f"\r{text:{self._width}}" + ("" if text else "\r"))
+        self._write(f"\r{text:{_NOTEBOOK_WIDTH}}" + ("" if text else "\r") if self._notebook else f"\r\x1b[K{text}")
 
     def _write(self, text: str) -> None:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import io
 import re
 import sys
 import threading
@@ -132,17 +131,6 @@ def test_missing_at_the_source(cache, server):
     assert files_in(cache) == []
 
 
-def test_interrupt_during_the_download_leaves_nothing(cache, server, monkeypatch):
-    def interrupt(self, n_bytes):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(_fetch._Progress, "update", interrupt)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with pytest.raises(KeyboardInterrupt):
-        fetch(FILE)
-    assert files_in(cache) == []
-
-
 def test_without_pooch_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(ImportError, match=re.escape('pip install "kernelkin[data]"')) as error:
@@ -154,13 +142,3 @@ def test_without_pooch_a_local_file_is_enough(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
     path = put(tmp_path / "here")
     assert fetch(FILE, tmp_path / "here") == path
-
-
-def test_progress_line_ends_at_100_percent():
-    stream = io.StringIO()
-    progress = _fetch._Progress("numbers.bin", stream)
-    progress.total = 2_500_000
-    for _ in range(3):
-        progress.update(1_000_000)
-    progress.close()
-    assert re.findall(r"(\d+)% of 2.5 MB", stream.getvalue()) == ["40", "80", "100"]

@@ -74,6 +74,7 @@ def terms_of(rows, landmarks=None, knots=None, smooth_tasks=True):
         "own smooth": Smooth(of, common=False, name="own only"),
         "Gaussian smooth": Smooth(of, landmarks=Z, shape="gaussian", name="gaussian"),
         "additive": Additive(of, knots),
+        "own additive": Additive(of, grouping=0, name="own additive"),
         "given kernel": Given(0),
         "given kernel, common": Given(0, own=False, name="given common"),
         "task features": TaskKernel(task_values(G), of, smooth_tasks),

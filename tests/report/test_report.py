@@ -19,18 +19,17 @@ import kernelkin
 from kernelkin import (
     KinClassifier,
     KinRegressor,
-    LassoRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
     MKMTRLRegressorCV,
-    OLSRegressor,
-    SavedModel,
     STLClassifier,
     STLRegressor,
-    TaskRelations,
 )
+from kernelkin.paper import LassoRegressor, OLSRegressor
+from kernelkin.relations import TaskRelations
 from kernelkin.report import report_of_files
 from kernelkin.report.report import _json, vega_script
+from kernelkin.storage import SavedModel
 from report.conftest import HOSTILE, make_table
 
 rng = np.random.default_rng(0)
@@ -79,7 +78,7 @@ def test_rows_of_a_mixed_model_are_those_of_its_folds(form):
     assert_allclose(evaluation["sample"]["predicted"], expected.ravel(order="F"), rtol=1e-4, atol=1e-4)
     low, high = (np.reshape(evaluation["sample"][end], expected.shape, order="F") for end in ("low", "high"))
     ratio = (high - low) / 2 / (held.deviations if form == "wide" else held.deviations[order])
-    assert_allclose(ratio, model.functions_.scores.quantile(0.9) / model.functions_.scores.scale, rtol=1e-3)
+    assert_allclose(ratio, model.functions_.scores.quantile(0.9) / model.functions_.scores.scale, rtol=5e-3)
     assert 0.85 <= evaluation["covered"] <= 1
     assert_allclose(sum(share for _, share in found["variance"]), 1, atol=1e-3)
     assert found["kernels"] is None and found["fit"]["members"]

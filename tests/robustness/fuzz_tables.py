@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from kernelkin.cli.problem import read_problem
-from kernelkin.tables.columns import CellError
+from kernelkin.tables.cells import CellError
 from kernelkin.tables.files import read_pieces, read_table
 
 HEADER = ["shop", "size", "day", "promo", "sales"]

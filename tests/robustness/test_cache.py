@@ -100,7 +100,7 @@ def test_verbose_shows_what_was_found(tmp_path, capsys):
     fit(tmp_path, verbose=1)
     assert "cache" not in capsys.readouterr().out
     fit(tmp_path, verbose=1)
-    assert capsys.readouterr().err.count("from the cache") == 2
+    assert capsys.readouterr().err.count("from the cache") == 4
 
 
 def test_damaged_entries_are_computed_again(tmp_path):

@@ -14,10 +14,8 @@ PLAIN = pd.DataFrame({"shop": ["a", "b", "c"], "size": [1, 2, 3], "sales": [0.5,
 
 def both(path):
     """Whole, and by pieces of two rows."""
-    whole, pieces = (
-        read_table(str(path)),
-        pd.concat([piece.frame for piece in read_pieces(str(path), 2)], ignore_index=True),
-    )
+    whole = read_table(str(path))
+    pieces = pd.concat([piece.frame for piece in read_pieces(str(path), 2)], ignore_index=True)
     pd.testing.assert_frame_equal(whole, pieces)
     return whole
 
@@ -65,7 +63,7 @@ def test_a_column_twice(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"shop,size\na,1\n", b"PAR1" + bytes(100) + b"PAR1"])
 def test_files_that_are_not_parquet(tmp_path, content):
     (tmp_path / "t.parquet").write_bytes(content)
-    with pytest.raises(ValueError, match=r"t\.parquet is not a Parquet file that can be read: \w"):
+    with pytest.raises(ValueError, match=r"t\.parquet is not a file of Parquet that can be read: \w"):
         read_table(str(tmp_path / "t.parquet"))
 
 

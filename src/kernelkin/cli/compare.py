@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..data import make_folds
 from ..files import Folder, fingerprint
-from ..paper.model_selection import make_folds
 from ..progress import Progress
 from ..relations.baselines import BASELINES, Baseline, make_baselines
 from ..relations.scores import row_losses

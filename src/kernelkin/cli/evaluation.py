@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..data import TaskData, missing
-from ..paper.model_selection import make_folds
+from ..data import TaskData, make_folds, missing
 from ..relations.baselines import Baseline
 from ..relations.scores import LEAST_ROWS, MEAN_R2, WITHIN, WITHIN_MEANS, score_groups, score_rows
 from ..storage import SavedModel

@@ -19,8 +19,7 @@ from ..report.evaluation import evaluation_content
 from ..report.held_out import rows_of_table
 from ..storage import SavedModel
 from ..tables import TableSchema
-from ..tables.describe import describe_column
-from ..tables.text import STDIN, display_name
+from ..tables.files import STDIN, display_name
 from .evaluation import hold_out, mean, predict_baseline, predict_entries, read_entries, score_models, show_scores
 from .problem import Problem, add_data_arguments, load_problem
 from .sharing import REPEATS, SECONDS, tested_relations, verdict_on_sharing
@@ -123,7 +122,7 @@ def _summary(
         "regression": problem.regression,
         "tasks": model.tasks_.tolist(),
         "rows": schema.n_rows,
-        "columns": {column.name: describe_column(column) for column in schema.columns},
+        "columns": {column.name: column.describe() for column in schema.columns},
         "left_out": schema.left_out,
         "notes": list(problem.notes),
         "evaluation": evaluation and {name: value for name, value in evaluation.items() if name != "report"},
@@ -280,7 +279,7 @@ def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem) -> No
     terminal.say(f"Features: {'; '.join(found)}.")
     for column in schema.columns:
         if column.kind == "date" or column.n_rare:
-            terminal.say(f"Column {column.name!r}: {describe_column(column)}.")
+            terminal.say(f"Column {column.name!r}: {column.describe()}.")
     for name, reason in schema.left_out.items():
         if name not in arguments.drop:
             terminal.say(f"Left out column {name!r}: {reason}.")

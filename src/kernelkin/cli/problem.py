@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..data import TaskData, listing, read_training
 from ..tables import TableEncoder, TableSchema
-from ..tables.files import read_table
-from ..tables.labels import common_unit, read_target
-from ..tables.numbers import Decimal, as_numbers
-from ..tables.schema import check_columns
-from ..tables.text import TextFormat, display_name
+from ..tables.cells import Decimal, as_numbers
+from ..tables.encoder import check_names
+from ..tables.files import TextFormat, display_name, read_table
+from ..tables.schema import common_unit, read_target
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-T = TypeVar("T")
 # Whole numbers with at most this many distinct values are taken as classes.
 MOST_CLASSES = 10
-DATA_HELP = "a CSV, TSV, Parquet or Excel file with a header, also packed (.gz, .zst), or - for CSV on stdin"
+DATA_HELP = "a CSV, TSV, Parquet or Excel file with a header, also packed (.gz, .xz), or - for CSV on stdin"
 
 
 def add_data_arguments(parser: ArgumentParser) -> None:
@@ -141,19 +140,21 @@ class Problem:
 def load_problem(arguments: Namespace, test: str | None = None) -> Problem:
     """Read the table that the arguments name, and the labelled table `test`, if any; errors name the file."""
     frame, day_first = _load(arguments.data, arguments)
-    if test is None:
-        return replace(_in_file(arguments.data, lambda: read_problem(frame, arguments)), day_first=day_first)
-    import pandas as pd
+    where = display_name(arguments.data)
+    if test is not None:
+        import pandas as pd
 
-    tested, _ = _load(test, arguments)
-    _in_file(test, lambda: _check_test_targets(frame, tested, arguments))
-    if arguments.task is not None:
-        unknown = sorted(set(tested[arguments.task].dropna()) - set(frame[arguments.task]))
-        if unknown:
-            raise ValueError(f"{test} has tasks that {display_name(arguments.data)} has not: {listing(unknown)}")
-    joined = pd.concat([frame.assign(**{_TEST: False}), tested.assign(**{_TEST: True})], ignore_index=True)
-    problem = _in_file(f"{display_name(arguments.data)} and {test}", lambda: read_problem(joined, arguments))
-    return replace(problem, day_first=day_first)
+        tested, _ = _load(test, arguments)
+        with in_file(test):
+            _check_test_targets(frame, tested, arguments)
+        if arguments.task is not None:
+            unknown = sorted(set(tested[arguments.task].dropna()) - set(frame[arguments.task]))
+            if unknown:
+                raise ValueError(f"{test} has tasks that {where} has not: {listing(unknown)}")
+        frame = pd.concat([frame.assign(**{_TEST: False}), tested.assign(**{_TEST: True})], ignore_index=True)
+        where = f"{where} and {test}"
+    with in_file(where):
+        return replace(read_problem(frame, arguments), day_first=day_first)
 
 
 # The name of a column of our own while two tables are one.
@@ -165,20 +166,28 @@ def _load(path: str, arguments: Namespace) -> tuple[DataFrame, bool]:
 
     Cells that cannot be encoded are refused while rows still have the numbers of the file.
     """
-    _check_roles(arguments.task, tuple(dict.fromkeys(arguments.target)))
-    frame = read_table(path, arguments.task, arguments.target, text_format(arguments))
-    special = [*arguments.target, *([arguments.task] if arguments.task else [])]
-    _in_file(path, lambda: check_columns(frame, [*special, *arguments.drop]))
-    features = frame.drop(columns=[*special, *arguments.drop])
+    task, targets = arguments.task, list(dict.fromkeys(arguments.target))
+    if task is None and len(targets) == 1:
+        raise ValueError("--task is missing: name the column with the task of each row, or several columns as --target")
+    if task is not None and len(targets) > 1:
+        raise ValueError("several columns as --target are tasks of their own: leave out --task, or name one target")
+    if task in targets:
+        raise ValueError(f"--task and --target are the same column, {task!r}")
+    frame = read_table(path, task, arguments.target, text_format(arguments))
+    special = [*targets, *([task] if task else []), *arguments.drop]
     encoder = TableEncoder(decimal=arguments.decimal, day_first=arguments.day_first)
-    _in_file(path, lambda: encoder.fit(features))
+    with in_file(path):
+        check_names(frame.columns, special)
+        encoder.fit(frame.drop(columns=special))
     found = any(column.date_format.startswith("%d/") for column in encoder.columns_)
     return frame, found if arguments.day_first is None else arguments.day_first
 
 
-def _in_file(path: str, read: Callable[[], T]) -> T:
+@contextmanager
+def in_file(path: str) -> Iterator[None]:
+    """Make errors name the file."""
     try:
-        return read()
+        yield
     except ValueError as error:
         raise ValueError(f"{display_name(path)}: {error}") from error
 
@@ -186,11 +195,8 @@ def _in_file(path: str, read: Callable[[], T]) -> T:
 def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
     """Choose the rows to use, and classification or regression."""
     task, targets = arguments.task, tuple(dict.fromkeys(arguments.target))
-    special = [*([] if task is None else [task]), *targets]
-    check_columns(frame, [*special, *arguments.drop])
-    notes = []
-    frame, note = _with_labels(frame, task, targets)
-    notes += note
+    check_names(frame.columns, [*([] if task is None else [task]), *targets, *arguments.drop])
+    frame, notes = _with_labels(frame, task, targets)
     frame, units = _without_units(frame, targets, arguments)
     notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]
     regression, why = _guess_all(frame, targets, arguments)
@@ -213,15 +219,6 @@ def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> t
     return tuple(useful.index[~useful].tolist())
 
 
-def _check_roles(task: str | None, targets: Sequence[str]) -> None:
-    if task is None and len(targets) == 1:
-        raise ValueError("--task is missing: name the column with the task of each row, or several columns as --target")
-    if task is not None and len(targets) > 1:
-        raise ValueError("several columns as --target are tasks of their own: leave out --task, or name one target")
-    if task in targets:
-        raise ValueError(f"--task and --target are the same column, {task!r}")
-
-
 def _with_labels(frame: DataFrame, task: str | None, targets: Sequence[str]) -> tuple[DataFrame, list[str]]:
     """The rows that have a task and a target; of several targets, one at least."""
     gone = frame[list(targets)].isna().all(axis=1)
@@ -229,9 +226,7 @@ def _with_labels(frame: DataFrame, task: str | None, targets: Sequence[str]) -> 
     if task is not None:
         gone |= frame[task].isna()
     if gone.all():
-        raise ValueError(
-            f"no row has {'both a' if task else 'a'} {names.replace(' or ', ' and a ' if task else ' or ')}"
-        )
+        raise ValueError(f"no row has {'both ' + names.replace(' or ', ' and ') if task else names}")
     if not gone.any():
         return frame, []
     rows = f"row{'s' if gone.sum() > 1 else ''} {listing((frame.index[gone] + 1).tolist(), 5)}"
@@ -240,17 +235,14 @@ def _with_labels(frame: DataFrame, task: str | None, targets: Sequence[str]) -> 
 
 def _without_units(frame: DataFrame, targets: Sequence[str], arguments: Namespace) -> tuple[DataFrame, tuple[str, ...]]:
     """The table with targets such as "30 EUR" as numbers, and their units; names of few classes stay as they are."""
-    found = dict.fromkeys(targets, "")
+    units = []
     for name in targets:
         values = frame[name].dropna()
-        if arguments.classification or (values.nunique() <= MOST_CLASSES and not arguments.regression):
-            continue
-        unit = common_unit(values, arguments.decimal)
-        if unit:
-            found[name] = unit
-            numbers = read_target(frame[name], arguments.decimal, unit)
-            frame = frame.assign(**{name: numbers})
-    return frame, tuple(found.values())
+        is_class = arguments.classification or (values.nunique() <= MOST_CLASSES and not arguments.regression)
+        units.append("" if is_class else common_unit(values, arguments.decimal))
+        if units[-1]:
+            frame = frame.assign(**{name: read_target(frame[name], arguments.decimal, units[-1])})
+    return frame, tuple(units)
 
 
 def _guess_all(frame: DataFrame, targets: Sequence[str], arguments: Namespace) -> tuple[bool, str]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..paper.model_selection.scoring import r2, roc_auc
-from ..tables.files import read_table
-from ..tables.schema import check_columns
-from ..tables.text import TextFormat, display_name
-from .evaluation import as_text, mean, shorten
-from .problem import DATA_HELP, add_format_arguments, text_format
+from ..tables.encoder import check_names
+from ..tables.files import TextFormat, display_name, read_table
+from .evaluation import as_text, mean, read_entries, shorten
+from .problem import DATA_HELP, add_format_arguments, in_file, text_format
 from .terminal import Terminal
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ EXAMPLES = (
     "regression: R², root mean squared error and mean absolute error, in the units of the target\n"
     "classification: accuracy, and of two classes the area under the ROC curve (AUC)"
 )
-
 _TITLES = {"r2": "R²", "rmse": "RMSE", "mae": "MAE", "auc": "AUC"}
 
 
@@ -49,25 +46,19 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     if saved.schema is None:
         raise ValueError(f"{arguments.model} was saved without the schema of a table: score it from Python")
     frame, left_out = read_labelled(arguments.data, saved, text_format(arguments))
-    try:
+    with in_file(arguments.data):
         scores = table_scores(saved, frame)
-    except ValueError as error:
-        raise ValueError(f"{display_name(arguments.data)}: {error}") from error
-    names = list(next(iter(scores.values())))
-    means = {name: mean([row[name] for row in scores.values()]) for name in names[1:]}
     if left_out:
         terminal.say(f"Left out {left_out} rows without a task or a target.")
     terminal.say(f"{saved.schema.title}: {len(frame)} rows of {len(scores)} tasks.")
-    rows = [
-        [str(task), str(int(row["rows"])), *(as_text(row[name]) for name in names[1:])] for task, row in scores.items()
-    ]
-    total = ["mean", "", *(as_text(value) for value in means.values())]
-    terminal.table(
-        ["task", *(_TITLES.get(name, name) for name in names)], [*(rows if arguments.all else shorten(rows)), [], total]
-    )
-    terminal.emit(
-        {"model": arguments.model, "data": arguments.data, "rows": len(frame), "means": means, "tasks": scores}
-    )
+    names = list(next(iter(scores.values())))
+    means = {name: mean([row[name] for row in scores.values()]) for name in names[1:]}
+    rows = [[str(task), str(row["rows"]), *(as_text(row[name]) for name in names[1:])] for task, row in scores.items()]
+    total = ["mean", "", *map(as_text, means.values())]
+    shown = rows if arguments.all else shorten(rows)
+    terminal.table(["task", *(_TITLES.get(name, name) for name in names)], [*shown, [], total])
+    found = {"model": arguments.model, "data": arguments.data, "rows": len(frame)}
+    terminal.emit({**found, "means": means, "tasks": scores})
 
 
 def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataFrame, int]:
@@ -76,10 +67,8 @@ def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataF
     assert schema is not None
     form = TextFormat(form.separator, form.encoding, schema.decimal if form.decimal == "." else form.decimal)
     frame = read_table(path, schema.task, schema.target_names, form)
-    try:
-        check_columns(frame, [*schema.target_names, *([] if schema.task is None else [schema.task])])
-    except ValueError as error:
-        raise ValueError(f"{display_name(path)}: {error}") from error
+    with in_file(path):
+        check_names(frame.columns, [*schema.target_names, *([] if schema.task is None else [schema.task])])
     gone = frame[list(schema.target_names)].isna().all(axis=1)
     gone |= frame[schema.task].isna() if schema.task is not None else False
     if gone.all():
@@ -89,56 +78,27 @@ def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataF
 
 def table_scores(saved: SavedModel, frame: DataFrame) -> dict[Any, dict[str, float]]:
     """The number of rows and the scores of each task, in the units of the table."""
-    schema = saved.schema
-    assert schema is not None
-    predicted, true = saved.predict(frame), schema.restore(np.asarray(schema.targets(frame)))
-    values = None if schema.regression else _decision_values(saved, frame)
-    found = {}
-    for task, rows, column in _tasks(saved, frame):
-        y, p = (np.asarray(part[rows] if part.ndim == 1 else part[rows, column]) for part in (true, predicted))
-        if schema.regression:
-            found[task] = _regression_scores(y, p)
-        else:
-            own = None if values is None else values[rows] if values.ndim == 1 else values[rows, column]
-            found[task] = _class_scores(y, p, own, saved.model.classes_)
-    return found
-
-
-def _tasks(saved: SavedModel, frame: DataFrame) -> Iterator[tuple[Any, np.ndarray, int]]:
-    """Each task, its rows, and where every target is a task the column of its target."""
-    schema = saved.schema
+    schema, model = saved.schema, saved.model
     assert schema is not None
     tasks = schema.tasks(frame)
+    labels = model.tasks_ if tasks is None else np.unique(tasks)
+    y, codes, rows = read_entries(schema, frame, labels)
+    predicted, values = saved.predict(frame), None
+    if not schema.regression and len(model.classes_) == 2:
+        values = model.decision_function(schema.encode(frame), tasks=tasks)
     if tasks is None:
-        for column, name in enumerate(schema.target_names):
-            yield name, np.flatnonzero(frame[name].notna()), column
-        return
-    for task in np.unique(tasks).tolist():
-        yield task, np.flatnonzero(tasks == task), 0
-
-
-def _decision_values(saved: SavedModel, frame: DataFrame) -> np.ndarray | None:
-    """The values behind the classes, where all tasks have the same two."""
-    schema = saved.schema
-    assert schema is not None
-    values = saved.model.decision_function(schema.encode(frame), tasks=schema.tasks(frame))
-    return values if values.ndim == (2 if schema.task is None else 1) and len(saved.model.classes_) == 2 else None
-
-
-def _regression_scores(y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
-    error, ones = y - predicted, np.ones(len(y))
-    return {
-        "rows": len(y),
-        "r2": r2(y, predicted, ones),
-        "rmse": float(np.sqrt(np.mean(error**2))),
-        "mae": float(np.mean(np.abs(error))),
-    }
-
-
-def _class_scores(
-    y: np.ndarray, predicted: np.ndarray, values: np.ndarray | None, classes: np.ndarray
-) -> dict[str, float]:
-    found = {"rows": len(y), "accuracy": float(np.mean(y == predicted))}
-    if values is not None:
-        found["auc"] = roc_auc(y == classes[1], values, np.ones(len(y)))
+        predicted, values = (None if part is None else part[rows, codes] for part in (predicted, values))
+    found = {}
+    for t in np.unique(codes).tolist():
+        own = codes == t
+        ones, scores = np.ones(own.sum()), {"rows": int(own.sum())}
+        if schema.regression:
+            error = y[own] - predicted[own]
+            scores |= {"r2": r2(y[own], predicted[own], ones), "rmse": float(np.sqrt(np.mean(error**2)))}
+            scores["mae"] = float(np.mean(np.abs(error)))
+        else:
+            scores["accuracy"] = float(np.mean(y[own] == predicted[own]))
+            if values is not None:
+                scores["auc"] = roc_auc(y[own] == model.classes_[1], values[own], ones)
+        found[labels[t].item()] = scores
     return found

@@ -18,9 +18,8 @@ from ..paper.couplings import COMMON
 from ..paper.model_selection import read_scoring
 from ..registry import Model, find_model
 from ..tables import TableSchema
-from ..tables.files import read_table
-from ..tables.schema import check_columns
-from ..tables.text import STDIN, TextFormat
+from ..tables.encoder import check_names
+from ..tables.files import STDIN, TextFormat, read_table
 from .problem import Problem, text_format
 from .terminal import complain
 
@@ -235,7 +234,7 @@ def read_task_features(path: str, task: str | None, form: TextFormat) -> DataFra
         raise ValueError("--task-features must be a file: standard input is for the rows")
     frame = read_table(path, task or TASK, (), form)
     try:
-        check_columns(frame, [task or TASK])
+        check_names(frame.columns, [task or TASK])
     except ValueError as error:
         raise ValueError(f"--task-features {path}: {error}") from error
     return frame

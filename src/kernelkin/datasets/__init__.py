@@ -1,8 +1,8 @@
 """Data: the paper's real data sets, and synthetic ones: tasks with known kernels and groups, and shops."""
 
-from kernelkin.datasets._real import load_landmine, load_mfeat, load_sarcos, load_school, load_stock
-from kernelkin.datasets._related import make_related_tasks
-from kernelkin.datasets._shops import make_shops
+from ._real import load_landmine, load_mfeat, load_sarcos, load_school, load_stock
+from ._related import make_related_tasks
+from ._shops import make_shops
 
 __all__ = [
     "load_landmine",

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple
 
 GITHUB = "https://raw.githubusercontent.com"
 
 
-@dataclass(frozen=True)
-class RemoteFile:
-    """A file, where it lies on GitHub, and its checksum.
+class RemoteFile(NamedTuple):
+    """A file: its path inside a data folder, owner/repository/commit/path on GitHub, and the checksum of its contents.
 
-    Parameters
-    ----------
-    path : str
-        Path inside a data folder.
-    source : str
-        owner/repository/commit/path on GitHub.
-    sha256 : str
-        Checksum of the contents.
-    also : str
-        Another place that has the data, for people.
+    `also` is another place that has the data, for people.
     """
 
     path: str
@@ -68,7 +56,6 @@ def _download(file: RemoteFile, searched: str) -> Path:
             f'pip install "kernelkin[data]". {_expected(file)}'
         ) from error
     cache = cache_folder()
-    progress = _Progress(file.path, sys.stderr) if sys.stderr.isatty() else False
     try:
         # pooch writes beside the target, checks the sum and only then renames: a broken download leaves nothing behind.
         found = pooch.retrieve(
@@ -76,7 +63,6 @@ def _download(file: RemoteFile, searched: str) -> Path:
             known_hash=f"sha256:{file.sha256}",
             fname=Path(file.path).name,
             path=cache / Path(file.path).parent,
-            downloader=pooch.HTTPDownloader(progressbar=progress),
         )
     except (OSError, ValueError) as error:  # requests' errors are OSErrors; a wrong checksum is a ValueError
         raise FileNotFoundError(
@@ -99,26 +85,3 @@ def _expected(file: RemoteFile) -> str:
         f"Expected: {file.path} with sha256 {file.sha256}, from {file.url}{also}. "
         "Put it into a folder and name that folder in data_home or KERNELKIN_DATA."
     )
-
-
-class _Progress:
-    """A progress line; pooch sets ``total`` and calls the rest."""
-
-    def __init__(self, name: str, stream: TextIO) -> None:
-        self.name, self.stream = name, stream
-        self.total = self.done = 0
-
-    def reset(self) -> None:
-        self.done = 0
-
-    def update(self, n_bytes: int) -> None:
-        before, self.done = self._percent(), self.done + n_bytes
-        if self._percent() != before:
-            self.stream.write(f"\r{self.name}: {self._percent():3d}% of {self.total / 1e6:.1f} MB")
-            self.stream.flush()
-
-    def close(self) -> None:
-        self.stream.write("\n")
-
-    def _percent(self) -> int:
-        return min(100, 100 * self.done // self.total) if self.total else 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from inspect import getdoc
 from typing import Any
 
 import numpy as np
 
-from kernelkin.datasets import _about, _registry
-from kernelkin.datasets._bunch import Rows, make_bunch
-from kernelkin.datasets._fetch import fetch
+from . import _registry
+from ._bunch import make_bunch
+from ._fetch import RemoteFile, fetch
 
 DataHome = str | os.PathLike[str] | None
 
@@ -46,6 +46,10 @@ SCHOOL_FEATURES = [
 def load_stock(*, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Load the weekly log returns of nine stocks in 2004: nine regression tasks on the same rows.
 
+    Weekly log returns of nine large companies in 2004. Each task predicts the return of one company from the
+    returns of all nine in the week before. 25 weeks of the first half of the year train, 25 of the second half
+    test. There is very little to learn here: the mean of the training weeks is hard to beat.
+
     Parameters
     ----------
     data_home : path, optional
@@ -60,7 +64,13 @@ def load_stock(*, data_home: DataHome = None, return_X_y: bool = False, as_frame
     Bunch or tuple
         ``data`` (25, 9) the returns of one week, ``target`` (25, 9) those of the next; ``data_test``, ``target_test``
         the same for the second half of the year; ``frame`` (with ``as_frame``) features and targets side by side;
-        ``feature_names``, ``target_names``, ``DESCR``, ``citation``.
+        ``feature_names``, ``target_names``, ``DESCR``.
+
+    References
+    ----------
+    A. J. Rothman, E. Levina, J. Zhu. Sparse multivariate regression with covariance estimation. Journal of
+    Computational and Graphical Statistics 19(4), 947-962, 2010. Split as published with K. Murugesan, J.
+    Carbonell. Multi-task multiple kernel relationship learning. SIAM Data Mining, 2017.
 
     Examples
     --------
@@ -69,17 +79,17 @@ def load_stock(*, data_home: DataHome = None, return_X_y: bool = False, as_frame
     >>> data.data.shape, data.target_names[:3]
     ((25, 9), ['Walmart', 'Exxon', 'GM'])
     """
-    mat = _read_mat(fetch(_registry.STOCK, data_home))
+    mat = _read_mat(_registry.STOCK, data_home)
     X, y, X_test, y_test = (np.ascontiguousarray(mat[key]) for key in ("X", "Y", "Xt", "Yt"))
     return make_bunch(
-        Rows(X, y),
-        Rows(X_test, y_test),
+        (X, y),
+        (X_test, y_test),
         feature_names=STOCKS,
         target_columns=[f"next {stock}" for stock in STOCKS],  # columns of a frame have different names
         return_X_y=return_X_y,
         as_frame=as_frame,
         target_names=list(STOCKS),
-        **_about.STOCK,
+        DESCR=getdoc(load_stock),
     )
 
 
@@ -87,6 +97,10 @@ def load_landmine(
     tasks: str = "usual", *, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False
 ) -> Any:
     """Load the landmine fields: one binary task a field, 6% of the rows positive.
+
+    Landmine or clutter from nine features of radar images, in 29 fields: four moments, three correlations, an
+    energy ratio and a spatial variance. (The file has no names; these are in the order in which the papers list
+    them.) Fields 1 to 15 are foliated, 16 to 29 are bare earth or desert. About 6% of the rows are mines.
 
     Parameters
     ----------
@@ -105,7 +119,12 @@ def load_landmine(
     Bunch or tuple
         ``data`` (n, 9), ``target`` (n,) in {0, 1} with 1 a mine, ``tasks`` (n,) labels "field01" and on; ``frame``
         (with ``as_frame``) all of these side by side; ``task_names`` (T,), ``groups`` (T,) "foliated" or "desert",
-        ``feature_names``, ``target_names``, ``DESCR``, ``citation``.
+        ``feature_names``, ``target_names``, ``DESCR``.
+
+    References
+    ----------
+    Y. Xue, X. Liao, L. Carin, B. Krishnapuram. Multi-task learning for classification with Dirichlet process
+    priors. Journal of Machine Learning Research 8, 35-63, 2007.
 
     Examples
     --------
@@ -116,18 +135,14 @@ def load_landmine(
     """
     if tasks not in LANDMINE_TASKS:
         raise ValueError(f"tasks is one of {sorted(LANDMINE_TASKS)}, got {tasks!r}")
-    mat = _read_mat(fetch(_registry.LANDMINE, data_home))
+    mat = _read_mat(_registry.LANDMINE, data_home)
     fields = LANDMINE_TASKS[tasks]
     X = [mat["X"][0, field - 1] for field in fields]
     y = [mat["Y"][0, field - 1].ravel() for field in fields]
     names = np.array([f"field{field:02d}" for field in fields])
-    rows = Rows(
-        np.ascontiguousarray(np.concatenate(X)),
-        np.concatenate(y).astype(np.int64),
-        np.repeat(names, [len(rows) for rows in X]),
-    )
+    labels = np.repeat(names, [len(rows) for rows in X])
     return make_bunch(
-        rows,
+        (np.ascontiguousarray(np.concatenate(X)), np.concatenate(y).astype(np.int64), labels),
         feature_names=LANDMINE_FEATURES,
         target_columns="mine",
         return_X_y=return_X_y,
@@ -135,12 +150,15 @@ def load_landmine(
         target_names=["clutter", "mine"],
         task_names=names,
         groups=np.where(np.array(fields) <= LAST_FOLIATED_FIELD, "foliated", "desert"),
-        **_about.LANDMINE,
+        DESCR=getdoc(load_landmine),
     )
 
 
 def load_sarcos(*, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Load the SARCOS robot arm (its test file): seven regression tasks on the same rows.
+
+    Inverse dynamics of a SARCOS arm with seven degrees of freedom: seven joint positions, velocities and
+    accelerations predict seven joint torques. These are the 4,449 rows of the test file, on the raw scale.
 
     Parameters
     ----------
@@ -155,7 +173,13 @@ def load_sarcos(*, data_home: DataHome = None, return_X_y: bool = False, as_fram
     -------
     Bunch or tuple
         ``data`` (4449, 21), ``target`` (4449, 7), both on their raw scale; ``frame`` (with ``as_frame``) both side by
-        side; ``feature_names``, ``target_names``, ``DESCR``, ``citation``.
+        side; ``feature_names``, ``target_names``, ``DESCR``.
+
+    References
+    ----------
+    S. Vijayakumar, A. D'Souza, S. Schaal. Incremental online learning in high dimensions. Neural Computation
+    17(12), 2602-2634, 2005. Data: C. E. Rasmussen, C. K. I. Williams. Gaussian processes for machine learning.
+    MIT Press, 2006.
 
     Examples
     --------
@@ -164,17 +188,17 @@ def load_sarcos(*, data_home: DataHome = None, return_X_y: bool = False, as_fram
     >>> data.data.shape, data.target.shape
     ((4449, 21), (4449, 7))
     """
-    table = _read_mat(fetch(_registry.SARCOS, data_home))["sarcos_inv_test"]
+    table = _read_mat(_registry.SARCOS, data_home)["sarcos_inv_test"]
     joints = range(1, 8)
     torques = [f"torque{joint}" for joint in joints]
     return make_bunch(
-        Rows(np.ascontiguousarray(table[:, :21]), np.ascontiguousarray(table[:, 21:])),
+        (np.ascontiguousarray(table[:, :21]), np.ascontiguousarray(table[:, 21:])),
         feature_names=[f"{what}{joint}" for what in ("position", "velocity", "acceleration") for joint in joints],
         target_columns=torques,
         return_X_y=return_X_y,
         as_frame=as_frame,
         target_names=torques,
-        **_about.SARCOS,
+        DESCR=getdoc(load_sarcos),
     )
 
 
@@ -182,6 +206,11 @@ def load_school(
     split: int | None = None, *, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False
 ) -> Any:
     """Load the exam scores of the pupils of 139 London schools: one regression task a school.
+
+    Exam scores of 15,362 pupils of 139 schools of the Inner London Education Authority, 1985 to 1987. The year, the
+    gender, verbal reasoning band and ethnic group of the pupil, and the gender and denomination of the school are
+    one-hot; the two percentages describe the school. The column of ones of the file is left out. The ten splits
+    hold three quarters of each school's pupils for training.
 
     Parameters
     ----------
@@ -200,7 +229,12 @@ def load_school(
         ``data`` (15362, 27) without the file's column of ones, ``target`` (15362,), ``tasks`` (15362,) labels
         "school001" and on; with a split these are its training rows, and ``data_test``, ``target_test``, ``tasks_test``
         its test rows. ``frame`` (with ``as_frame``) features, target and tasks side by side; ``task_names`` (139,),
-        ``feature_names``, ``DESCR``, ``citation``.
+        ``feature_names``, ``DESCR``.
+
+    References
+    ----------
+    H. Goldstein. Multilevel modelling of survey data. The Statistician 40, 235-244, 1991. Splits: A.
+    Argyriou, T. Evgeniou, M. Pontil. Convex multi-task feature learning. Machine Learning 73(3), 243-272, 2008.
 
     Examples
     --------
@@ -211,29 +245,34 @@ def load_school(
     """
     if split is not None and split not in _registry.SCHOOL_SPLITS:
         raise ValueError(f"split is None or a number from 1 to 10, got {split!r}")
-    mat = _read_mat(fetch(_registry.SCHOOL, data_home))
+    mat = _read_mat(_registry.SCHOOL, data_home)
     # The file has unsigned bytes, whose differences wrap around.
     X, y = mat["x"].T[:, : len(SCHOOL_FEATURES)].astype(np.float64), mat["y"].ravel().astype(np.float64)
     starts = mat["task_indexes"].ravel().astype(np.intp) - 1
     names = np.array([f"school{i:03d}" for i in range(1, len(starts) + 1)])
-    rows, test = Rows(np.ascontiguousarray(X), y, np.repeat(names, np.diff([*starts, len(y)]))), None
+    parts = [(np.ascontiguousarray(X), y, np.repeat(names, np.diff([*starts, len(y)])))]
     if split is not None:
-        numbers = _read_mat(fetch(_registry.SCHOOL_SPLITS[split], data_home))
-        rows, test = (rows.take(_row_numbers(numbers[part])) for part in ("tr", "tst"))
+        numbers = _read_mat(_registry.SCHOOL_SPLITS[split], data_home)
+        # Row numbers from 1; cast first, since the file's unsigned numbers would wrap around.
+        rows = [numbers[part].ravel().astype(np.intp) - 1 for part in ("tr", "tst")]
+        parts = [tuple(values[part] for values in parts[0]) for part in rows]
     return make_bunch(
-        rows,
-        test,
+        *parts,
         feature_names=SCHOOL_FEATURES,
         target_columns="score",
         return_X_y=return_X_y,
         as_frame=as_frame,
         task_names=names,
-        **_about.SCHOOL,
+        DESCR=getdoc(load_school),
     )
 
 
 def load_mfeat(*, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Load the multiple-features digits: 2,000 digits seen in six views.
+
+    2,000 handwritten digits from Dutch utility maps, 200 of each, in six views: 76 Fourier coefficients (fou), 216
+    profile correlations (fac), 64 Karhunen-Loeve coefficients (kar), 240 pixel averages (pix), 47 Zernike moments
+    (zer) and 6 morphological features (mor). Ten one-vs-rest tasks on the same rows.
 
     Parameters
     ----------
@@ -249,7 +288,12 @@ def load_mfeat(*, data_home: DataHome = None, return_X_y: bool = False, as_frame
     Bunch or tuple
         ``data`` (2000, 649) the views side by side, ``target`` (2000,) the digits; ``frame`` (with ``as_frame``) both
         side by side; ``views`` the columns (a slice) of each view by name, as `kernelkin.kernels.view_kernels` takes
-        them; ``feature_names``, ``target_names``, ``DESCR``, ``citation``.
+        them; ``feature_names``, ``target_names``, ``DESCR``.
+
+    References
+    ----------
+    M. van Breukelen, R. P. W. Duin, D. M. J. Tax, J. E. den Hartog. Handwritten digit recognition by
+    combined classifiers. Kybernetika 34(4), 381-386, 1998.
 
     Examples
     --------
@@ -264,23 +308,18 @@ def load_mfeat(*, data_home: DataHome = None, return_X_y: bool = False, as_frame
     widths = [table.shape[1] - 1 for table in tables.values()]  # the last column is the class
     ends = np.cumsum(widths).tolist()
     return make_bunch(
-        Rows(np.hstack([table[:, :-1] for table in tables.values()]), tables["fou"][:, -1].astype(np.int64)),
+        (np.hstack([table[:, :-1] for table in tables.values()]), tables["fou"][:, -1].astype(np.int64)),
         feature_names=[f"{view}{i:03d}" for view, width in zip(tables, widths, strict=True) for i in range(width)],
         target_columns="digit",
         return_X_y=return_X_y,
         as_frame=as_frame,
         views={view: slice(end - width, end) for view, width, end in zip(tables, widths, ends, strict=True)},
         target_names=[str(digit) for digit in range(10)],
-        **_about.MFEAT,
+        DESCR=getdoc(load_mfeat),
     )
 
 
-def _read_mat(path: Path) -> dict[str, Any]:
+def _read_mat(file: RemoteFile, data_home: DataHome) -> dict[str, Any]:
     from scipy.io import loadmat
 
-    return loadmat(path)
-
-
-def _row_numbers(matlab_indexes: np.ndarray) -> np.ndarray:
-    """Row numbers from 0; cast first, since the file's unsigned numbers would wrap around."""
-    return matlab_indexes.ravel().astype(np.intp) - 1
+    return loadmat(fetch(file, data_home))

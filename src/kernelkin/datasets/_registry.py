@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelkin.datasets._fetch import RemoteFile
+from ._fetch import RemoteFile
 
 LANDMINE = RemoteFile(
     "landmine.mat",

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from kernelkin.datasets._bunch import Rows, make_bunch
-from kernelkin.decompositions import cholesky
-from kernelkin.kernels import fit_kernels, view_kernels
+from ..decompositions import cholesky
+from ..kernels import fit_kernels, view_kernels
+from ._bunch import make_bunch
 
 JITTER = 1e-8  # Gaussian Grams are singular to rounding
 
@@ -85,8 +85,16 @@ def make_related_tasks(
     >>> (data.kernel_weights > 0).sum(axis=1).tolist()
     [2, 2, 2, 2]
     """
-    _check_numbers(n_tasks, n_groups, n_kernels, n_samples, n_features_per_kernel, n_relevant, test_size)
-    _check_ranges(noise, similarity, regression)
+    if min(n_tasks, n_groups, n_kernels, n_samples, n_features_per_kernel, n_relevant) < 1 or test_size < 0:
+        raise ValueError("all numbers must be positive (test_size: not negative)")
+    if n_groups > min(n_tasks, n_kernels):
+        raise ValueError(f"n_groups={n_groups} is more than n_tasks={n_tasks} or n_kernels={n_kernels}")
+    if n_relevant > n_kernels:
+        raise ValueError(f"n_relevant={n_relevant} is more than n_kernels={n_kernels}")
+    if noise < 0 or (not regression and noise >= 0.5):
+        raise ValueError(f"noise is not negative, and below 0.5 for classification; got {noise!r}")
+    if not 0 <= similarity <= 1:
+        raise ValueError(f"similarity is between 0 and 1, got {similarity!r}")
     rng = check_random_state(random_state)
     groups = np.arange(n_tasks) * n_groups // n_tasks
     weights = _draw_weights(groups, n_kernels, n_relevant, similarity, rng)
@@ -99,9 +107,13 @@ def make_related_tasks(
     y = f + noise * rng.standard_normal(f.shape) if regression else _draw_labels(f, noise, rng)
 
     names = np.array([f"task{t:0{max(2, len(str(n_tasks - 1)))}d}" for t in range(n_tasks)])
+    # The long form, task after task.
+    parts = [
+        (X[:, rows].reshape(-1, X.shape[2]), y[:, rows].ravel(), np.repeat(names, y[:, rows].shape[1]))
+        for rows in (slice(n_samples), slice(n_samples, None))
+    ]
     return make_bunch(
-        _long(X[:, :n_samples], y[:, :n_samples], names),
-        _long(X[:, n_samples:], y[:, n_samples:], names),
+        *parts,
         feature_names=[f"view{k}_{j}" for k in range(n_kernels) for j in range(width)],
         target_columns="target",
         return_X_y=return_X_y,
@@ -140,28 +152,3 @@ def _draw_labels(f: np.ndarray, noise: float, rng: np.random.RandomState) -> np.
     """f (T, n) -> labels (T, n) in {-1, 1}, half of each in every task before the flips."""
     labels = np.where(f > np.median(f, axis=1, keepdims=True), 1, -1)
     return np.where(rng.uniform(size=f.shape) < noise, -labels, labels)
-
-
-def _long(X: np.ndarray, y: np.ndarray, names: np.ndarray) -> Rows:
-    """X (T, n, d), y (T, n) -> the long form, task after task."""
-    n_tasks, n_rows, n_features = X.shape
-    n = n_tasks * n_rows
-    return Rows(X.reshape(n, n_features), y.reshape(n), np.repeat(names, n_rows))
-
-
-def _check_numbers(
-    n_tasks: int, n_groups: int, n_kernels: int, n_samples: int, width: int, n_relevant: int, test_size: int
-) -> None:
-    if min(n_tasks, n_groups, n_kernels, n_samples, width, n_relevant) < 1 or test_size < 0:
-        raise ValueError("all numbers must be positive (test_size: not negative)")
-    if n_groups > min(n_tasks, n_kernels):
-        raise ValueError(f"n_groups={n_groups} is more than n_tasks={n_tasks} or n_kernels={n_kernels}")
-    if n_relevant > n_kernels:
-        raise ValueError(f"n_relevant={n_relevant} is more than n_kernels={n_kernels}")
-
-
-def _check_ranges(noise: float, similarity: float, regression: bool) -> None:
-    if noise < 0 or (not regression and noise >= 0.5):
-        raise ValueError(f"noise is not negative, and below 0.5 for classification; got {noise!r}")
-    if not 0 <= similarity <= 1:
-        raise ValueError(f"similarity is between 0 and 1, got {similarity!r}")

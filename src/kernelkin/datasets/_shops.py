@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from kernelkin.datasets._bunch import Rows, make_bunch
+from ._bunch import make_bunch
 
 FEATURES = ("day", "temperature", "price", "rain", "humidity", "wind", "pressure")
 DESCR = (
@@ -131,9 +131,9 @@ def _draw_rows(n: int, rng: np.random.RandomState) -> np.ndarray:
     return np.column_stack([day, temperature, price, rain, humidity, wind, pressure])
 
 
-def _draw(functions: _Shops, names: np.ndarray, n: int, noise: float, rng: np.random.RandomState) -> Rows:
+def _draw(functions: _Shops, names: np.ndarray, n: int, noise: float, rng: np.random.RandomState) -> tuple:
     """n rows of each shop, shop after shop."""
     X = _draw_rows(n * len(names), rng)
     shop = np.repeat(np.arange(len(names)), n)
     values = functions.standard(X) + noise * rng.standard_normal((len(X), 1))
-    return Rows(X, functions.sales(values)[np.arange(len(X)), shop], names[shop])
+    return X, functions.sales(values)[np.arange(len(X)), shop], names[shop]

@@ -4,6 +4,7 @@ from copy import copy
 from typing import Any
 
 from .dask import Dask, DaskHeld
+from .jobs import Jobs
 from .threads import Each, HeldHere, SingleThreadedBLAS, Threads, Workers, count_workers, serially
 
 # Where work runs; the result does not depend on it.
@@ -52,6 +53,7 @@ __all__ = [
     "Each",
     "Engine",
     "Held",
+    "Jobs",
     "SingleThreadedBLAS",
     "Threads",
     "Workers",

@@ -21,13 +21,13 @@ from .families import (
     is_precomputed,
     linear_kernels,
     polynomial_kernels,
+    profile_kernel,
     resolve_kernels,
     tanimoto_kernels,
     view_kernels,
 )
 from .functions import Gaussian, Linear, Polynomial, median_distance, squared_distances, thin
 from .kernel import FittedKernel, Kernel, diagonals, evaluate, fit_kernels, pairs
-from .profiles import profile_kernel
 from .scaling import SCALINGS, Scaling, fit_diagonal_scaling, fit_scaling
 from .sources import KernelSource, read_kernels, refuse_positions, spread_warnings
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -65,21 +65,14 @@ def squared_distances(X: np.ndarray, Y: np.ndarray | None, out: np.ndarray) -> N
 
 
 class KernelFunction:
-    """A map of base values (inner products, unless a subclass says otherwise); immutable, compared by value.
+    """A map of base values; immutable, compared by value.
 
-    Attributes
-    ----------
-    base : kernels on the same columns whose bases are equal share base values, which are computed once.
-    known_psd : whether theory says that Gram matrices are positive semi-definite.
+    Kernels on the same columns with the same `base` share base values, which are computed once; the empty base is
+    shared with no other function. `known_psd`: whether theory says that Gram matrices are positive semi-definite.
     """
 
-    @property
-    def base(self) -> Hashable:
-        return "inner products"
-
-    @property
-    def known_psd(self) -> bool:
-        return True
+    base: ClassVar[str] = "inner products"
+    known_psd: ClassVar[bool] = True
 
     def fit(self, median: Callable[[], float]) -> Self:
         """Fill in what depends on the training rows; `median` returns their median distance."""
@@ -107,14 +100,11 @@ class Gaussian(KernelFunction):
 
     bandwidth: float
     relative: bool = True
+    base: ClassVar[str] = "squared distances"
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.bandwidth) and self.bandwidth > 0):
+        if not 0 < self.bandwidth < np.inf:
             raise ValueError(f"the bandwidth of a Gaussian kernel must be positive and finite, got {self.bandwidth!r}")
-
-    @property
-    def base(self) -> Hashable:
-        return "squared distances"
 
     def fit(self, median: Callable[[], float]) -> Gaussian:
         return Gaussian(self.bandwidth * median(), relative=False) if self.relative else self
@@ -153,17 +143,9 @@ class Polynomial(KernelFunction):
                 block *= factor
 
 
+@dataclass(frozen=True)
 class Linear(KernelFunction):
     """x'z."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Linear)
-
-    def __hash__(self) -> int:
-        return hash(Linear)
-
-    def __repr__(self) -> str:
-        return "Linear()"
 
 
 @dataclass(frozen=True)
@@ -175,13 +157,10 @@ class Tanimoto(KernelFunction):
     """
 
     power: int = 1
+    base: ClassVar[str] = "Tanimoto similarities"
 
     def __post_init__(self) -> None:
         _check_whole("power of a Tanimoto", self.power)
-
-    @property
-    def base(self) -> Hashable:
-        return "Tanimoto similarities"
 
     def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
         super().matrix(X, Y, out, name)
@@ -213,11 +192,8 @@ class Custom(KernelFunction):
     """Any callable (X, Y) -> matrix (n, m). Equal where the callables are equal."""
 
     function: Callable[[np.ndarray, np.ndarray], np.ndarray] = field(hash=False)  # a callable need not be hashable
-    known_psd: bool = False
-
-    @property
-    def base(self) -> Hashable:
-        return self
+    known_psd: bool = False  # type: ignore[misc]
+    base: ClassVar[str] = ""
 
     def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
         try:

@@ -51,31 +51,6 @@ class Kernel:
         if self.columns is not None:
             object.__setattr__(self, "columns", freeze_columns(self.columns, self.name))
 
-    def targets(self, n_features: int, feature_names: Sequence[str] | None = None) -> list[tuple[str, tuple[int, ...]]]:
-        """Return the kernels this stands for: the name and the positions of the columns of each.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns of X.
-        feature_names : sequence of str, optional
-            Their names.
-        """
-        columns: Any = self.columns
-        if columns is None:
-            positions = tuple(range(n_features))
-        elif isinstance(columns, slice):
-            positions = tuple(range(*columns.indices(n_features)))
-            if not positions:
-                shown = label_columns(columns)
-                raise ValueError(f"kernel {self.name!r}: {shown} holds none of the {n_features} columns of X")
-        else:
-            positions = tuple(_position(column, n_features, feature_names, self.name) for column in columns)
-        if not self.per_feature:
-            return [(self.name, positions)]
-        labels = range(n_features) if feature_names is None else feature_names
-        return [(f"{self.name}[{labels[p]}]", (p,)) for p in positions]
-
     def fit(
         self,
         X: np.ndarray,
@@ -118,6 +93,24 @@ class FittedKernel:
     def __call__(self, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
         """X (n, d), Y (m, d) -> (n, m); Y=None stands for X."""
         return evaluate([self], X, Y)[0]
+
+
+def _expand(kernel: Kernel, n_features: int, feature_names: Sequence[str] | None) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the kernels that one stands for: the name and the positions of the columns of each."""
+    columns: Any = kernel.columns
+    if columns is None:
+        positions = tuple(range(n_features))
+    elif isinstance(columns, slice):
+        positions = tuple(range(*columns.indices(n_features)))
+        if not positions:
+            shown = label_columns(columns)
+            raise ValueError(f"kernel {kernel.name!r}: {shown} holds none of the {n_features} columns of X")
+    else:
+        positions = tuple(_position(column, n_features, feature_names, kernel.name) for column in columns)
+    if not kernel.per_feature:
+        return [(kernel.name, positions)]
+    labels = range(n_features) if feature_names is None else feature_names
+    return [(f"{kernel.name}[{labels[p]}]", (p,)) for p in positions]
 
 
 def freeze_columns(columns: Columns, kernel: str) -> tuple | slice:
@@ -179,19 +172,13 @@ def fit_kernels(
     feature_names: Sequence[str] | None = None,
     sample_weight: np.ndarray | None = None,
 ) -> list[FittedKernel]:
-    """Expand per-feature kernels and fit all of them on the training rows.
+    """Expand per-feature kernels and fit all of them on the training rows X (n, d).
 
-    Parameters
-    ----------
-    kernels : sequence of Kernel
-    X : array (n, d)
-    feature_names : sequence of d str, default None
-        Needed by kernels whose columns are given by name.
-    sample_weight : array (n,), default None
-        Weighs rows in the median distance; repeating a row equals weighting it.
+    `feature_names` (d,) are needed by kernels whose columns are given by name. `sample_weight` (n,) weighs rows in the
+    median distance: repeating a row equals weighting it.
     """
     X = as_float(X)
-    found = [(kernel, *target) for kernel in kernels for target in kernel.targets(X.shape[1], feature_names)]
+    found = [(kernel, *target) for kernel in kernels for target in _expand(kernel, X.shape[1], feature_names)]
     for name, count in Counter(name for _, name, _ in found).items():
         if count > 1:
             raise ValueError(f"{count} kernels are named {name!r}: names must be unique")
@@ -251,7 +238,7 @@ def _fill(
     """Write kernel values into `out`: matrices (K, n, m), or with `at` those of pairs of rows of X (K, p)."""
     families: dict[Any, list[int]] = {}
     for k, kernel in enumerate(kernels):
-        families.setdefault((kernel.columns, kernel.function.base), []).append(k)
+        families.setdefault((kernel.columns, kernel.function.base or kernel.function), []).append(k)
     # Overflow may be right (a Gaussian of far rows is 0); where it is not, `check_values` refuses it by name.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for *others, last in families.values():

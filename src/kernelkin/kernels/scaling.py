@@ -48,14 +48,9 @@ class Scaling:
         return self.row_mean is None and self.inverse_root is None
 
     def apply(self, cross: np.ndarray, query_diagonal: np.ndarray | None = None, overwrite: bool = False) -> np.ndarray:
-        """Scale values between other rows and the training rows.
+        """Scale raw values (K, q, n) between other rows and the training rows, in place if `overwrite`.
 
-        Parameters
-        ----------
-        cross : array (K, q, n)
-            Raw kernel values; left alone unless `overwrite`, which works in them and returns them.
-        query_diagonal : array (K, q), default None
-            k(x, x) of the q rows; only "cosine" needs it.
+        `query_diagonal` (K, q) is k(x, x) of the q rows; only "cosine" needs it.
         """
         out = cross if overwrite else cross.copy()
         if self.inverse_root is not None:
@@ -110,25 +105,10 @@ def fit_scaling(
     names: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> tuple[Scaling, np.ndarray]:
-    """Learn the scaling of the kernels from their training Grams, and scale these.
+    """Learn the scaling of kernels from their raw training Grams (K, n, n), and scale these -> exactly symmetric.
 
-    Parameters
-    ----------
-    normalize : {"trace", "cosine", "center", None}
-    gram : array (K, n, n)
-        Raw and symmetric; left alone unless `overwrite`, which scales in place and returns it.
-    sample_weight : array (n,), default None
-        Repeating a row equals weighting it.
-    names : sequence of K str, default None
-        For errors.
-
-    Returns
-    -------
-    scaling : Scaling
-        `apply` on the same Grams gives the scaled ones. A kernel that is zero (for "center": constant) on these
-        rows becomes zero, there and on other rows.
-    scaled : array (K, n, n)
-        Exactly symmetric.
+    `gram` is left alone unless `overwrite`. Repeating a row equals weighting it. `names` (K,) are for errors. A kernel
+    that is zero (for "center": constant) on these rows becomes zero, there and on other rows.
     """
     diagonal = np.diagonal(gram, axis1=1, axis2=2).copy()
     row_mean = None

@@ -27,8 +27,8 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
         "dict from str to float",
         "The share of the variance of targets that each term stands for, the largest first, `noise` included; they sum "
         "to one. `level`: levels of groups; `linear`: what all groups have in common; `slopes`: by which slopes of "
-        "groups differ; `common smooth`, `additive`: curves that all groups share; `own smooth`: curves of each group. "
-        "For classes on the scale of log odds.",
+        "groups differ; `common smooth`, `additive`: curves that all groups share; `own smooth`, `own additive`: those "
+        "of each group. For classes on the scale of log odds.",
     ),
     "members_": ("tuple of dicts", "The structures that are averaged: `name`, `weight`, `error` on held-out rows."),
     "search_results_": (

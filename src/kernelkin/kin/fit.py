@@ -15,7 +15,16 @@ from ..memory import Need
 from ..mixed.average import Member, Search
 from ..mixed.components import column_shares, variance_components
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood
-from ..mixed.structures import EXACT_ROWS, LANDMARKS, MANY_ROWS, STRUCTURES, MixedData, Structure
+from ..mixed.structures import (
+    EXACT_ROWS,
+    FEW_STRUCTURES,
+    LANDMARKS,
+    MANY_ROWS,
+    MORE_ROWS,
+    STRUCTURES,
+    MixedData,
+    Structure,
+)
 from ..mixed.units import Units
 from ..paper.fitting import Fitted, RunOptions
 from ..progress import Progress
@@ -36,7 +45,8 @@ from .functions import KinFunctions, Link, Scores, held_out_normal
 
 # Members with less weight than this are left out of the average.
 LEAST_WEIGHT = 0.01
-ADDITIVE_COLUMNS = 30
+# Additive terms have a matrix for each column: they are left out where these would be too many or too large.
+ADDITIVE_COLUMNS, ADDITIVE_ENTRIES = 30, 10_000_000
 # With more than `MANY_ROWS` rows, two structures and two folds.
 FEW_FOLDS = 2
 GIVEN = (
@@ -118,19 +128,24 @@ class KinPlan:
         if self.rows.wide or self.rows.kernels or N <= EXACT_ROWS:
             peak = 8 * N * (N * (12 + 2 * min(d, ADDITIVE_COLUMNS) + len(self.rows.kernels)) + 16 * d)
         else:
-            squares = float((np.bincount(self.rows.groups[0]).astype(float) ** 2).sum())
-            peak = int(8 * (14 * squares + N * (10 * (LANDMARKS + d) + 16 * d)))
+            peak = int(8 * (14 * self._entries() + 2 * ADDITIVE_ENTRIES + N * (10 * (LANDMARKS + d) + 16 * d)))
         advice = "fit fewer rows, or models of the paper with a limit on their matrices"
-        return Need(int(peak), "covariance matrices", int(peak), advice)
+        return Need(int(peak), advice)
+
+    def _entries(self) -> float:
+        """Return the number of pairs of rows of one group; on wide data all rows are."""
+        return float((np.bincount(self.rows.groups[0]).astype(float) ** 2).sum())
 
     def structures(self) -> Sequence[Structure]:
         """Return the structures that are tried."""
         if self.given is not None:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
-        found = [s for s in STRUCTURES if not (s.additive and d > ADDITIVE_COLUMNS)]
-        if self.rows.n_rows > MANY_ROWS:
-            found = [s for s in found if (s.common and s.rho < 0.1) or s.additive]
+        found = list(FEW_STRUCTURES if self.rows.n_rows > MANY_ROWS else STRUCTURES)
+        if d > ADDITIVE_COLUMNS:
+            found = [s for s in found if not (s.additive or s.own_additive)]
+        if self.rows.n_rows > MORE_ROWS or d * self._entries() > ADDITIVE_ENTRIES:
+            found = [s for s in found if not s.own_additive]
         if grouped:
             return found
         # Without groups, structures that differ in what groups have of their own are the same.

@@ -67,9 +67,15 @@ class Pairs:
         left, right = (np.ones(R.X.shape[:2], bool) if R.mask is None else R.mask for R in (self.A, self.B))
         return (left[:, :, None] & right[:, None, :]).astype(np.float64)
 
+    @cached_property
+    def gaps(self) -> list[np.ndarray]:
+        """For each column (b, n, m): sqrt(5) times the distance of both rows, what Matern kernels of it depend on."""
+        A, B = np.sqrt(5.0) * self.A.X, np.sqrt(5.0) * self.B.X
+        return [np.abs(A[:, :, j, None] - B[:, None, :, j]) for j in range(A.shape[2])]
+
     def __getstate__(self) -> dict[str, Any]:
         # What is computed from the rows is computed anew: a pickle has no matrices of all rows.
-        return {name: part for name, part in vars(self).items() if name not in ("same", "both")}
+        return {name: part for name, part in vars(self).items() if name not in ("same", "both", "gaps")}
 
 
 def batches_of(codes: np.ndarray) -> list[np.ndarray]:

@@ -33,6 +33,7 @@ class Structure:
     common : a smooth function of all columns, common to all groups.
     own : a smooth function of each group.
     additive : a common smooth of each column.
+    own_additive : a smooth of each column for each group.
     rho : strength of the prior on the parameters.
     clip : whether columns with outliers are clipped.
     """
@@ -48,11 +49,17 @@ class Structure:
 
 
 STRUCTURES = (
-    Structure("slopes, common and own smooth", common=True, own=True),
-    Structure("slopes", slopes=True),
+    Structure("common and own smooth", slopes=False, common=True, own=True),
+    Structure("slopes"),
     Structure("slopes and own smooth", own=True),
-    Structure("slopes, common and own smooth, loose", common=True, own=True, rho=0.02, clip=False),
     Structure("slopes, additive and own smooth", own=True, additive=True),
+    Structure("common and own smooth, loose", slopes=False, common=True, own=True, rho=0.02, clip=False),
+    Structure("slopes and own additive, loose", own_additive=True, rho=0.02, clip=False),
+)
+# Those that are fitted to more than `MANY_ROWS` rows.
+FEW_STRUCTURES = (
+    Structure("slopes, common and own smooth, loose", common=True, own=True, rho=0.02, clip=False),
+    STRUCTURES[3],
 )
 
 

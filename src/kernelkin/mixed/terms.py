@@ -326,11 +326,17 @@ class Additive:
         if self.grouping is None and pairs.sharing == 0:
             return K, None
         v, lengths, saved = np.exp(p["variances"]), np.exp(p["lengths"]), []
-        for j, family in enumerate(self.of_column.tolist()):
-            D = (pairs.A.X[:, :, j, None] - pairs.B.X[:, None, :, j]) ** 2 / lengths[family] ** 2
-            kernel, slope = matern(D)
+        for gap, family in zip(pairs.gaps, self.of_column.tolist(), strict=True):
+            r = gap / lengths[family]
+            e = np.exp(-r)
+            third = r * r / 3.0
+            kernel = (1.0 + r + third) * e
+            r += 1.0
+            # The derivative with respect to the log of the length scale.
+            slope = np.multiply(r, third, out=r)
+            slope *= e
             K += v[family] * kernel
-            saved.append((kernel, slope * D))
+            saved.append((kernel, slope))
         K *= self._where(pairs)
         return K, saved
 

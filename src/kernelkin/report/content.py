@@ -12,7 +12,6 @@ from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import all_models
 from ..relations import SharingReport, TaskRelations
 from ..storage import SavedModel
-from ..tables.describe import describe_column
 from .effects import drivers_content
 from .values import number, numbers, table
 
@@ -76,7 +75,7 @@ def _data(saved: SavedModel) -> dict[str, Any] | None:
         "rows": schema.n_rows,
         "task": "every target" if schema.task is None else schema.task,
         "target": schema.target,
-        "columns": [[column.name, describe_column(column)] for column in schema.columns],
+        "columns": [[column.name, column.describe()] for column in schema.columns],
         "left_out": [[name, reason] for name, reason in schema.left_out.items()],
     }
 
@@ -169,13 +168,14 @@ def _relation(saved: SavedModel) -> dict[str, Any] | None:
         return {"tested": False}
     found = TaskRelations.from_dict(saved.about["relations"])
     several = bool(found.structured) and found.n_groups > 1
+    place = dict(zip(found.tasks.tolist(), found.groups.tolist(), strict=True))
     first = [int(np.flatnonzero(found.groups == g)[0]) for g in range(found.n_groups)]
     return {
         "tested": True,
         "structured": bool(found.structured),
         "headline": found.headline(),
         "text": str(found),
-        "groups": found.groups.tolist() if several else None,
+        "groups": [place.get(task) for task in saved.model.tasks_.tolist()] if several else None,
         "matrix": table(found.likeness[np.ix_(first, first)]) if several and found.n_groups <= MOST_GROUPS else None,
     }
 

@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from ..data import Queries
 from ..storage import SavedModel
 from ..tables.columns import RARE, Column
+from ..uncertainty import class_probabilities
 from .values import number, numbers
 
 # Rows that effects are computed over, columns whose effect is drawn, and rows that are used to choose these columns.
@@ -92,24 +93,15 @@ def values_of(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> np.ndarray
     """Predictions (q,) for encoded rows in the units of the table; of two classes, the probability of the second."""
     model, schema = getattr(saved.model, "best_estimator_", saved.model), saved.schema
     if is_classifier(model):
-        return _class_probability(model, X, codes)
+        of_kin = not hasattr(model, "uncertainty_")
+        queries = Queries(X, codes)
+        return (model.functions_.probabilities(queries) if of_kin else class_probabilities(model, queries))[:, 1]
     values = model.functions_.values(X, codes)[:, 0]
     if schema is None:
         return values
     T = len(model.tasks_)
     means, scales = (np.broadcast_to(part, T)[codes] for part in (schema.target_means, schema.target_scales))
     return values * scales + means
-
-
-def _class_probability(model: Any, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    if not hasattr(model, "uncertainty_"):
-        return model.functions_.probabilities(Queries(X, codes))[:, 1]
-    values, link = model.functions_.values(X, codes), model.uncertainty_.link
-    out = np.empty(len(X))
-    for t in np.unique(codes).tolist():
-        rows = codes == t
-        out[rows] = link.probabilities(values[rows, :1], t)[:, 1]
-    return out
 
 
 def reference_rows(model: Any) -> tuple[np.ndarray, np.ndarray] | None:

@@ -13,13 +13,12 @@ SCORES = {"r2": "R²", "accuracy": "accuracy", "roc_auc": "AUC"}
 # Below this share of the rarer of two classes, accuracy says little.
 RARE = 0.2
 N_BINS = 10
-LEVEL = 0.95
-TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-BOOTSTRAP = 300
-# Test rows of a task whose score is shown: those of fewer rows are noise.
-MIN_ROWS = 5
 # Rows that the page draws, of all tasks at most and of one at least.
 MAX_ROWS, LEAST_ROWS = 4000, 8
+LEVEL, BOOTSTRAP = 0.95, 300
+TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+# Test rows of a task whose score is shown: those of fewer rows are noise.
+MIN_ROWS = 5
 
 
 def evaluation_content(rows: HeldOutRows, metric: str | None = None) -> dict[str, Any]:
@@ -30,100 +29,89 @@ def evaluation_content(rows: HeldOutRows, metric: str | None = None) -> dict[str
         "score": SCORES[metric],
         "source": rows.source,
         "tasks": [str(task) for task in rows.tasks.tolist()],
-        "n_rows": int(sum(map(len, rows.y))),
+        "n_rows": len(rows.y),
         **score_content(rows, metric),
         "sample": _sample(rows),
     }
-    return found | (_classification(rows) if rows.classification else _regression(rows))
+    return found | (_regression(rows) if rows.classes is None else _classification(rows))
 
 
 def _default_metric(rows: HeldOutRows) -> str:
-    if not rows.classification:
+    if rows.classes is None:
         return "r2"
-    shares = np.unique(np.concatenate([y for y in rows.y if len(y)]), return_counts=True)[1] / sum(map(len, rows.y))
+    shares = np.unique(rows.y, return_counts=True)[1] / len(rows.y)
     return "roc_auc" if rows.values is not None and len(shares) == 2 and shares.min() < RARE else "accuracy"
 
 
 def _sample(rows: HeldOutRows) -> dict[str, Any]:
     """Some rows of every task; where there are few, all."""
-    counts = np.array([len(y) for y in rows.y])
-    quota = max(LEAST_ROWS, MAX_ROWS // max(len(counts), 1))
-    quota = quota if counts.sum() > MAX_ROWS else int(counts.max())
+    parts = _of_tasks(rows)
+    quota = max(LEAST_ROWS, MAX_ROWS // max(len(parts), 1)) if len(rows.y) > MAX_ROWS else len(rows.y)
     rng = np.random.default_rng(0)
-    kept = [np.sort(rng.permutation(n)[:quota]) for n in counts]
-    found: dict[str, Any] = {"task": [t for t, part in enumerate(kept) for _ in part]}
+    kept = np.concatenate([part[np.sort(rng.permutation(len(part))[:quota])] for part in parts])
+    found: dict[str, Any] = {"task": rows.codes[kept].tolist()}
     if rows.classes is not None and rows.probabilities is not None:
         for name, labels in (("actual", rows.y), ("predicted", rows.predicted)):
-            found[name] = [
-                int(np.searchsorted(rows.classes, v)) for y, k in zip(labels, kept, strict=True) for v in y[k]
-            ]
-        last = [p[k, 1] if len(rows.classes) == 2 else p[k].max(axis=1) for p, k in _pairs(rows.probabilities, kept)]
-        return found | {"probability": numbers(np.concatenate(last))}
-    found |= {name: numbers(np.concatenate([v[k] for v, k in _pairs(part, kept)])) for name, part in _columns(rows)}
-    return found
-
-
-def _pairs(parts: Any, kept: list[np.ndarray]) -> Any:
-    return zip(parts, kept, strict=True)
-
-
-def _columns(rows: HeldOutRows) -> list[tuple[str, Any]]:
+            found[name] = np.searchsorted(rows.classes, labels[kept]).tolist()
+        p = rows.probabilities[kept]
+        return found | {"probability": numbers(p[:, 1] if p.shape[1] == 2 else p.max(axis=1))}
     assert rows.ends is not None
-    ends = [[part[:, end] for part in rows.ends] for end in (0, 1)]
-    return [("actual", rows.y), ("predicted", rows.predicted), ("low", ends[0]), ("high", ends[1])]
+    columns = {"actual": rows.y, "predicted": rows.predicted, "low": rows.ends[:, 0], "high": rows.ends[:, 1]}
+    return found | {name: numbers(column[kept]) for name, column in columns.items()}
+
+
+def _of_tasks(rows: HeldOutRows) -> list[np.ndarray]:
+    """The positions of the rows of each task, which are next to each other."""
+    counts = np.bincount(rows.codes, minlength=len(rows.tasks))
+    return np.split(np.arange(len(rows.y)), np.cumsum(counts)[:-1])
+
+
+def _task_means(rows: HeldOutRows, values: np.ndarray) -> list[float | None]:
+    return [number(values[part].mean()) if len(part) else None for part in _of_tasks(rows)]
 
 
 def _regression(rows: HeldOutRows) -> dict[str, Any]:
     """Errors in the units of the target, and how often intervals contain it."""
     assert rows.ends is not None
-    triples = list(zip(rows.y, rows.predicted, rows.ends, strict=True))
-    errors = [np.abs(y - p) for y, p, _ in triples]
-    inside = [(e[:, 0] <= y) & (y <= e[:, 1]) for y, _, e in triples]
+    errors, inside = np.abs(rows.y - rows.predicted), (rows.ends[:, 0] <= rows.y) & (rows.y <= rows.ends[:, 1])
     return {
         "kind": "regression",
         "coverage": COVERAGE,
-        "covered": number(np.concatenate(inside).mean()),
-        "task_covered": [number(part.mean()) if len(part) else None for part in inside],
-        "error": number(np.concatenate(errors).mean()),
-        "task_error": [number(part.mean()) if len(part) else None for part in errors],
+        "covered": number(inside.mean()),
+        "task_covered": _task_means(rows, inside),
+        "error": number(errors.mean()),
+        "task_error": _task_means(rows, errors),
     }
 
 
 def _classification(rows: HeldOutRows) -> dict[str, Any]:
     assert rows.classes is not None and rows.probabilities is not None
-    C = len(rows.classes)
-    actual, predicted = (np.searchsorted(rows.classes, np.concatenate(part)) for part in (rows.y, rows.predicted))
-    confusion = np.zeros((C, C), dtype=np.intp)
+    actual, predicted = (np.searchsorted(rows.classes, part) for part in (rows.y, rows.predicted))
+    confusion = np.zeros((len(rows.classes),) * 2, dtype=np.intp)
     np.add.at(confusion, (actual, predicted), 1)
+    # Of two classes, the bins are those of the second.
+    used = slice(1, None) if len(rows.classes) == 2 else slice(None)
+    happened = (actual[:, np.newaxis] == np.arange(len(rows.classes)))[:, used].ravel()
+    stated = rows.probabilities[:, used].ravel()
+    bins = [b for b in np.array_split(np.argsort(stated, kind="stable"), N_BINS) if len(b)]
     return {
         "kind": "classification",
         "classes": [str(label) for label in rows.classes.tolist()],
         "confusion": confusion.tolist(),
-        "reliability": reliability_bins(np.concatenate(rows.probabilities), actual),
+        "reliability": [[float(stated[b].mean()), float(happened[b].mean()), len(b)] for b in bins],
     }
 
 
-def reliability_bins(probabilities: np.ndarray, actual: np.ndarray) -> list[list[float]]:
-    """Mean probability, frequency and number of rows, in bins of equal numbers of rows; of two classes the second.
-
-    Probabilities (n, C), the class of each row (n,).
-    """
-    used = slice(1, None) if probabilities.shape[1] == 2 else slice(None)
-    happened = (actual[:, np.newaxis] == np.arange(probabilities.shape[1]))[:, used].ravel()
-    stated = probabilities[:, used].ravel()
-    bins = [b for b in np.array_split(np.argsort(stated, kind="stable"), N_BINS) if len(b)]
-    return [[float(stated[b].mean()), float(happened[b].mean()), len(b)] for b in bins]
-
-
 def score_content(rows: HeldOutRows, metric: str) -> dict[str, Any]:
-    """The score of each task, of their mean, and of all rows together, each with its interval."""
+    """The score of each task, of their mean, and of all rows together, with intervals by drawing rows again."""
     T, rng = len(rows.tasks), np.random.default_rng(0)
     score, drawn = np.full(T, np.nan), np.full((BOOTSTRAP, T), np.nan)
     values = rows.values if metric == "roc_auc" else rows.predicted
     assert values is not None
-    for t, (y, own) in enumerate(zip(rows.y, values, strict=True)):
-        if is_usable(y, metric):
-            score[t], drawn[:, t] = (_auc if metric == "roc_auc" else _share)(y, own, metric, rng)
+    for t, part in enumerate(_of_tasks(rows)):
+        if is_usable(rows.y[part], metric):
+            draw = _auc if metric == "roc_auc" else _share
+            score[t], drawn[:, t] = draw(rows.y[part], values[part], metric, rng)
     used = np.isfinite(score)
     low, high = np.full(T, np.nan), np.full(T, np.nan)
     mean = None
@@ -137,7 +125,7 @@ def score_content(rows: HeldOutRows, metric: str) -> dict[str, Any]:
         "pooled": None if metric == "roc_auc" else _pooled(rows, metric, rng),
         "n_scored": int(used.sum()),
         "min_rows": MIN_ROWS,
-        "test_rows": [len(y) for y in rows.y],
+        "test_rows": np.bincount(rows.codes, minlength=T).tolist(),
         "task_score": numbers(score),
         "task_low": numbers(low),
         "task_high": numbers(high),
@@ -179,7 +167,7 @@ def _auc(y: np.ndarray, values: np.ndarray, metric: str, rng: np.random.Generato
 
 def _pooled(rows: HeldOutRows, metric: str, rng: np.random.Generator) -> list[float | None] | None:
     """Accuracy, or the share of the variance within tasks that is predicted, of the rows of all tasks together."""
-    parts = [(*_losses(y, p, metric), len(y)) for y, p in zip(rows.y, rows.predicted, strict=True) if len(y)]
+    parts = [(*_losses(rows.y[part], rows.predicted[part], metric), len(part)) for part in _of_tasks(rows) if len(part)]
     lost = np.concatenate([part for part, _, _ in parts])
     unit = sum(unit * n for _, unit, n in parts) / len(lost)
     if not unit > 0:

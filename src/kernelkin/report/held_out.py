@@ -1,10 +1,9 @@
-"""Predictions for rows that a model was not fitted to: where they come from, by task."""
+"""Predictions for rows that a model was not fitted to: where they come from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -19,107 +18,96 @@ COVERAGE = 0.9
 
 @dataclass(frozen=True)
 class HeldOutRows:
-    """Targets and predictions of some rows of each task, in the units of the user.
+    """Targets and predictions in the units of the user; on wide data each known target counts as a row.
 
     Attributes
     ----------
     tasks : (T,) labels.
-    y : for each task (n_t,) targets.
-    predicted : for each task (n_t,) numbers or classes.
-    ends : for each task (n_t, 2) intervals of coverage `COVERAGE`; None for classes.
-    values : for each task (n_t,) what ranks two classes; None for numbers, and where there are more classes.
-    probabilities : for each task (n_t, C), in the order of `classes`; None for numbers.
+    codes : (n,) the task of each row, in ascending order.
+    y, predicted : (n,) numbers or classes.
+    ends : (n, 2) intervals of coverage `COVERAGE`; None for classes.
+    values : (n,) what ranks two classes; None for numbers, and where there are more classes.
+    probabilities : (n, C), in the order of `classes`; None for numbers.
     classes : (C,) labels; None for numbers.
     source : where the rows come from, as a sentence.
     """
 
     tasks: np.ndarray
-    y: tuple[np.ndarray, ...]
-    predicted: tuple[np.ndarray, ...]
-    ends: tuple[np.ndarray, ...] | None
-    values: tuple[np.ndarray, ...] | None
-    probabilities: tuple[np.ndarray, ...] | None
-    classes: np.ndarray | None
+    codes: np.ndarray
+    y: np.ndarray
+    predicted: np.ndarray
     source: str
+    ends: np.ndarray | None = None
+    values: np.ndarray | None = None
+    probabilities: np.ndarray | None = None
+    classes: np.ndarray | None = None
 
-    @property
-    def classification(self) -> bool:
-        return self.classes is not None
-
-    def in_units_of(self, schema: TableSchema | None) -> HeldOutRows:
-        """Return the rows of a model whose targets a schema has standardised in the units of the table."""
-        if schema is None or self.ends is None:
-            return self
-        T = len(self.tasks)
-        pairs = list(
-            zip(np.broadcast_to(schema.target_means, T), np.broadcast_to(schema.target_scales, T), strict=True)
-        )
-
-        def restore(parts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-            return tuple(mean + scale * part for (mean, scale), part in zip(pairs, parts, strict=True))
-
-        return replace(self, y=restore(self.y), predicted=restore(self.predicted), ends=restore(self.ends))
+    @classmethod
+    def of(cls, tasks: np.ndarray, codes: np.ndarray, source: str, classes: Any = None, **arrays: Any) -> Self:
+        """Put the rows in the order of their tasks."""
+        order = np.argsort(codes, kind="stable")
+        sorted_arrays = {name: None if array is None else array[order] for name, array in arrays.items()}
+        return cls(tasks=tasks, codes=codes[order], source=source, classes=classes, **sorted_arrays)
 
 
-def out_of_sample_rows(model: Any) -> HeldOutRows | None:
-    """Return a fitted model's values at its training rows as they are without them; None for a model from a file."""
+def out_of_sample_rows(model: Any, schema: TableSchema | None = None) -> HeldOutRows | None:
+    """Return a fitted model's values at its training rows as they are without them; None for a model from a file.
+
+    With a schema, they are in the units of its table.
+    """
     model = getattr(model, "best_estimator_", model)
     if hasattr(model, "held_out_"):
-        return _rows_of_folds(model)
-    found = model.uncertainty_.held_out() if hasattr(model, "uncertainty_") else None
-    if found is None:
-        return None
-    held, data = found
+        codes, arrays = _rows_of_kin(model)
+        source = "training rows, each predicted by a fit that had not seen it"
+    else:
+        found = model.uncertainty_.held_out() if hasattr(model, "uncertainty_") else None
+        if found is None:
+            return None
+        codes, arrays = _rows_of_folds(model, *found)
+        source = "training rows, each predicted by a fit that had not seen it; parameters had"
+    if schema is not None and not is_classifier(model):
+        means, scales = (
+            np.broadcast_to(part, len(model.tasks_))[codes] for part in (schema.target_means, schema.target_scales)
+        )
+        arrays = {name: (means + scales * array.T).T for name, array in arrays.items()}
+    return HeldOutRows.of(model.tasks_, codes, source, getattr(model, "classes_", None), **arrays)
+
+
+def _rows_of_folds(model: Any, held: list[np.ndarray], data: Any) -> tuple[np.ndarray, dict[str, Any]]:
+    """Tasks and arrays of the training rows of a model of the paper, from values (n_t, m_t) of each task."""
     known = [np.isfinite(values).all(axis=1) for values in held]
-    y = tuple(part[k] for part, k in zip(data.y, known, strict=True))
-    values = [part[k] for part, k in zip(held, known, strict=True)]
-    source = "training rows, each predicted by a fit that had not seen it; parameters had"
+    codes = np.repeat(np.arange(len(held)), [k.sum() for k in known])
+    y = np.concatenate([part[k] for part, k in zip(data.y, known, strict=True)])
+    parts = [values[k] for values, k in zip(held, known, strict=True)]
+    first = np.concatenate([values[:, 0] for values in parts])
     if not is_classifier(model):
-        half = model.uncertainty_.residuals.quantiles(COVERAGE)[:-1]
-        ends = tuple(np.stack([v[:, 0] - r, v[:, 0] + r], axis=1) for v, r in zip(values, half, strict=True))
-        return HeldOutRows(data.labels, y, tuple(v[:, 0] for v in values), ends, None, None, None, source)
-    of_task = model.task_classes_
-    predicted = tuple(c[_best(v, len(c))] for v, c in zip(values, of_task, strict=True))
-    spread = tuple(
-        _on_all_classes(model.uncertainty_.link.probabilities(v, t), of_task[t], model.classes_)
-        for t, v in enumerate(values)
-    )
-    ranks = tuple(v[:, 0] for v in values) if len(model.classes_) == 2 else None
-    return HeldOutRows(data.labels, y, predicted, None, ranks, spread, model.classes_, source)
+        half = model.uncertainty_.residuals.quantiles(COVERAGE)[codes]
+        return codes, {"y": y, "predicted": first, "ends": np.stack([first - half, first + half], axis=1)}
+    p, predicted = np.zeros((len(y), len(model.classes_))), np.empty(len(y), dtype=model.classes_.dtype)
+    for t, (values, own) in enumerate(zip(parts, model.task_classes_, strict=True)):
+        rows = codes == t
+        p[np.ix_(rows, np.searchsorted(model.classes_, own))] = model.uncertainty_.link.probabilities(values, t)
+        best = (values[:, 0] > 0).astype(np.intp) if len(own) == 2 else values[:, : len(own)].argmax(axis=1)
+        predicted[rows] = own[best]
+    ranks = first if len(model.classes_) == 2 else None
+    return codes, {"y": y, "predicted": predicted, "values": ranks, "probabilities": p}
 
 
-def _rows_of_folds(model: Any) -> HeldOutRows:
-    """The training rows of a mixed model as the folds predicted them that had not seen them."""
-    held, functions, T = model.held_out_, model.functions_, len(model.tasks_)
-    source = "training rows, each predicted by a fit that had not seen it"
+def _rows_of_kin(model: Any) -> tuple[np.ndarray, dict[str, Any]]:
+    """Tasks and arrays of the training rows of a mixed model."""
+    held, functions = model.held_out_, model.functions_
     known = np.isfinite(held.values).reshape(len(held.y), -1).all(axis=1)
-    wide = held.y.ndim == 2
-
-    def split(values: np.ndarray) -> tuple[np.ndarray, ...]:
-        return tuple(values[known, t] if wide else values[known & (held.codes == t)] for t in range(T))
-
-    y = split(held.y)
-    if not is_classifier(model):
-        half = held.deviations * (functions.scores.quantile(COVERAGE) / functions.scores.scale)
-        low, high = split(held.values - half), split(held.values + half)
-        ends = tuple(np.stack(pair, axis=1) for pair in zip(low, high, strict=True))
-        return HeldOutRows(model.tasks_, y, split(held.values), ends, None, None, None, source)
-    p = spread_probabilities(functions.classes, held.values, held.codes)
-    ranks = split(held.values[:, 0]) if len(model.classes_) == 2 else None
-    predicted = split(model.classes_[p.argmax(axis=1)])
-    return HeldOutRows(model.tasks_, y, predicted, None, ranks, split(p), model.classes_, source)
-
-
-def _best(values: np.ndarray, n_classes: int) -> np.ndarray:
-    """Decision values (n, m) -> the position of the class of each row."""
-    return (values[:, 0] > 0).astype(np.intp) if n_classes == 2 else values[:, :n_classes].argmax(axis=1)
-
-
-def _on_all_classes(probabilities: np.ndarray, own: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Probabilities (n, c) of the classes of a task -> (n, C) of all classes."""
-    out = np.zeros((len(probabilities), len(classes)))
-    out[:, np.searchsorted(classes, own)] = probabilities
-    return out
+    y, values = held.y[known], held.values[known]
+    if is_classifier(model):
+        codes = held.codes[known]
+        p = spread_probabilities(functions.classes, values, codes)
+        ranks = values[:, 0] if len(model.classes_) == 2 else None
+        predicted = model.classes_[p.argmax(axis=1)]
+        return codes, {"y": y, "predicted": predicted, "values": ranks, "probabilities": p}
+    half = held.deviations[known] * (functions.scores.quantile(COVERAGE) / functions.scores.scale)
+    codes = held.codes[known] if y.ndim == 1 else np.tile(np.arange(y.shape[1]), len(y))
+    ends = np.stack([(values - half).ravel(), (values + half).ravel()], axis=1)
+    return codes, {"y": y.ravel(), "predicted": values.ravel(), "ends": ends}
 
 
 def rows_of_table(saved: SavedModel, frame: Any, source: str) -> HeldOutRows:
@@ -127,7 +115,7 @@ def rows_of_table(saved: SavedModel, frame: Any, source: str) -> HeldOutRows:
     schema = saved.schema
     assert schema is not None
     y, tasks = schema.restore(np.asarray(schema.targets(frame))), schema.tasks(frame)
-    return _predicted(saved, schema.encode(frame), y, tasks, frame, source)
+    return _predicted(saved, frame, y, tasks, source, {}, schema.encode(frame))
 
 
 def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> HeldOutRows:
@@ -141,46 +129,37 @@ def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> HeldO
     target = as_array(y, "y")
     if len(target) != len(np.asarray(X) if isinstance(X, list) else X):
         raise ValueError(f"X has {len(X)} rows and y has {len(target)}")
-    return _predicted(SavedModel(model), X, target, labels, X, source, {} if tasks is None else {"tasks": tasks})
+    return _predicted(SavedModel(model), X, target, labels, source, {} if tasks is None else {"tasks": tasks}, X)
 
 
 def _predicted(
-    saved: SavedModel,
-    X: Any,
-    y: np.ndarray,
-    tasks: np.ndarray | None,
-    given: Any,
-    source: str,
-    options: dict[str, Any] | None = None,
+    saved: SavedModel, given: Any, y: np.ndarray, tasks: Any, source: str, options: dict[str, Any], X: Any
 ) -> HeldOutRows:
-    """Predict rows; X is encoded, `given` is what the saved model takes."""
-    options = options or {}
+    """Predict rows: `given` is what the saved model takes, X what its estimator takes."""
     model = getattr(saved.model, "best_estimator_", saved.model)
-    where = _places(model, y, tasks)
-
-    def split(values: np.ndarray) -> tuple[np.ndarray, ...]:
-        return tuple(values[rows] if column is None else values[rows, column] for rows, column in where)
-
-    targets = tuple(plain(part) for part in split(y))
-    predicted = split(saved.predict(given, **options))
+    wide = model.data_form_ == "wide"
+    rows, codes = _entries(model, y[:, np.newaxis] if wide and y.ndim == 1 else y, tasks)
+    at = (rows, codes) if wide else rows
+    arrays = {"y": plain(y.reshape(len(y), -1)[rows, codes] if wide else y[rows])}
+    arrays["predicted"] = saved.predict(given, **options)[at]
     if not is_classifier(model):
-        ends = split(saved.predict_interval(given, COVERAGE, **options))
-        return HeldOutRows(model.tasks_, targets, predicted, ends, None, None, None, source)
-    probabilities = split(saved.predict_proba(given, **options))
-    ranks = None
+        arrays["ends"] = saved.predict_interval(given, COVERAGE, **options)[at]
+        return HeldOutRows.of(model.tasks_, codes, source, **arrays)
+    arrays["probabilities"] = saved.predict_proba(given, **options)[at]
     if len(model.classes_) == 2:
         named = options if saved.schema is None or tasks is None else {"tasks": tasks}
-        ranks = split(model.decision_function(X, **named))
-    return HeldOutRows(model.tasks_, targets, predicted, None, ranks, probabilities, model.classes_, source)
+        arrays["values"] = model.decision_function(X, **named)[at]
+    return HeldOutRows.of(model.tasks_, codes, source, model.classes_, **arrays)
 
 
-def _places(model: Any, y: np.ndarray, tasks: np.ndarray | None) -> Sequence[tuple[np.ndarray, int | None]]:
-    """The rows of each task, and where every target is a task, the column of its target."""
+def _entries(model: Any, y: np.ndarray, tasks: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that count, and the task of each; on wide data the known targets (n, T)."""
     if model.data_form_ == "wide":
-        y = y[:, np.newaxis] if y.ndim == 1 else y
         if y.shape[1] != len(model.tasks_):
             raise ValueError(f"y has {y.shape[1]} columns, and the model has {len(model.tasks_)} tasks")
-        return [(np.flatnonzero(~missing(y[:, t])), t) for t in range(y.shape[1])]
+        return np.nonzero(~missing(y))
     if tasks is None:
-        return [(np.arange(len(y)), None)]
-    return [(np.flatnonzero(tasks == task), None) for task in model.tasks_]
+        return np.arange(len(y)), np.zeros(len(y), dtype=np.intp)
+    place = {label: t for t, label in enumerate(model.tasks_.tolist())}
+    codes = np.array([place.get(label, -1) for label in tasks.tolist()], dtype=np.intp)
+    return np.flatnonzero(codes >= 0), codes[codes >= 0]

@@ -184,8 +184,8 @@ def _evaluation(saved: SavedModel, test: Any) -> dict[str, Any] | None:
     stored = saved.about.get("evaluation", {}).get("report")
     if stored is not None:
         return stored
-    rows = out_of_sample_rows(saved.model)
-    return None if rows is None else evaluation_content(rows.in_units_of(saved.schema))
+    rows = out_of_sample_rows(saved.model, saved.schema)
+    return None if rows is None else evaluation_content(rows)
 
 
 def _check_same_problem(models: Sequence[SavedModel], names: Sequence[str]) -> None:

@@ -52,7 +52,9 @@ class SavedModel:
     What `load_model` returns. With the schema of a table it predicts tables:
 
     >>> import pandas as pd
-    >>> from kernelkin import AverageRegressor, SavedModel, TableSchema
+    >>> from kernelkin import AverageRegressor
+    >>> from kernelkin.storage import SavedModel
+    >>> from kernelkin.tables import TableSchema
     >>> table = pd.DataFrame({"shop": list("aaabbb"), "size": [1.0, 2, 3, 1, 2, 3], "sales": [1.0, 2, 3, 3, 2, 1]})
     >>> schema = TableSchema.fit(table, task="shop", target="sales", regression=True)
     >>> model = AverageRegressor(C=1e3).fit(schema.encode(table), schema.targets(table), tasks=schema.tasks(table))
@@ -74,7 +76,7 @@ class SavedModel:
             With a schema, a table with the columns of the training data in any order: it is encoded as for training,
             the tasks are read from its column, and predictions are in the units of the target. A text that training
             did not have counts as none of the known ones; a missing column is an error that names it. Without a
-            schema, what `model.predict` takes: an array, or a table with the features that the model was fitted on.
+            schema, what `model.predict` takes.
         **options
             Those of the estimator's `predict`; `tasks`, the task of each row, only without a schema.
 
@@ -91,8 +93,7 @@ class SavedModel:
         Parameters
         ----------
         X : as for `predict`
-        **options
-            Those of the estimator's `predict_proba`; `tasks` only without a schema.
+        **options : those of the estimator's `predict_proba`
 
         Returns
         -------
@@ -109,8 +110,7 @@ class SavedModel:
         ----------
         X : as for `predict`
         coverage : float in (0, 1), default 0.9
-        **options
-            Those of the estimator's `predict_interval`; `tasks` only without a schema.
+        **options : those of the estimator's `predict_interval`
 
         Returns
         -------
@@ -202,21 +202,23 @@ def save_model(
 
 def seal(text: bytes, arrays: bytes) -> bytes:
     """The content of a file with this JSON and these arrays. The checksum detects damage, not malice."""
+    digest = hashlib.sha256(text + arrays).hexdigest()
+    return _FIRST_LINE.format(FORMAT, _version(), len(text), len(arrays), digest).encode() + text + arrays
+
+
+def _version() -> str:
     from .. import __version__
 
-    digest = hashlib.sha256(text + arrays).hexdigest()
-    return _FIRST_LINE.format(FORMAT, __version__, len(text), len(arrays), digest).encode() + text + arrays
+    return __version__
 
 
 def load_model(path: str | os.PathLike[str]) -> SavedModel:
     """Load a model that `save_model` wrote.
 
-    A file holds numbers, texts and arrays, and objects of the classes of this library that consist of these. They are
-    created without calling anything that the file names, so that it cannot have code executed. Nothing in a file is
-    compressed and no part is read twice, so that memory is bounded by its size. Files that were cut short, changed,
-    or saved in another format are refused, and so are values that no model has.
-
-    This does not make the model itself trustworthy: whoever wrote the file decides what it predicts.
+    A file holds numbers, texts and arrays, and objects of the classes of this library that consist of these. It cannot
+    have code executed, and memory is bounded by its size. Files that were cut short, changed, or saved in another
+    format are refused, and so are values that no model has. This does not make the model itself trustworthy: whoever
+    wrote the file decides what it predicts.
 
     Parameters
     ----------
@@ -248,10 +250,8 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
         raise ModelFileError(f"{path} is not a saved model")
     form, version, n_text, n_arrays, digest = first.groups()
     if int(form) != FORMAT:
-        from .. import __version__
-
         raise ModelFileError(
-            f"{path} was saved by kernelkin {version} in format {form}; this is kernelkin {__version__}, which reads "
+            f"{path} was saved by kernelkin {version} in format {form}; this is kernelkin {_version()}, which reads "
             f"format {FORMAT}: load it with kernelkin {version}, or fit the model again"
         )
     if len(content) != int(n_text) + int(n_arrays):
@@ -274,12 +274,12 @@ def _checked(content: Any, version: str) -> SavedModel:
     model, schema, about = content
     try:
         check_is_fitted(model)
-        if schema is not None and len(schema.features) != model.n_features_in_:
-            raise ValueFault(f"its table has {len(schema.features)} features, its model {model.n_features_in_!r:.80}")
-    except ValueFault:
-        raise
+        n_features = None if schema is None else len(schema.features)
+        different = schema is not None and n_features != model.n_features_in_
     except Exception as error:
         raise ValueFault(f"its model or table is not complete ({type(error).__name__}: {error})") from error
+    if different:
+        raise ValueFault(f"its table has {n_features} features, its model {model.n_features_in_!r:.80}")
     return SavedModel(model, schema, version, about)
 
 

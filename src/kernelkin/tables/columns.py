@@ -1,20 +1,53 @@
-"""One column of a table: its kind, and the features it becomes."""
+"""One column of a table: what it holds, whether it is of use, and the features it becomes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal as DecimalNumber
+from numbers import Number
 from typing import Literal
 
 import numpy as np
 
-from ..data import Table, missing
-from .dates import PART_FEATURES, as_days, date_order, part_values
-from .numbers import LARGEST, Decimal, as_numbers
+from ..data import Table, missing, no_numbers
+from .cells import (
+    BOOLEANS,
+    CLOCKS,
+    Decimal,
+    as_days,
+    date_order,
+    find_format,
+    is_ambiguous,
+    is_date,
+    is_missing_mark,
+    read_numbers,
+    refuse_cells,
+    split_number,
+)
 
 Kind = Literal["number", "boolean", "text", "date"]
-BOOLEANS = {"true": 1.0, "false": 0.0}
 RARE, MISSING = "(rare)", "missing"
+EMPTY, CONSTANT = "empty", "the same in every row"
+TOO_LONG = "its numbers differ only after the first 15 digits, and are not told apart: write codes with a letter"
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+# The parts of dates: the names of their features, and what they are in words.
+PARTS = {
+    "time": (("time",), "the time"),
+    "season": (("season sin", "season cos"), "the season (sine and cosine)"),
+    "weekday": (WEEKDAYS, "the day of the week"),
+    "hour": (("hour sin", "hour cos"), "the time of day (sine and cosine)"),
+}
+# Seasons are not told apart from the passing of time by fewer days than this, days of the week by fewer than two weeks.
+LEAST_YEAR, LEAST_WEEKS = 300.0, 14.0
+# The error of a year of mean length is below a day.
+YEAR = 365.2425
+# A text column most of whose cells are numbers is meant as numbers.
+MOST_NUMBERS = 0.5
+_UNIT_IN_NAME = re.compile(r".*[\[(]\s*([^\[\]()]{1,12}?)\s*[\])]\s*")
+_IDENTIFIER = re.compile(r"|unnamed: \d+|index|id|uuid|row|row[ _]?(id|nr|number)|.+[ _]id", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -53,7 +86,7 @@ class Column:
         """The column and the part of it that each feature comes from: features of the same origin belong together."""
         if self.kind != "date":
             return [(self.name, "")] * len(self.features)
-        parts = [part for part in self.parts for _ in PART_FEATURES[part]]
+        parts = [part for part in self.parts for _ in PARTS[part][0]]
         return [(self.name, part) for part in (*parts, *(self.parts[:1] if self.n_missing else ()))]
 
     @property
@@ -62,7 +95,7 @@ class Column:
         if self.kind == "text":
             found = [f"{self.name}={c}" for c in (*self.categories, *([RARE] if self.n_rare else []))]
         elif self.kind == "date":
-            found = [f"{self.name}: {feature}" for part in self.parts for feature in PART_FEATURES[part]]
+            found = [f"{self.name}: {feature}" for part in self.parts for feature in PARTS[part][0]]
         else:
             found = [self.name]
         return [*found, f"{self.name}: {MISSING}"] if self.n_missing else found
@@ -72,6 +105,173 @@ class Column:
         if self.kind != "text" or self.n_rare:
             return []
         return sorted(set(map(str, values[~missing(values)])) - set(self.categories))
+
+    def describe(self) -> str:
+        """What the column is, and how it is encoded."""
+        if self.kind == "number":
+            unit = f" in {self.unit}" if self.unit else ""
+            words = f"number{unit}, standardised (mean {self.mean:.4g}, standard deviation {self.scale:.4g})"
+        elif self.kind == "boolean":
+            words = "yes or no, standardised"
+        elif self.kind == "text":
+            rare = f"; {self.n_rare} rare ones share a feature" if self.n_rare else ""
+            words = f"text with {len(self.categories) + self.n_rare} values, one feature each{rare}"
+        else:
+            written = f" written as {date_order(self.date_format)}" if self.date_format else ""
+            written += " (or the day first: see day_first)" if self.ambiguous else ""
+            *parts, last = [PARTS[part][1] for part in self.parts]
+            kind = "time of day" if self.date_format in CLOCKS else "date"
+            words = f"{kind}{written}, as {', '.join(parts) + ' and ' if parts else ''}{last}"
+        return f"{words}; {self.n_missing} missing, marked by a feature" if self.n_missing else words
+
+
+class ColumnReader:
+    """Learns the encoding of columns from training rows.
+
+    Parameters
+    ----------
+    decimal : what separates fractions in texts.
+    max_categories : texts that have a feature of their own at most.
+    min_frequency : rows that a text must have for a feature of its own.
+    day_first : whether 3/4/2024 is in April; None: no, and columns for which that matters say so.
+    """
+
+    def __init__(self, decimal: Decimal, max_categories: int, min_frequency: int, day_first: bool | None) -> None:
+        self.decimal, self.max_categories = decimal, max_categories
+        self.min_frequency, self.day_first = min_frequency, day_first
+
+    def read(self, name: str, values: np.ndarray, dtype: str) -> Column | str:
+        """Return how a column (n,) is encoded, or why it is left out."""
+        column = Column(name, "text", dtype)
+        if values.ndim != 1 or values.dtype.kind in "cV":
+            return f"holds {no_numbers(dtype) or dtype}, which are not read"
+        if no_numbers(dtype) == "categories":
+            return self._texts(column, values)
+        if values.dtype.kind in "iufbm":
+            unit = "days" if values.dtype.kind == "m" else ""
+            return self._numbers(column, values, "boolean" if values.dtype.kind == "b" else "number", unit)
+        if values.dtype.kind == "M":
+            return self._dates(column, values)
+        known = values[~missing(values)]
+        return self._objects(column, values, known) if len(known) else EMPTY
+
+    def _objects(self, column: Column, values: np.ndarray, known: np.ndarray) -> Column | str:
+        """A column of objects of Python: truth values, numbers, dates or texts."""
+        types = set(map(type, known))
+        if all(issubclass(t, bool | np.bool_) for t in types):
+            return self._numbers(column, values, "boolean")
+        if all(issubclass(t, Number | DecimalNumber) for t in types) and complex not in types:
+            return self._numbers(column, values)
+        if all(map(is_date, known)):
+            return self._dates(column, values)
+        if not all(issubclass(t, str | Number) for t in types):
+            word = next(t for t in types if not issubclass(t, str | Number)).__name__
+            return f"holds {no_numbers(column.dtype) or f'objects ({word})'}, which are not read"
+        texts = [str(value).strip() for value in known]
+        if all(text.lower() in BOOLEANS for text in texts):
+            return self._numbers(column, values, "boolean")
+        distinct = [text for text in dict.fromkeys(texts) if not is_missing_mark(text)]
+        # Numbers with leading zeros are codes; dates may begin with them.
+        if distinct and not any(re.match(r"[+-]?0\d", text) for text in distinct):
+            found = [split_number(text, self.decimal) for text in distinct]
+            is_number = np.isfinite([number for number, _ in found])
+            units = {unit for (_, unit), good in zip(found, is_number, strict=True) if good}
+            if is_number.all() and len(units) == 1:
+                return self._numbers(column, values, "number", units.pop())
+            if (reason := self._why_not_numbers(values, distinct, is_number)) is not None:
+                return reason
+        date_format, stray = find_format(distinct, self.day_first)
+        if stray is not None:
+            return f"dates mixed with {_where(stray, values)}"
+        if date_format is not None:
+            ambiguous = self.day_first is None and is_ambiguous(distinct, date_format)
+            return self._dates(replace(column, date_format=date_format, ambiguous=ambiguous), values)
+        return self._texts(column, values)
+
+    def _why_not_numbers(self, values: np.ndarray, distinct: list[str], is_number: np.ndarray) -> str | None:
+        """Why a column that is meant as numbers cannot be read as such; None where it is not meant so."""
+        if len(distinct) <= 2:
+            return None
+        other: Decimal = "," if self.decimal == "." else "."
+        if all(np.isfinite(split_number(text, other)[0]) for text in distinct):
+            example = repr(distinct[0])[:40]
+            return f"its numbers have the decimal sign {other!r}, as in {example}: set the decimal sign to {other!r}"
+        if is_number.all() or is_number.mean() < MOST_NUMBERS or len(distinct) < 6:
+            return None
+        return f"numbers mixed with {_where(distinct[int(is_number.argmin())], values)}"
+
+    def _numbers(self, column: Column, values: np.ndarray, kind: Kind = "number", unit: str = "") -> Column | str:
+        numbers = read_numbers(column.name, values, kind, self.decimal, unit)
+        known = numbers[~np.isnan(numbers)]
+        n_missing = len(numbers) - len(known)
+        if not len(known):
+            return EMPTY
+        if not n_missing and (known == known[0]).all():
+            return TOO_LONG if len(set(values[~missing(values)].tolist())) > 1 else CONSTANT
+        whole_and_distinct = len(np.unique(known)) == len(numbers) and bool((known == np.round(known)).all())
+        if kind == "number" and whole_and_distinct and len(numbers) > 2 and _IDENTIFIER.fullmatch(column.name.strip()):
+            return "a different whole number in every row, and by its name it identifies rows"
+        mean, scale = mean_and_scale(known)
+        named = _UNIT_IN_NAME.fullmatch(column.name)
+        unit = unit or (named[1] if named else "")
+        return replace(column, kind=kind, mean=mean, scale=scale, unit=unit, n_missing=n_missing)
+
+    def _dates(self, column: Column, values: np.ndarray) -> Column | str:
+        days = as_days(values, column.date_format)
+        known = days[np.isfinite(days)]
+        if not len(known):
+            return EMPTY
+        if len(known) == len(days) and (known == known[0]).all():
+            return CONSTANT
+        mean, scale = mean_and_scale(known)
+        n_missing, parts = len(days) - len(known), _useful_parts(np.unique(known))
+        return replace(column, kind="date", mean=mean, scale=scale, n_missing=n_missing, parts=parts)
+
+    def _texts(self, column: Column, values: np.ndarray) -> Column | str:
+        absent = missing(values)
+        counts = Counter(map(str, values[~absent]))
+        n_missing, n_known = int(absent.sum()), int((~absent).sum())
+        if not counts:
+            return EMPTY
+        if len(counts) == 1 and not n_missing:
+            return CONSTANT
+        if len(counts) > max(n_known // 2, 2):
+            rows = "every row" if n_known == len(values) else "every row that has one"
+            what = f"a different text in {rows}" if len(counts) == n_known else f"{len(counts)} texts in {n_known} rows"
+            return f"{what}: it identifies rows rather than describing them"
+        kept = [text for text, count in counts.most_common() if count >= self.min_frequency][: self.max_categories]
+        # A single rare text is a category like the others.
+        kept = kept if len(counts) - len(kept) > 1 or len(counts) > self.max_categories else list(counts)
+        return replace(column, categories=tuple(sorted(kept)), n_rare=len(counts) - len(kept), n_missing=n_missing)
+
+
+def _where(stray: str, values: np.ndarray) -> str:
+    row = next(i for i, value in enumerate(values) if str(value).strip() == stray)
+    return f"text, such as {stray!r:.40} in row {row + 1}: correct these cells or empty them"
+
+
+def mean_and_scale(known: np.ndarray) -> tuple[float, float]:
+    """The mean and the standard deviation of numbers (n,); 1 where what deviates is rounding."""
+    mean = float(known.mean())
+    # Squares of tiny numbers underflow; dividing by a power of two is exact.
+    unit = float(np.ldexp(1.0, max(int(np.frexp(np.abs(known).max())[1]), -1000)))
+    scale = float(np.sqrt(np.mean((known / unit - mean / unit) ** 2)) * unit)
+    return mean, scale if scale > 1e-12 * abs(mean) else 1.0
+
+
+def _useful_parts(days: np.ndarray) -> tuple[str, ...]:
+    """The parts of these different dates (n,) that can be told apart: others than the time where they span enough."""
+    span = float(np.ptp(days))
+    dates = np.floor(days).astype(np.int64).astype("datetime64[D]")
+    of_month = dates - dates.astype("datetime64[M]")
+    varies = [len(np.unique(values)) > 1 for values in (_weekday(days), of_month, np.round(days % 1.0, 6))]
+    useful = (True, span >= LEAST_YEAR, span >= LEAST_WEEKS <= len(days) and varies[0] and varies[1], varies[2])
+    return tuple(part for part, is_useful in zip(PARTS, useful, strict=True) if is_useful)
+
+
+def _weekday(days: np.ndarray) -> np.ndarray:
+    """0 for Monday to 6 for Sunday; the first of January 1970 was a Thursday."""
+    return (np.floor(days).astype(np.int64) + 3) % 7
 
 
 def encode_columns(columns: Sequence[Column], table: Table, decimal: Decimal) -> np.ndarray:
@@ -92,77 +292,35 @@ def encode_columns(columns: Sequence[Column], table: Table, decimal: Decimal) ->
         out[:, [start for _, start in numbers]] = np.where(gone, 0.0, values)
         flags = [(k, start + 1) for k, (c, start) in enumerate(numbers) if c.n_missing]
         out[:, [place for _, place in flags]] = gone[:, [k for k, _ in flags]]
+    encoders: dict[str, Callable[[Column, np.ndarray], np.ndarray]] = {"text": _one_hot, "date": _date_features}
     for column, start, end in zip(columns, starts, ends, strict=True):
-        if column.kind == "text":
-            out[:, start:end] = _one_hot(column, cells[column.name])
-        elif column.kind == "date":
-            out[:, start:end] = _date_features(column, cells[column.name])
+        if column.kind in encoders:
+            out[:, start:end] = encoders[column.kind](column, cells[column.name])
     return out
 
 
 def _one_hot(column: Column, values: np.ndarray) -> np.ndarray:
     """(n, k): a feature for each category, then one for rare texts, then one for missing ones."""
     place = {text: k for k, text in enumerate(column.categories)}
-    n_features, absent = len(column.features), missing(values)
-    other = len(place) if column.n_rare else -1
+    n_features, other = len(column.features), len(place) if column.n_rare else -1
     codes = np.array([place.get(str(value), other) for value in values], dtype=np.intp)
-    codes[absent] = n_features - 1 if column.n_missing else -1
+    codes[missing(values)] = n_features - 1 if column.n_missing else -1
     return (codes[:, np.newaxis] == np.arange(n_features)).astype(np.float64)
 
 
 def _date_features(column: Column, values: np.ndarray) -> np.ndarray:
+    """(n, k): the parts of dates, zeros where they are missing, and a feature that marks these."""
     days = as_days(values, column.date_format)
-    refuse_cells(column.name, values, np.isinf(days), "not a date" + _written_as(column.date_format))
-    parts = [part_values(part, days, column.mean, column.scale) for part in column.parts]
-    return np.hstack([*parts, *([np.isnan(days)[:, np.newaxis]] if column.n_missing else [])])
-
-
-def _written_as(date_format: str) -> str:
-    return f" written as {date_order(date_format)}" if date_format else ""
-
-
-def read_numbers(
-    name: str, values: np.ndarray, kind: Kind = "number", decimal: Decimal = ".", unit: str = ""
-) -> np.ndarray:
-    """(n,) floats, NaN where missing; refuses what is not a number, infinity, and numbers close to it."""
-    numbers = _as_booleans(values) if kind == "boolean" else as_numbers(values, decimal, unit)
-    with np.errstate(invalid="ignore"):
-        large = np.abs(numbers) > LARGEST
-    if large.any():
-        finite = np.isfinite(numbers)
-        refuse_cells(name, values, large & ~finite, "not a number")
-        refuse_cells(name, values, large, "too large a number")
-    return numbers
-
-
-def _as_booleans(values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind in "OUS":
-        cells = [BOOLEANS.get(str(value).strip().lower(), value) for value in values]
-        values = np.array(cells, dtype=object)
-    return as_numbers(values)
-
-
-class CellError(ValueError):
-    """A cell that cannot be read: where it is, and what to do.
-
-    Parameters
-    ----------
-    column : its column.
-    row : its row, from 1.
-    words : of the message, before and after the row.
-    """
-
-    def __init__(self, column: str, row: int, words: tuple[str, str]) -> None:
-        super().__init__(f"column {column!r} has {words[0]} in row {row}{words[1]}")
-        self.column, self.row, self.words = column, row, words
-
-    def after(self, rows: int) -> CellError:
-        """The same in a table that has so many rows before these."""
-        return CellError(self.column, self.row + rows, self.words)
-
-
-def refuse_cells(name: str, values: np.ndarray, bad: np.ndarray, reason: str) -> None:
-    """Refuse a column of which some cells are bad, naming the first with its row."""
-    if bad.any():
-        row = int(bad.argmax())
-        raise CellError(name, row + 1, (f"{str(values[row])!r:.80}", f", {reason}: correct this cell or empty it"))
+    written = f" written as {date_order(column.date_format)}" if column.date_format else ""
+    refuse_cells(column.name, values, np.isinf(days), f"not a date{written}")
+    known = np.isfinite(days)[:, np.newaxis]
+    days = np.where(known[:, 0], days, column.mean)
+    season, hour = 2 * np.pi * (days % YEAR) / YEAR, 2 * np.pi * (days % 1.0)
+    features = {
+        "time": ((days - column.mean) / column.scale)[:, np.newaxis],
+        "season": np.column_stack([np.sin(season), np.cos(season)]),
+        "weekday": _weekday(days)[:, np.newaxis] == np.arange(7),
+        "hour": np.column_stack([np.sin(hour), np.cos(hour)]),
+    }
+    parts = [np.where(known, features[part], 0.0) for part in column.parts]
+    return np.hstack([*parts, *([~known] if column.n_missing else [])])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -14,9 +16,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..data import Table, as_array, as_table, listing
 from ..exceptions import warn_user
-from .columns import Column, encode_columns
-from .describe import describe_columns
-from .kinds import Reading, Unused
+from .cells import split_number
+from .columns import Column, ColumnReader, encode_columns
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -106,10 +107,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         table = self._read(X, reset=True)
         dropped = list(map(str, self.drop))
-        check_names(table, dropped)
+        check_names(table.names, dropped)
         kept = table.select([k for k, name in enumerate(table.names) if str(name) not in dropped])
-        found = Reading(self.decimal, self.max_categories, self.min_frequency, self.day_first).fit(kept)
-        columns = tuple(column for column in found if isinstance(column, Column))
+        reader = ColumnReader(self.decimal, self.max_categories, self.min_frequency, self.day_first)
+        cells = zip(map(str, kept.names), kept.columns, kept.types, strict=True)
+        found = {name: reader.read(name, *column) for name, *column in cells}
+        columns = tuple(column for column in found.values() if isinstance(column, Column))
         if ambiguous := [column.name for column in columns if column.ambiguous]:
             warn_user(
                 f"no date of column {listing(ambiguous)} shows whether the day or the month comes first, and they are "
@@ -117,9 +120,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 UserWarning,
             )
         self.left_out_ = dict.fromkeys(dropped, "dropped on request")
-        self.left_out_ |= {column.name: column.reason for column in found if isinstance(column, Unused)}
+        self.left_out_ |= {name: reason for name, reason in found.items() if isinstance(reason, str)}
         if not columns:
-            reasons = _reasons(self.left_out_) or "the table has no others"
+            reasons = "; ".join(f"{name!r}: {reason}" for name, reason in list(self.left_out_.items())[:5])
+            reasons = reasons or "the table has no others"
             few = "the table has one row only (n_samples=1)"
             raise ValueError(f"no column is left to learn from: {few if table.n_rows == 1 else reasons}")
         self.columns_ = columns
@@ -201,10 +205,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         text : str
         """
         check_is_fitted(self)
-        return "\n".join(describe_columns(self.columns_, self.left_out_))
+        lines = [f"{column.name}: {column.describe()}" for column in self.columns_]
+        return "\n".join([*lines, *(f"{name}: left out: {reason}" for name, reason in self.left_out_.items())])
 
     def _encode(self, table: Table) -> np.ndarray:
-        check_names(table, [column.name for column in self.columns_])
+        check_names(table.names, [column.name for column in self.columns_])
         table = Table(tuple(map(str, table.names)), table.columns, table.types)
         return encode_columns(self.columns_, table, self.decimal)
 
@@ -246,15 +251,24 @@ def _from_mapping(columns: Mapping[Any, Any]) -> Table:
     return Table(tuple(columns), arrays, tuple(str(array.dtype) for array in arrays))
 
 
-def check_names(table: Table, names: Sequence[str]) -> None:
-    """Refuse a table without one of these columns, naming all that are missing."""
-    present = list(map(str, table.names))
-    known = set(present)
-    absent = [name for name in names if name not in known]
+def check_names(present: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuse a table without one of these columns, naming all that are missing, or with one of them twice."""
+    count = Counter(map(str, present))
+    absent = [name for name in names if name not in count]
     if absent:
-        are = "column is" if len(absent) == 1 else "columns are"
-        raise ValueError(f"{are} missing: {listing(absent)}; the data has {listing(present, 20)}")
+        are, has = "column is" if len(absent) == 1 else "columns are", list(count)
+        raise ValueError(f"{are} missing: {listing(absent)}; the data has {listing(has, 20)}{_hint(absent[0], has)}")
+    twice = [name for name in names if count[name] > 1]
+    if twice:
+        raise ValueError(f"column {min(twice)!r} occurs twice")
 
 
-def _reasons(left_out: Mapping[str, str]) -> str:
-    return "; ".join(f"{name!r}: {reason}" for name, reason in list(left_out.items())[:5])
+def _hint(absent: str, names: Sequence[str]) -> str:
+    """What may be wrong where a column is missing."""
+    if any("." in name and np.isfinite(split_number(name)[0]) for name in names):
+        return "; the first row has numbers, and must be a header"
+    if len(names) > 1 and all(name.startswith("Unnamed: ") for name in names[1:]):
+        return "; the first line must be the header: remove what is above it"
+    plain = {name.strip().casefold(): name for name in reversed(names)}
+    close = get_close_matches(absent.strip().casefold(), list(plain), n=1)
+    return f"; did you mean {plain[close[0]]!r}?" if close else ""

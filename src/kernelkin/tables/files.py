@@ -1,118 +1,95 @@
-"""Reading tables from CSV, TSV, Parquet and Excel files, whole or in pieces, by pandas."""
+"""Tables in CSV, TSV, Parquet and Excel files, packed or not: read by pandas, whole or in pieces, and written."""
 
 from __future__ import annotations
 
+import bz2
+import codecs
 import csv
+import gzip
+import io
 import lzma
 import re
+import sys
 import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
 
-from .labels import MISSING, read_targets, read_tasks
-from .parquet import is_parquet, parquet_pieces, read_parquet
-from .text import TextFormat, TextTable, display_name, open_text, undecodable_line
+import numpy as np
+
+from ..files import check_writable, open_whole
+from .cells import Decimal, as_numbers, need_pandas
+from .schema import CANONICAL
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
+STDIN = STDOUT = "-"
 # A table with more columns is refused; time and memory are linear in their number below.
 MOST_COLUMNS = 100_000
 # Cells that are read at a time, whatever the number of columns.
 MOST_CELLS = 4_000_000
-
-
-def need_pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("tables need pandas: install kernelkin[cli]") from error
-    return pandas
-
-
-def read_table(
-    path: str, task: str | None = None, targets: Sequence[str] | str = (), form: TextFormat | None = None
-) -> DataFrame:
-    """Read a whole table; "-" is CSV from standard input.
-
-    The text cells of the `task` column are names: "01", "1" and "NA" are three tasks. Those of the `targets` are
-    numbers or names of classes.
-    """
-    form, targets = form or TextFormat(), [targets] if isinstance(targets, str) else targets
-    if is_parquet(path):
-        frame = read_parquet(path, MOST_COLUMNS)
-    elif is_excel(path):
-        frame = _read_excel(path, task, targets, form)
-    else:
-        frame = _read_text(path, task, targets, form)
-    if not len(frame):
-        raise ValueError(f"{display_name(path)} has no rows")
-    if frame.shape[1] == 1:
-        raise ValueError(
-            f"{display_name(path)} has one column, {str(frame.columns[0])!r:.80}: say what separates columns, such as "
-            "--sep ';' or --sep tab"
-        )
-    return frame
-
-
-def _read_text(path: str, task: str | None, targets: Sequence[str], form: TextFormat) -> DataFrame:
-    pandas = need_pandas()
-    with _opened(path, form) as table, _explained(path, form):
-        names = [name for name in (task, *targets) if name in table.header]
-        # pandas looks for missing values in what a converter returns, too; a character before the text prevents that.
-        how = {"converters": dict.fromkeys(names, "={}".format), "na_values": sorted(MISSING), "decimal": form.decimal}
-        # The copy puts columns of one type into one block; operations on tens of thousands of blocks are slow.
-        frame = pandas.read_csv(table.file, **_how(table), keep_default_na=False, low_memory=False, **how).copy()
-    for name in names:
-        cells = frame[name].astype(object).map(lambda cell: cell[1:])
-        frame[name] = read_tasks(cells) if name == task else read_targets(cells, form.decimal)
-    return frame
-
-
-def is_excel(path: str) -> bool:
-    return Path(path).suffix.lower() in (".xlsx", ".xlsm")
-
-
-def _read_excel(path: str, task: str | None, targets: Sequence[str], form: TextFormat) -> DataFrame:
-    """The first sheet, whose first row is the header. Cells keep their types: the text '01' is not the number 1."""
-    pandas = need_pandas()
-    # A file that does not exist or may not be read is an error of the system; any other error is the file's.
-    open(path, "rb").close()
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path} is not an Excel file (.xlsx): save it as one, or name it by what it is, such as .csv")
-    try:
-        frame = pandas.read_excel(path, sheet_name=0, dtype=object, na_filter=False)
-    except ImportError as error:
-        raise ImportError("reading Excel files needs openpyxl: install kernelkin[excel]") from error
-    except Exception as error:  # openpyxl raises exceptions of nearly all kinds
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ValueError(f"{path} is not an Excel file that can be read: {reason:.200}") from None
-    frame.columns = frame.columns.map(str)
-    if frame.shape[1] > MOST_COLUMNS:
-        raise ValueError(f"{path} has {frame.shape[1]} columns; at most {MOST_COLUMNS} can be read")
-    # Formatted rows below a table are read as empty ones.
-    frame = frame[(frame != "").any(axis=1)].reset_index(drop=True)
-    columns = {}
-    for name in frame.columns:
-        cells = frame[name]
-        is_text = cells.map(lambda cell: isinstance(cell, str) and cell != "")
-        if name == task and is_text.any():
-            columns[name] = read_tasks(cells.map(str))
-        elif name in targets and is_text.any():
-            columns[name] = read_targets(cells.map(str), form.decimal)
-        else:
-            columns[name] = cells.mask(cells.isin(MISSING), None).infer_objects()
-    return pandas.DataFrame(columns)
+# A header that is longer than this is none.
+MOST_CHARACTERS = 2**26
+# The cells that stand for a missing value, in features and targets.
+MISSING = frozenset(
+    [
+        "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+        "NULL", "NaN", "None", "n/a", "nan", "null",
+    ]
+)  # fmt: skip
+# Tried in this order where the header has not the usual one.
+OTHER_SEPARATORS = (";", "\t", "|")
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
+_UNPACK: dict[str, Callable[[str], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zip": lambda path: _open_zip(path),
+}
+_PACK: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": lambda file: gzip.GzipFile("", "wb", fileobj=file, mtime=0),
+    ".bz2": partial(bz2.BZ2File, mode="wb"),
+    ".xz": partial(lzma.LZMAFile, mode="wb"),
+}
+_OTHER_FORMATS = {"JSON": re.compile(r'\s*(\{\s*("|$)|\[\s*([\[{]|$))'), "HTML or XML": re.compile(r"\s*<[!?a-zA-Z]")}
+# Where pandas stores row numbers: not a column of the table.
+_ROW_NUMBERS = re.compile(r"__index_level_\d+__")
+_LEADING_ZERO = re.compile(r"[+-]?0[0-9]")
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextFormat:
+    """How a text file is written.
+
+    Attributes
+    ----------
+    separator : what separates columns; None: what its ending says, or where its header has no comma, what that has.
+    encoding : of its characters.
+    decimal : what separates the fractions of numbers.
+    """
+
+    separator: str | None = None
+    encoding: str = "utf-8"
+    decimal: Decimal = "."
+
+    def __post_init__(self) -> None:
+        if self.separator is not None and len(self.separator) != 1:
+            raise ValueError(f"columns are separated by one character, not by {self.separator!r}")
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise ValueError(f"no encoding is named {self.encoding!r}; try utf-8, cp1252 or utf-16") from None
+
+
+class Piece(NamedTuple):
     """Some rows of a table, the names of its columns as they were written, and what separates columns of a text file.
 
     The cells of a text file are texts, exactly as they were.
@@ -133,54 +110,231 @@ class Piece:
         return found.mask(gone, None)
 
 
+def _check_width(path: str, n_columns: int) -> None:
+    if n_columns > MOST_COLUMNS:
+        raise ValueError(f"{display_name(path)} has {n_columns} columns; at most {MOST_COLUMNS} can be read")
+
+
+def display_name(path: str) -> str:
+    return "standard input" if path == STDIN else path
+
+
+def is_parquet(path: str) -> bool:
+    return Path(path).suffix.lower() in (".parquet", ".pq")
+
+
+def is_excel(path: str) -> bool:
+    return Path(path).suffix.lower() in (".xlsx", ".xlsm")
+
+
+def read_table(
+    path: str, task: str | None = None, targets: Sequence[str] | str = (), form: TextFormat | None = None
+) -> DataFrame:
+    """Read a whole table; "-" is CSV from standard input.
+
+    The text cells of the `task` column are names: "01", "1" and "NA" are three tasks. Those of the `targets` are
+    numbers or names of classes.
+    """
+    form, targets = form or TextFormat(), [targets] if isinstance(targets, str) else targets
+    if is_parquet(path):
+        frame = _read_parquet(path)
+    elif is_excel(path):
+        frame = _read_excel(path, task, targets, form)
+    else:
+        frame = _read_text(path, task, targets, form)
+    if not len(frame):
+        raise ValueError(f"{display_name(path)} has no rows")
+    if frame.shape[1] == 1:
+        raise ValueError(
+            f"{display_name(path)} has one column, {str(frame.columns[0])!r:.80}: say what separates columns, such as "
+            "--sep ';' or --sep tab"
+        )
+    return frame
+
+
 def read_pieces(path: str, rows: int, form: TextFormat | None = None) -> Iterator[Piece]:
     """Read a table so many rows at a time, fewer where it has very many columns."""
     form = form or TextFormat()
-    if is_parquet(path) or is_excel(path):
-        typed = read_table(path) if is_excel(path) else None
-        whole = (
-            (typed.iloc[start : start + rows] for start in range(0, len(typed), rows)) if typed is not None else None
-        )
-        for frame in whole or parquet_pieces(path, rows, MOST_COLUMNS, MOST_CELLS):
-            yield Piece(frame, list(map(str, frame.columns)))
-        return
-    with _opened(path, form) as table:
-        size = min(rows, max(1, MOST_CELLS // max(len(table.header), 1)))
-        with _explained(path, form):
-            reader = need_pandas().read_csv(table.file, **_how(table), dtype=object, na_filter=False, chunksize=size)
-        while True:
+    if is_excel(path) or is_parquet(path):
+        frame = read_table(path)
+        for start in range(0, len(frame), rows):
+            yield Piece(frame.iloc[start : start + rows], list(map(str, frame.columns)))
+    else:
+        with _opened(path, form) as (file, header, how):
+            size = min(rows, max(1, MOST_CELLS // max(len(header), 1)))
             with _explained(path, form):
-                found = next(reader, None)
-            if found is None or not len(found):
-                return
-            yield Piece(found, table.header, table.separator)
+                reader = need_pandas().read_csv(file, **how, dtype=object, na_filter=False, chunksize=size)
+            while True:
+                with _explained(path, form):
+                    frame = next(reader, None)
+                if frame is None or not len(frame):
+                    return
+                yield Piece(frame, header, how["sep"])
 
 
-def _how(table: TextTable) -> dict[str, Any]:
-    # Without index_col, pandas takes the first column of rows that are one field too long as row names, and shifts all
-    # other values by one column.
-    return {"sep": table.separator, "index_col": False}
+# Text
+
+
+def _read_text(path: str, task: str | None, targets: Sequence[str], form: TextFormat) -> DataFrame:
+    with _opened(path, form) as (file, header, how), _explained(path, form):
+        names = [name for name in (task, *targets) if name in header]
+        # pandas looks for missing values in what a converter returns, too; a character before the text prevents that.
+        how |= {"converters": dict.fromkeys(names, "={}".format), "na_values": sorted(MISSING), "decimal": form.decimal}
+        # The copy puts columns of one type into one block; operations on tens of thousands of blocks are slow.
+        frame = need_pandas().read_csv(file, **how, keep_default_na=False, low_memory=False).copy()
+    for name in names:
+        cells = frame[name].astype(object).map(lambda cell: cell[1:])
+        frame[name] = _read_tasks(cells) if name == task else _read_targets(cells, form.decimal)
+    return frame
+
+
+def _read_tasks(cells: Series) -> Series:
+    """Task names from text cells: integers if all are written as integers are, else the texts; only "" is missing."""
+    known = cells != ""
+    # Integers that floats represent exactly.
+    if known.any() and all(len(c) <= 17 and CANONICAL.fullmatch(c) and abs(int(c)) < 2**53 for c in cells[known]):
+        return cells.where(known, None).astype("Int64") if not known.all() else cells.astype(np.int64)
+    return cells.astype(object).where(known, None)
+
+
+def _read_targets(cells: Series, decimal: Decimal = ".") -> Series:
+    """Targets from text cells: numbers if all are, else the texts, so that classes "01", "1", "TRUE" and "true" differ.
+
+    Numbers with leading zeros are codes, and stay text.
+    """
+    known = ~cells.isin(MISSING)
+    numbers = as_numbers(cells.where(known, None).to_numpy(), decimal)
+    if np.isinf(numbers).any() or any(_LEADING_ZERO.match(cell) for cell in cells[known]):
+        return cells.astype(object).where(known, None)
+    return type(cells)(numbers, index=cells.index, name=cells.name)
 
 
 @contextmanager
-def _opened(path: str, form: TextFormat) -> Iterator[TextTable]:
-    """A text table whose header was checked. pandas would rename the second of two columns of one name."""
+def _opened(path: str, form: TextFormat) -> Iterator[tuple[TextIO, list[str], dict[str, Any]]]:
+    """A text file for pandas, the header that it begins with, and arguments of `read_csv`.
+
+    pandas would rename the second of two columns of one name. Without index_col, it would take the first column of rows
+    that are one field too long as row names, and shift all other values by one column.
+    """
     with ExitStack() as stack:
         with _explained(path, form):
-            table = stack.enter_context(open_text(path, form))
-        if len(table.header) > MOST_COLUMNS:
-            raise ValueError(
-                f"{display_name(path)} has {len(table.header)} columns; at most {MOST_COLUMNS} can be read"
-            )
-        twice = next((name for name, count in Counter(table.header).items() if name and count > 1), None)
+            file = stack.enter_context(_open_text(path, form.encoding))
+            separator = form.separator or input_separator(path)
+            first, lines = file.readline(MOST_CHARACTERS).removeprefix("\ufeff"), list[str]()
+            _refuse_other_formats(first, path)
+            if form.separator is None and separator not in first:
+                separator = next((mark for mark in OTHER_SEPARATORS if mark in first), separator)
+            before = csv.field_size_limit(MOST_CHARACTERS)
+            try:
+                cells = csv.reader(_header_lines(first, file, path, lines), delimiter=separator, strict=True)
+                header = next((row for row in cells if any(row) or len(row) > 1), [])
+            finally:
+                csv.field_size_limit(before)
+        _check_width(path, len(header))
+        twice = next((name for name, count in Counter(header).items() if name and count > 1), None)
         if twice is not None:
             raise ValueError(f"{display_name(path)} has the column {twice!r} twice: rename one of them")
-        yield table
+        yield _Rejoined("".join(lines), file, path), header, {"sep": separator, "index_col": False}
+
+
+@contextmanager
+def _open_text(path: str, encoding: str) -> Iterator[TextIO]:
+    """A text file, unpacked; "-" is standard input."""
+    if path != STDIN:
+        input_separator(path)  # refuses unknown endings
+        with _unpacked(path) as raw, io.TextIOWrapper(io.BufferedReader(raw), encoding=encoding, newline="") as file:
+            yield file
+    elif sys.stdin is None:
+        raise ValueError("standard input is closed")
+    else:
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(encoding=encoding, errors="strict", newline="")
+        yield sys.stdin
+
+
+def _unpacked(path: str) -> Any:
+    return _UNPACK.get(Path(path).suffix.lower(), io.FileIO)(path)
+
+
+def _open_zip(path: str) -> Any:
+    with zipfile.ZipFile(path) as archive:
+        if len(archive.namelist()) != 1:
+            raise ValueError(f"{path} contains {len(archive.namelist())} files, not one")
+        return archive.open(archive.namelist()[0])
+
+
+def input_separator(path: str) -> str:
+    """What separates the columns of a file that is read."""
+    separator = "," if path == STDIN else _separator(path, _UNPACK)
+    if separator is None:
+        raise ValueError(
+            f"{path}: the ending must be one of {', '.join(SEPARATORS)}, each also with {', '.join(_UNPACK)}, or "
+            ".parquet or .xlsx; or - for CSV on stdin"
+        )
+    return separator
+
+
+def _separator(path: str, packed: dict[str, Any]) -> str | None:
+    endings = [ending.lower() for ending in Path(path).suffixes]
+    if endings and endings[-1] in packed:
+        endings.pop()
+    return SEPARATORS.get(endings[-1]) if endings else None
+
+
+def _refuse_other_formats(first: str, path: str) -> None:
+    """Refuse JSON and HTML, which would be read as tables of strange columns."""
+    found = next((name for name, pattern in _OTHER_FORMATS.items() if pattern.match(first)), None)
+    if found is not None:
+        script = "in Python, pandas.read_json('FILE').to_csv('FILE.csv', index=False) makes one"
+        advice = script if found == "JSON" else "it may be a page that a server sent in its place"
+        raise ValueError(f"{display_name(path)} is {found}, not a table: {advice}")
+
+
+def _header_lines(line: str, file: TextIO, path: str, read: list[str]) -> Iterator[str]:
+    """The first line and those of a file, each appended to `read` before it is given; one without end is refused."""
+    left = MOST_CHARACTERS
+    while line:
+        _refuse_nul(line, path, len(read))
+        left -= len(line)
+        if left <= 0:
+            raise ValueError(
+                f"{display_name(path)} is not a table: its header has more than {MOST_CHARACTERS} characters"
+            )
+        read.append(line)
+        yield line
+        line = file.readline(left)
+
+
+def _refuse_nul(text: str, path: str, lines_before: int) -> None:
+    """pandas would end a cell there, so that two different names become one."""
+    before, nul, _ = text.partition("\0")
+    if nul:
+        line = lines_before + before.count("\n") + 1
+        advice = "if it is UTF-16, say --encoding utf-16" if line == 1 else "remove it"
+        raise ValueError(f"{display_name(path)}: line {line} contains the character NUL: {advice}")
+
+
+class _Rejoined(io.TextIOBase):
+    """A text file from its beginning, of which the head was read already."""
+
+    def __init__(self, head: str, rest: TextIO, path: str) -> None:
+        self._head, self._rest, self._path, self._lines = head, rest, path, 0
+
+    def read(self, size: int | None = -1, /) -> str:
+        if size is None or size < 0:
+            text, self._head = self._head + self._rest.read(), ""
+        elif self._head:
+            text, self._head = self._head[:size], self._head[size:]
+        else:
+            text = self._rest.read(size)
+        _refuse_nul(text, self._path, self._lines)
+        self._lines += text.count("\n")
+        return text
 
 
 @contextmanager
 def _explained(path: str, form: TextFormat) -> Iterator[None]:
-    """Whatever reading a damaged file raises, as one error that names it."""
+    """Whatever reading a damaged text file raises, as one error that names it."""
     errors, name = need_pandas().errors, display_name(path)
     with warnings.catch_warnings():
         warnings.simplefilter("error", errors.ParserWarning)
@@ -201,8 +355,7 @@ def _explained(path: str, form: TextFormat) -> Iterator[None]:
             # Errors of the system have numbers, those of damaged archives have none.
             if getattr(error, "errno", None) is not None:
                 raise
-            ending = Path(path).suffix
-            advice = f"make it again, or remove the ending {ending} if it is not packed"
+            advice = f"make it again, or remove the ending {Path(path).suffix} if it is not packed"
             raise ValueError(f"{name} cannot be unpacked: {error}: {advice}") from None
 
 
@@ -222,11 +375,121 @@ def _parser_reason(text: str) -> str:
 
 def _undecodable(path: str, form: TextFormat, error: UnicodeDecodeError) -> str:
     """Where a file is not text in the given encoding, and which to try."""
-    line = undecodable_line(path, form.encoding)
-    byte = error.object[error.start]
-    where = "the text" if line is None else f"line {line}"
-    other = "utf-16" if line == 1 and byte in (0xFE, 0xFF) else "cp1252"
+    byte, where, other = error.object[error.start], "the text", "cp1252"
+    if path != STDIN and not form.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32")):
+        with _unpacked(path) as raw, io.BufferedReader(raw) as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    line.decode(form.encoding)
+                except UnicodeDecodeError:
+                    where = f"line {number}"
+                    other = "utf-16" if number == 1 and byte in (0xFE, 0xFF) else other
+                    break
     return (
         f"{where} has the byte 0x{byte:02x}, which is not {form.encoding.upper()}: save the file as UTF-8, or say "
         f"--encoding {other}"
     )
+
+
+# Excel and Parquet
+
+
+@contextmanager
+def _readable(path: str, kind: str, extra: str) -> Iterator[None]:
+    """Whatever openpyxl or pyarrow raise about a damaged file, exceptions of nearly all kinds, as a ValueError."""
+    # A file that does not exist or may not be read is an error of the system; any other error is the file's.
+    open(path, "rb").close()
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f"reading {kind} files needs another package: install kernelkin[{extra}]") from error
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(f"{path} is not a file of {kind} that can be read: {reason:.200}") from None
+
+
+def _read_excel(path: str, task: str | None, targets: Sequence[str], form: TextFormat) -> DataFrame:
+    """The first sheet, whose first row is the header. Cells keep their types: the text '01' is not the number 1."""
+    pandas = need_pandas()
+    with _readable(path, "Excel (.xlsx)", "excel"):
+        frame = pandas.read_excel(path, sheet_name=0, dtype=object, na_filter=False, engine="openpyxl")
+    frame.columns = frame.columns.map(str)
+    _check_width(path, frame.shape[1])
+    # Formatted rows below a table are read as empty ones.
+    frame = frame[(frame != "").any(axis=1)].reset_index(drop=True)
+    columns = {}
+    for name in frame.columns:
+        cells = frame[name]
+        has_text = cells.map(lambda cell: isinstance(cell, str) and cell != "").any()
+        if name == task and has_text:
+            columns[name] = _read_tasks(cells.map(str))
+        elif name in targets and has_text:
+            columns[name] = _read_targets(cells.map(str), form.decimal)
+        else:
+            columns[name] = cells.mask(cells.isin(MISSING), None).infer_objects()
+    return pandas.DataFrame(columns)
+
+
+def _read_parquet(path: str) -> DataFrame:
+    """Numbers (also decimal ones), booleans, dates and texts; metadata of pandas are ignored."""
+    with _readable(path, "Parquet", "parquet"):
+        arrow = import_module("pyarrow")
+        with import_module("pyarrow.parquet").ParquetFile(path) as file:
+            table = file.read().replace_schema_metadata()
+        table.validate(full=True)
+    _check_width(path, table.num_columns)
+    columns, is_a = dict[str, Any](), arrow.types
+    for column, field in zip(table.columns, table.schema, strict=True):
+        kind = field.type.value_type if is_a.is_dictionary(field.type) else field.type
+        strange = (is_a.is_nested, is_a.is_binary, is_a.is_large_binary, is_a.is_fixed_size_binary)
+        if any(test(kind) for test in strange) or hasattr(kind, "extension_name"):
+            raise ValueError(f"{path}: the column {field.name!r} holds {kind}, not numbers, booleans, dates or text")
+        if field.name in columns:
+            raise ValueError(f"{path} has the column {field.name!r} twice")
+        if not _ROW_NUMBERS.fullmatch(field.name):
+            columns[field.name] = column.cast(arrow.float64()) if is_a.is_decimal(kind) else column
+    with _readable(path, "Parquet", "parquet"):
+        return arrow.table(columns).to_pandas()
+
+
+# Output
+
+
+@contextmanager
+def open_output(path: str) -> Iterator[TextIO]:
+    """A text file in UTF-8, packed by its ending, that appears when it is complete; "-" is standard output."""
+    with ExitStack() as stack:
+        if path == STDOUT:
+            stream = getattr(sys.stdout, "buffer", None)
+            if stream is None:  # a stream of text that replaces standard output
+                yield sys.stdout
+                return
+            sys.stdout.flush()
+        else:
+            stream = stack.enter_context(open_whole(path))
+            if pack := _PACK.get(Path(path).suffix.lower()):
+                stream = stack.enter_context(pack(stream))
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        try:
+            yield text
+            text.flush()
+        finally:
+            # The stream below stays open; what could not be written to it was reported already.
+            with suppress(OSError, ValueError):
+                text.detach()
+
+
+def check_output(path: str) -> str:
+    """What separates the columns of an output file; refuses, before any work is done, one that cannot be written."""
+    if path == STDOUT:
+        if sys.stdout is None:
+            raise ValueError("standard output is closed")
+        return ","
+    separator = _separator(path, _PACK)
+    if separator is None:
+        raise ValueError(
+            f"{path}: the ending must be one of {', '.join(SEPARATORS)}, each also with {', '.join(_PACK)}; or - for "
+            "stdout"
+        )
+    check_writable(path)
+    return separator

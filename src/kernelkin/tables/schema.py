@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..data import Table, listing, missing
-from .columns import CellError, Column
+from .cells import CellError, Decimal, is_missing_mark, read_numbers, split_number
+from .columns import Column, mean_and_scale
 from .encoder import TableEncoder, check_names, read_columns
-from .labels import are_whole, class_labels, read_target, target_moments, text_labels, whole_labels
-from .numbers import Decimal, split_number
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
+
+# An integer written in the one usual way: "01", "+1" and "1.0" are other texts, and other names.
+CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class TableSchema:
     Examples
     --------
     >>> import pandas as pd
-    >>> from kernelkin import TableSchema
+    >>> from kernelkin.tables import TableSchema
     >>> table = pd.DataFrame({"day": ["Mon", "Sat"] * 3, "size": range(6), "shop": list("aaabbb"), "sales": range(6)})
     >>> schema = TableSchema.fit(table, task="shop", target="sales", regression=True)
     >>> schema.features
@@ -89,29 +91,19 @@ class TableSchema:
         Parameters
         ----------
         frame : DataFrame
-            The table.
-        task : str or None
-            The column with the task of each row; None where every target is a task.
-        target : str or sequence of str
-            The column to predict, or several.
-        drop : sequence of str
-            Columns to leave out.
-        regression : bool
-            Whether targets are numbers rather than classes.
-        decimal : {".", ","}
-            What separates the fraction of numbers that are text.
-        units : sequence of str
-            The units that cells of the targets may have, such as "EUR"; none by default.
-        day_first : bool or None
-            Whether 3/4/2024 is the third of April, as for `TableEncoder`.
+        task, target : as `task` and `target_names` of the schema
+        drop : as for `TableEncoder`
+        regression, decimal, units : as for the schema
+        day_first : as for `TableEncoder`
         """
         targets = (target,) if isinstance(target, str) else tuple(target)
         special = [*targets, *([] if task is None else [task])]
-        check_columns(frame, [*special, *drop])
+        check_names(frame.columns, [*special, *drop])
         encoder = TableEncoder(decimal=decimal, drop=list(drop), day_first=day_first).fit(frame.drop(columns=special))
         units = tuple(units) or ("",) * len(targets)
-        each = zip(targets, units, strict=True)
-        moments = [target_moments(frame[name], decimal, unit) if regression else (0.0, 1.0) for name, unit in each]
+        moments = [(0.0, 1.0)] * len(targets)
+        if regression:
+            moments = [_moments(read_target(frame[name], decimal, u)) for name, u in zip(targets, units, strict=True)]
         return cls(
             columns=encoder.columns_,
             task=task,
@@ -163,12 +155,7 @@ class TableSchema:
         return self.encoder.transform(self._features(frame))
 
     def encode_table(self, frame: Any) -> Table:
-        """Return the features as a table that knows which of them belong together, for models to be fitted to.
-
-        Parameters
-        ----------
-        frame : as for `encode`
-        """
+        """Return the features as a table that knows which of them belong together, for models to be fitted to."""
         return self.encoder.encode(self._features(frame))
 
     def _features(self, frame: Any) -> Table:
@@ -187,21 +174,25 @@ class TableSchema:
         absent = missing(values)
         if absent.any():
             raise CellError(self.task, int(absent.argmax()) + 1, ("no task", ""))
-        return whole_labels(self.task, values) if self.whole_tasks else text_labels(values)
+        if not self.whole_tasks:
+            is_date = values.dtype.kind == "M"
+            return np.datetime_as_string(values, unit="auto") if is_date else np.array(list(map(str, values.tolist())))
+        numbers = read_numbers(self.task, values)
+        # A text must be written as an integer is: "01" is not the task 1.
+        good = _whole(numbers) & np.array([not isinstance(v, str) or bool(CANONICAL.fullmatch(v)) for v in values])
+        if not good.all():
+            row = int(np.argmin(good))
+            raise CellError(self.task, row + 1, (f"{str(values[row])!r:.80}", "; tasks are whole numbers"))
+        return numbers.astype(np.int64)
 
     def targets(self, frame: DataFrame) -> Any:
-        """Return the target as the model is given it: standardised numbers, or class labels.
+        """Return the target as the model is given it, standardised numbers or class labels: (n,), or a frame (n, T).
 
         Parameters
         ----------
-        frame : DataFrame
-            The table.
-
-        Returns
-        -------
-        y : array of shape (n,), or DataFrame of shape (n, T) where every target is a task
+        frame : as for `encode`
         """
-        check_columns(frame, self.target_names)
+        check_names(frame.columns, self.target_names)
         if self.task is not None:
             return self._target(frame, 0)
         wide = {name: self._target(frame, k) for k, name in enumerate(self.target_names)}
@@ -231,25 +222,10 @@ class TableSchema:
         return self.encoder.unseen(self._features(frame))
 
 
-def _is_numeral(name: str) -> bool:
-    return bool(np.isfinite(split_number(name)[0])) and "." in name
-
-
-def _hint(absent: str, names: Sequence[str]) -> str:
-    """What may be wrong where a column is missing."""
-    if any(map(_is_numeral, names)):
-        return "; the first row has numbers, and must be a header"
-    if len(names) > 1 and all(name.startswith("Unnamed: ") for name in names[1:]):
-        return "; the first line must be the header: remove what is above it"
-    plain = {name.strip().casefold(): name for name in reversed(names)}
-    close = get_close_matches(absent.strip().casefold(), list(plain), n=1)
-    return f"; did you mean {plain[close[0]]!r}?" if close else ""
-
-
 def select_columns(frame: Any, names: Sequence[str]) -> Table:
     """Some columns of a data frame of any library, or of a dict of columns."""
     if hasattr(frame, "iloc"):
-        check_columns(frame, names)
+        check_names(frame.columns, names)
         frame = frame[list(names)]
     table = read_columns(frame)
     if table is None:
@@ -257,21 +233,48 @@ def select_columns(frame: Any, names: Sequence[str]) -> Table:
             f"a table with the columns {listing(list(names))} is needed, as a data frame of pandas, polars or Arrow or "
             f"a dict of columns; got {type(frame).__name__}"
         )
-    check_names(table, names)
+    check_names(table.names, names)
     positions = {str(name): k for k, name in enumerate(table.names)}
     return table.select([positions[name] for name in names])
 
 
-def check_columns(frame: DataFrame, names: Sequence[str]) -> None:
-    """Refuse a table without one of these columns, naming all that are missing, or with one of them twice."""
-    present = set(frame.columns)
-    absent = [name for name in names if name not in present]
-    if absent:
-        are = "column is" if len(absent) == 1 else "columns are"
-        names = list(map(str, frame.columns))
-        raise ValueError(
-            f"{are} missing: {listing(absent)}; the data has {listing(names, 20)}{_hint(absent[0], names)}"
-        )
-    twice = set(frame.columns[frame.columns.duplicated()]).intersection(names)
-    if twice:
-        raise ValueError(f"column {sorted(twice)[0]!r} occurs twice")
+def class_labels(values: Series) -> np.ndarray:
+    """Labels of classes: whole numbers if all are, else text; None where missing."""
+    if values.dtype.kind == "f" and are_whole(values):
+        return values.to_numpy().astype(np.int64)
+    texts = values.astype(object).map(str, na_action="ignore")
+    return texts.where(values.notna(), None).to_numpy() if values.isna().any() else texts.to_numpy(dtype=str)
+
+
+def are_whole(values: Series) -> bool:
+    """Whether all values are whole numbers that floats represent exactly."""
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+    if not is_numeric_dtype(values) or is_bool_dtype(values):
+        return False
+    return bool(_whole(values.to_numpy(dtype=np.float64, na_value=np.nan)).all())
+
+
+def _whole(numbers: np.ndarray) -> np.ndarray:
+    """Which numbers (n,) are whole and below 2**53, so that no two whole numbers become one float."""
+    return (numbers == np.round(numbers)) & (np.abs(numbers) < 2**53)
+
+
+def common_unit(values: Series, decimal: Decimal = ".") -> str:
+    """The unit of a target whose cells are all numbers, some with this unit: "EUR" of "30 EUR"; empty for others."""
+    if values.dtype.kind in "biufmM":
+        return ""
+    found = [split_number(text, decimal) for text in map(str, values.unique()) if not is_missing_mark(text)]
+    units = {unit for _, unit in found if unit}
+    return units.pop() if len(units) == 1 and all(np.isfinite(number) for number, _ in found) else ""
+
+
+def read_target(values: Series, decimal: Decimal = ".", unit: str = "") -> np.ndarray:
+    """A target (n,) as numbers, NaN where it is missing."""
+    return read_numbers(str(values.name), values.to_numpy(), "number", decimal, unit)
+
+
+def _moments(numbers: np.ndarray) -> tuple[float, float]:
+    """The mean and the standard deviation of numbers (n,), NaN where missing."""
+    known = numbers[~np.isnan(numbers)]
+    return mean_and_scale(known) if len(known) else (0.0, 1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from numbers import Real
 from typing import Any
 
@@ -100,7 +101,10 @@ def held_out_values(
     except ValueError:  # every task has a single row, or rows of classes of their own
         return values, classes
     for fold in folds:
-        fitted = specification.plan(data.take(fold.kept)).run(options).attributes
+        try:
+            fitted = specification.plan(data.take(fold.kept)).run(options).attributes
+        except ValueError:  # the rows that are left are not enough for this model
+            continue
         classes = fitted.get("task_classes_", classes)
         unfitted = fitted.get("unfitted_tasks_", {})
         for t, part in enumerate(fold_values(fitted, data, fold)):
@@ -127,58 +131,57 @@ def fold_values(fitted: dict[str, Any], data: TaskData, fold: Fold) -> list[np.n
     return [part[:, : len(own) if len(own) > 2 else 1] for part, own in zip(values, classes, strict=True)]
 
 
-def left_out_tasks(specification: Any, data: TaskData, options: Any) -> dict[str, list[np.ndarray]]:
+def left_out_tasks(specification: Any, data: TaskData, options: Any) -> dict[str, list[np.ndarray] | None]:
     """Return values (n_t, m) of tasks that are left out whole, by how new tasks are predicted: "common", "features".
 
-    Nothing is returned for models that do not predict new tasks, nor where they cannot be fitted without a task.
+    They are None where the model cannot be fitted without a task.
     """
     common = getattr(specification, "unknown_tasks", "error") == "common"
     features = getattr(specification, "task_features", None) is not None
-    kinds = ["common"] * common + ["features"] * features
-    if not kinds or data.n_tasks < 2:
-        return {}
-    found: dict[str, list[np.ndarray]] = {kind: [np.empty(0)] * data.n_tasks for kind in kinds}
+    found: dict[str, list[np.ndarray]] = {}
+    for kind in ["common"] * common + ["features"] * features:
+        found[kind] = [np.empty(0)] * data.n_tasks
     order = np.random.default_rng(SEED).permutation(data.n_tasks)
-    for held in np.array_split(order, min(N_GROUPS, data.n_tasks)):
+    for held in np.array_split(order, min(N_GROUPS, data.n_tasks)) if found else ():
         others = np.setdiff1d(order, held)
         try:
             functions = specification.plan(data.select(others)).run(options).attributes["functions_"]
-        except ValueError:  # parameters that name or number all tasks, such as a prior or couplings
-            return {}
-        for t in held.tolist():
-            rows = data.X[data.rows[t]]
-            for kind in kinds:
-                new = functions.new_tasks if kind == "features" else ()
-                code = -1 if kind == "common" else len(others) + int(np.flatnonzero(new == data.labels[t])[0])
-                found[kind][t] = functions.values(rows, np.full(len(rows), code))
-    return found
+        except ValueError:  # a single task, or parameters that number all tasks, such as a prior
+            return dict.fromkeys(found)
+        for kind, t in product(found, held.tolist()):
+            code = -1
+            if kind == "features":
+                code = len(others) + int(np.flatnonzero(functions.new_tasks == data.labels[t])[0])
+            found[kind][t] = functions.values(data.X[data.rows[t]], np.full(len(data.rows[t]), code))
+    return dict(found)
 
 
 def _link(
-    values: Sequence[np.ndarray], classes: Sequence[np.ndarray], new: dict[str, list[np.ndarray]], data: TaskData
+    values: Sequence[np.ndarray], classes: Sequence[np.ndarray], new: dict[str, list[np.ndarray] | None], data: TaskData
 ) -> TaskLink:
     codes = [np.searchsorted(known, y) for known, y in zip(classes, data.y, strict=True)]
     weights = [data.sample_weight[rows] for rows in data.rows]
     every = [np.concatenate(codes)], [np.concatenate(weights)]
-    return replace(
-        fit_link(values, codes, weights),
-        new_tasks={kind: fit_link([np.vstack(parts)], *every) for kind, parts in new.items()},
-    )
+    links = {kind: fit_link([np.vstack(parts)], *every) for kind, parts in new.items() if parts is not None}
+    return replace(fit_link(values, codes, weights), new_tasks=links)
 
 
-def _residuals(values: Sequence[np.ndarray], new: dict[str, list[np.ndarray]], data: TaskData) -> Residuals:
+def _residuals(values: Sequence[np.ndarray], new: dict[str, list[np.ndarray] | None], data: TaskData) -> Residuals:
     targets = np.concatenate(data.y)
     # Without anything better, targets are predicted by the mean of all.
     plain = [y - targets.mean() for y in data.y]
-    residuals = [y - part[:, 0] for y, part in zip(data.y, values, strict=True)]
+
+    def without(parts: Sequence[np.ndarray] | None) -> list[np.ndarray]:
+        return plain if parts is None else [y - part[:, 0] for y, part in zip(data.y, parts, strict=True)]
+
+    residuals = without(values)
     if any(np.isfinite(part).any() for part in residuals):
         result = fit_residuals(residuals, data.y)
     else:
         result = fit_residuals([np.concatenate(plain)], [targets])
         scales, scores = np.full(data.n_tasks + 1, result.scales[0]), (np.empty(0),) * data.n_tasks
         result = replace(result, scales=scales, scores=scores)
-    left = {kind: [y - part[:, 0] for y, part in zip(data.y, parts, strict=True)] for kind, parts in new.items()}
-    return replace(result, new_tasks={kind: fit_new_tasks(left.get(kind, plain)) for kind in ("common", "features")})
+    return replace(result, new_tasks={kind: fit_new_tasks(without(parts)) for kind, parts in new.items()})
 
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
@@ -233,5 +236,6 @@ def _by_row(queries: Queries, of_task: np.ndarray, new: dict[str, float]) -> np.
     n_tasks = len(of_task) - 1
     out = of_task[np.where((queries.codes >= 0) & (queries.codes < n_tasks), queries.codes, -1)]
     for kind, rows in _new_rows(queries.codes, n_tasks):
-        out[rows] = new[kind]
+        if kind in new:
+            out[rows] = new[kind]
     return out

@@ -8,7 +8,7 @@ from learners.problems import random_machine
 from kernelkin import decompositions
 from kernelkin.paper.grams.coupled import BlockLowRank
 from kernelkin.paper.learners import Machine, Ridge
-from kernelkin.paper.learners.ridge import Bordered, Groups
+from kernelkin.paper.learners.machines import Bordered, Groups
 
 
 @pytest.mark.parametrize("cost", [1.0, 1e14])

@@ -8,17 +8,16 @@ from kernelkin import (
     AverageRegressor,
     IMKLRegressor,
     KinRegressor,
-    LassoRegressor,
-    MeanRegressor,
     MKMTRLRegressor,
     MKMTRLRegressorCV,
     STLRegressor,
     linear_kernels,
 )
-from kernelkin.data import read_training
-from kernelkin.paper.model_selection import MultiTaskCV, default_grid, has_choices, make_folds
-from kernelkin.paper.model_selection.default_grid import COSTS, COUPLED_COSTS, beyond, next_costs
-from kernelkin.paper.model_selection.pooled import PooledScorer, target_spreads
+from kernelkin.data import make_folds, read_training
+from kernelkin.paper import LassoRegressor, MeanRegressor
+from kernelkin.paper.model_selection import MultiTaskCV, default_grid, has_choices
+from kernelkin.paper.model_selection.grid import COSTS, COUPLED_COSTS, beyond, next_costs
+from kernelkin.paper.model_selection.scoring import PooledScorer, target_spreads
 
 
 def long_data(seed=0, T=3, n=12):

@@ -12,7 +12,7 @@ from sklearn.metrics import (
 
 from kernelkin import MKMTRLClassifier
 from kernelkin.data import make_folds, read_training
-from kernelkin.paper.model_selection.scoring import METRICS, Metric, Scorer, read_scoring
+from kernelkin.paper.model_selection.scoring import METRICS, Scorer, read_scoring
 from kernelkin.uncertainty import fit_link
 
 THEIRS = {
@@ -84,14 +84,6 @@ def test_r2_of_one_row_is_undefined():
 def test_default_scores_are_accuracy_and_r2():
     assert read_scoring(None, classification=True) is METRICS["accuracy"]
     assert read_scoring(None, classification=False) is METRICS["r2"]
-
-
-def test_a_mean_over_rows_is_that_of_pooled_values():
-    by_rows = METRICS["accuracy"]
-    _, _, summed = judged(by_rows)
-    _, _, pooled = judged(Metric(by_rows.function))
-    for mine, theirs in zip(summed, pooled, strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("scoring", "theirs"), [("neg_log_loss", log_loss), ("neg_brier_score", brier_score_loss)])

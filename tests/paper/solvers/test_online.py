@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelkin.paper.penalties import RelationPenalty
-from kernelkin.paper.solvers.online import Online, OnlineRun, OnlineState, PairCenter, Rounds
+from kernelkin.paper.solvers.online import Online, OnlineRun, OnlineState, Rounds
 
 
 def relation(B, shrinkage):
@@ -172,7 +172,7 @@ def test_min_rank_above_the_tasks_of_a_young_stream_leaves_them_unrelated():
 
 def test_history_has_the_running_mistake_rate(capsys):
     tasks, signs, z = random_rounds(8, 3, 3, 250)
-    run = OnlineRun(Online(), OnlineState.start(3, 3), n_rounds=250, verbose=1)
+    run = OnlineRun(Online(), 3, 3, n_rounds=250, verbose=1)
     run.step(Rounds(tasks, signs, z))
     history = run.history
     assert history["round"][-1] == 250 and len(history["round"]) == 125
@@ -187,9 +187,9 @@ def test_pairs_are_centred_by_the_mean_so_far():
     rng = np.random.default_rng(0)
     tasks, z = rng.integers(3, size=50), rng.normal(size=(50, 2)) + 5
     centred = z.copy()
-    center = PairCenter(2)
+    run = OnlineRun(Online(), 2, center=True)
     for part in (slice(0, 1), slice(1, 20), slice(20, 50)):
-        center(Rounds(tasks[part], np.ones(50)[part], centred[part]))
+        run.step(Rounds(tasks[part], np.ones(50)[part], centred[part]))
     for r in range(50):
         own = z[: r + 1][tasks[: r + 1] == tasks[r]]
         mean = (own.sum(axis=0) + 10 * z[: r + 1].mean(axis=0)) / (len(own) + 10)

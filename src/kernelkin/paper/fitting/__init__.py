@@ -1,11 +1,9 @@
 """A specification on data -> Problem -> Solution -> functions: the one way a model is fitted."""
 
-from .base import Fitted, Plan, RunOptions, Specification
-from .fit import Fit, FitPlan, Shape
+from .fit import Fit, FitPlan, Fitted, Plan, RunOptions, Shape, Specification
 from .linear import LinearFit
 from .pooled import PooledFit
 from .targets import Classification, Regression, Targets
-from .task_mixes import TaskMixFit, TaskMixPlan
 from .two_stage import (
     SecondStage,
     TwoStageFit,
@@ -30,8 +28,6 @@ __all__ = [
     "Shape",
     "Specification",
     "Targets",
-    "TaskMixFit",
-    "TaskMixPlan",
     "TwoStageFit",
     "TwoStagePlan",
     "check_stream",

@@ -1,20 +1,27 @@
-"""Kernel machines of many tasks whose kernel weights are learned: specification, plan and run."""
+"""Kernel machines of many tasks whose kernel weights are learned: specification, plan and run.
+
+Every fit goes this way: a specification (`Fit`, or that of another model) is applied to data by `plan`, which refuses
+what does not fit them, and the plan's `run` builds the Gram matrices, solves, and returns the fitted attributes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from ...data import TaskData
+from ...data import TaskData, take_tasks
 from ...engines import Each, Workers, serially
+from ...estimators import Fitted, RunOptions
+from ...exceptions import ApproximationWarning, CollapseWarning
 from ...kernels import FittedKernel, is_precomputed, read_kernels, spread_warnings
 from ...memory import Need, fit_need
 from ...uncertainty import Uncertainty
 from ..couplings import Coupling, connected_tasks, read_couplings, width
-from ..functions import task_functions
+from ..functions import TaskFunctions, task_functions
 from ..grams import (
     CoupledGrams,
     GramPlan,
@@ -29,29 +36,59 @@ from ..grams import (
     raw_grams,
     scale_grams,
     scales_on_device,
+    task_dimensions,
 )
-from ..learners import SVM, Learner, Machine, Ridge
+from ..grams.build import charges_of
+from ..learners import SVM, DualSolution, Learner, Machine, Ridge
 from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import (
     AnyProblem,
+    MachineBlocks,
     MachinePanel,
+    MixedNormProblem,
     PanelDuals,
+    Problem,
     Units,
     WorstTaskProblem,
     panel_pays,
 )
-from ..solvers import Solution, Solver, solve
-from .base import Fitted, RunOptions
-from .blocks import solve_in_blocks
-from .outcome import (
-    approximation_warnings,
-    clipping_excess,
-    clipping_warnings,
-    collapse_warnings,
-    convergence_warnings,
-)
-from .shape import Shape, is_homogeneous, read_init, weights_problem
+from ..solvers import UNFINISHED, Solution, Solver, solve
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
+
+Warnings = list[tuple[str, type[Warning]]]
+
+
+class Plan(Protocol):
+    """A specification applied to data, of which nothing large exists yet."""
+
+    def memory(self, n_jobs: int = 1) -> Need:
+        """Return an upper bound on the memory that `run` takes."""
+        ...
+
+    def run(self, options: RunOptions) -> Fitted:
+        """Fit."""
+        ...
+
+
+class Specification(Protocol):
+    """Everything about a model but its data."""
+
+    def plan(self, data: TaskData) -> Plan:
+        """Apply to data; refuse parameters that do not fit them."""
+        ...
+
+
+class Shape(NamedTuple):
+    """The numbers of kernels, tasks and couplings of a problem."""
+
+    n_kernels: int
+    n_tasks: int
+    n_couplings: int = 0
+
+    @property
+    def n_components(self) -> int:
+        """The number J of columns of the kernel weights B (K, J): a column a task, then a column a coupling."""
+        return self.n_tasks + self.n_couplings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,16 +162,14 @@ class Fit:
         `kernels` are fitted already where Gram matrices are reused.
         """
         couplings = self.fit_couplings(data)
-        check_unknown_tasks(self.unknown_tasks, couplings, data)
-        if kernels is None:
-            kernels = self.fit_kernels(data)
-        n_kernels = data.X.shape[2] if kernels is None else len(kernels)
-        shape = Shape(n_kernels, data.n_tasks, len(couplings))
-        penalty = self.penalty(shape)
-        start = read_init(self.init, shape)
-        learner, machines = self.targets.learner(), self._machines(data, couplings, n_kernels)
-        units = Units.of(machines, learner, weights=is_homogeneous(penalty))
-        mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
+        check_unknown_tasks(self.unknown_tasks, couplings)
+        kernels = self._fit_kernels(data) if kernels is None else kernels
+        shape = Shape(data.X.shape[2] if kernels is None else len(kernels), data.n_tasks, len(couplings))
+        penalty, learner = self.penalty(shape), self.targets.learner()
+        machines = self._machines(data, couplings, shape.n_kernels)
+        # Where R(sB) = s^2 R(B), costs and strength are one parameter and can be rescaled together.
+        homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
+        units = Units.of(machines, learner, weights=homogeneous)
         return FitPlan(
             fit=self,
             data=data,
@@ -143,14 +178,23 @@ class Fit:
             penalty=penalty,
             machines=units.machines(machines),
             learner=units.learner(learner),
-            mu=mu,
-            start=None if start is None else units.weights(start),
+            mu=units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu),
+            start=None if self.init is None else units.weights(read_init(self.init, shape)),
             units=units,
         )
 
+    def _fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
+        """Fit the kernels on the training rows; None where Gram matrices are precomputed."""
+        if is_precomputed(self.kernels):
+            return None
+        kernels = read_kernels(self.kernels).fit(data)
+        if self.choose_kernel is None:
+            return kernels
+        return [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
+
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
-        learner, wide = self.targets.learner(), data.form == "wide"
+        learner, wide, classes = self.targets.learner(), data.form == "wide", isinstance(self.targets, Classification)
         together = isinstance(learner, Ridge) and wide
         if self.device is not None and not (together or (isinstance(learner, SVM) and wide and not couplings)):
             raise ValueError(
@@ -160,25 +204,14 @@ class Fit:
         faster = panel_pays(len(data.X), data.n_tasks, n_kernels, coupled=bool(couplings))
         if together and (faster or self.device is not None):
             panel = self.targets.panel(data, self.C)
-            if not couplings:
+            # A task of one class has no intercept of its own where tasks are coupled, and a panel one for each task.
+            one_class = classes and any((y == y[0]).all() for y in data.y)
+            if not couplings or (len(panel.component) == data.n_tasks and not one_class):
                 return panel
-            # A task of one class has no intercept of its own, and a panel one for each task.
-            one_class = isinstance(self.targets, Classification) and any((y == y[0]).all() for y in data.y)
-            if len(panel.component) == data.n_tasks and not one_class:
-                return panel
-        linked = connected_tasks(couplings, data.n_tasks) if couplings else ()
-        machines = self.targets.machines(data, self.C, linked)
-        classes = isinstance(self.targets, Classification)
-        return link_machines(machines, couplings, data.labels, classes) if couplings else machines
-
-    def fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
-        """Fit the kernels on the training rows; None where Gram matrices are precomputed."""
-        if is_precomputed(self.kernels):
-            return None
-        kernels = read_kernels(self.kernels).fit(data)
-        if self.choose_kernel is None:
-            return kernels
-        return [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
+        if not couplings:
+            return self.targets.machines(data, self.C)
+        machines = self.targets.machines(data, self.C, connected_tasks(couplings, data.n_tasks))
+        return link_machines(machines, couplings, data.labels, classes)
 
     def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
         """Return the couplings of the tasks of these data."""
@@ -214,6 +247,9 @@ class FitPlan:
     start: np.ndarray | None
     units: Units
 
+    def memory(self, n_jobs: int = 1) -> Need:
+        return fit_need(self.gram_plan(), self.solved_by, n_jobs)
+
     def gram_plan(self, couplings_width: int | None = None) -> GramPlan:
         """Return the sizes of the Gram matrices. The width of couplings may be that of other candidates too."""
         wide = width(self.couplings) if couplings_width is None else couplings_width
@@ -221,13 +257,23 @@ class FitPlan:
         rank = self.fit.shared_rank if isinstance(self.learner, Ridge) else None
         return plan_grams(self.data, self.kernels, self.fit.normalize, wide, rank)
 
-    def memory(self, n_jobs: int = 1) -> Need:
-        return fit_need(self.gram_plan(), self.solved_by, n_jobs)
-
     @property
     def solved_by(self) -> str:
         """How machines are solved: the name of the learner, or "panel"."""
         return "panel" if isinstance(self.machines, MachinePanel) else self.learner.name
+
+    def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
+        """Build the Gram matrices (or scale those that are there), solve, and return the fitted attributes."""
+        if options.engine.splits and raw is None:
+            return self._fitted(None, *self._solve_in_blocks(options), options)
+        return self.run_scaled(*(self.grams() if raw is None else self.scale(raw)), options)
+
+    def run_scaled(self, grams: Grams, bank: KernelBank, options: RunOptions) -> Fitted:
+        """Solve on scaled Gram matrices, and return the fitted attributes."""
+        problem = self.problem(grams)
+        with Workers(options.n_jobs) as workers:
+            solution = self.solve(problem, workers.map, options.verbose, options.callback)
+        return self._fitted(grams, bank, solution, options)
 
     def raw_grams(self, plan: GramPlan | None = None) -> RawGrams:
         """Evaluate the kernels."""
@@ -249,15 +295,20 @@ class FitPlan:
                 arrays.release()
         return self.scale(self.raw_grams(), overwrite=True)
 
-    def problem(self, grams: Grams) -> AnyProblem:
-        """Put the parts together."""
-        if isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
+    def problem(self, grams: Any, machines: Any = None) -> AnyProblem:
+        """Put the parts together; where an engine holds the Gram matrices, `grams` and `machines` are its blocks."""
+        if machines is not None:
+            pass
+        elif isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
             grams.compute_on_demand()  # in main memory: a device takes as long
         elif self.fit.device is not None:
             grams = on_device(grams, self.fit.device)
+        machines = self.machines if machines is None else machines
         if self.fit.worst_task:
-            return WorstTaskProblem(grams, self.machines, self.learner)
-        return weights_problem(grams, self.machines, self.learner, self.penalty, self.mu)
+            return WorstTaskProblem(grams, machines, self.learner)
+        if isinstance(self.penalty, MixedNorm):
+            return MixedNormProblem(grams, machines, self.learner, self.penalty)
+        return Problem(grams, machines, self.learner, self.penalty, self.mu)
 
     def solve(
         self, problem: AnyProblem, each: Each = serially, verbose: int = 0, callback: Callable | None = None
@@ -275,47 +326,27 @@ class FitPlan:
             units=self.units,
         )
 
-    def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
-        """Build the Gram matrices (or scale those that are there), solve, and keep the functions."""
-        if options.engine.splits and raw is None:
-            return self._fitted(None, *solve_in_blocks(self, options), options)
-        return self.run_scaled(*(self.grams() if raw is None else self.scale(raw)), options)
-
-    def run_scaled(self, grams: Grams, bank: KernelBank, options: RunOptions) -> Fitted:
-        """Solve on scaled Gram matrices, and keep the functions."""
-        problem = self.problem(grams)
-        with Workers(options.n_jobs) as workers:
-            solution = self.solve(problem, workers.map, options.verbose, options.callback)
-        return self._fitted(grams, bank, solution, options)
+    def _solve_in_blocks(self, options: RunOptions) -> tuple[KernelBank, Solution]:
+        """Solve the problem where the engine is, in blocks of tasks, and bring the solutions of all tasks back."""
+        data, engine, fit, kernels = self.data, options.engine, self.fit, self.kernels
+        check_splittable(fit, data)
+        assert kernels is not None
+        charges = np.ones(len(kernels))
+        if fit.parsimony:
+            parts = np.array_split(np.arange(data.n_tasks), min(data.n_tasks, 4 * engine.n_workers))
+            found = engine.map(task_dimensions, [take_tasks(data, at) for at in parts], (kernels, fit.normalize))
+            charges = charges_of(np.concatenate(found).sum(axis=0), fit.parsimony)
+        blocks = MachineBlocks(engine, data, kernels, fit.normalize, charges, self.machines, self.learner)
+        problem = self.problem(blocks, blocks)
+        solution = self.solve(problem, verbose=options.verbose, callback=options.callback)
+        B = self.units.weights(solution.B)
+        solved, bank = blocks.solutions(B, solution.duals.tol)
+        return bank, replace(solution, evaluation=self.units.restore_evaluation(problem.judge(B, solved)))
 
     def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution, options: RunOptions) -> Fitted:
-        attributes, excess = self._attributes(bank, solution), 0.0
-        classification = isinstance(self.fit.targets, Classification)
-        attributes["uncertainty_"] = Uncertainty(self.fit, self.data, options, classification=classification)
-        if bank.clipped:
-            targets, linked = self.fit.targets, connected_tasks(self.couplings, self.data.n_tasks)
-            machines = targets.machines(self.data, self.fit.C, linked if self.couplings else ())
-            functions, learner = attributes["functions_"], targets.learner()
-            excess = clipping_excess(functions, self.data, machines, learner, solution.duals)
-            attributes["objective_"] += excess
-            attributes["duality_gap_"] += excess
-        if isinstance(grams, CoupledGrams):
-            attributes["part_shares_"] = self._part_shares(grams, solution)
-            attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
-        warnings = (
-            *convergence_warnings(solution, self.fit.tol),
-            *collapse_warnings(self.penalty, solution.B, self.data.n_tasks),
-            *approximation_warnings(bank, self.fit.shared_rank),
-            *clipping_warnings(excess, attributes["objective_"], self.fit.tol),
-            *spread_warnings(self.kernels, self.data),
-        )
-        return Fitted(attributes, warnings)
-
-    def _part_shares(self, grams: CoupledGrams, solution: Solution) -> np.ndarray:
-        return solution.duals.part_shares(grams, solution.B)
-
-    def _attributes(self, bank: KernelBank, solution: Solution) -> dict[str, Any]:
-        data, n_tasks = self.data, self.data.n_tasks
+        """Return the fitted attributes of a solution, and what a user is told about it."""
+        fit, data, T, B, targets = self.fit, self.data, self.data.n_tasks, solution.B, self.fit.targets
+        linked = connected_tasks(self.couplings, T) if self.couplings else ()
         a, intercepts = split_by_task(solution.duals, self.machines, data, self.couplings)
         spread = solution.duals.a if isinstance(solution.duals, PanelDuals) else None
         attributes: dict[str, Any] = {
@@ -323,24 +354,136 @@ class FitPlan:
             "data_form_": data.form,
             "kernels_": bank.names if bank.kernels is None else bank.kernels,
             "kernel_names_": np.array(bank.names),
-            "kernel_weights_": solution.B[:, :n_tasks].T.copy(),
-            "relation_": solution.relation.block(n_tasks),
+            "kernel_weights_": B[:, :T].T.copy(),
+            "relation_": solution.relation.block(T),
             "objective_": solution.primal,
             "duality_gap_": solution.gap,
-            "effective_rank_": effective_rank(solution.B),
+            "effective_rank_": effective_rank(B),
             "history_": solution.history,
             "n_iter_": len(solution.history["iteration"]),
             "dual_coef_": a,
             "intercept_": stack_intercepts(intercepts),
-            "functions_": task_functions(data, bank, solution.B, a, intercepts, self.couplings, spread),
+            "functions_": task_functions(data, bank, B, a, intercepts, self.couplings, spread),
             "couplings_": self.couplings,
-            "coupling_weights_": solution.B[:, n_tasks:].T.copy(),
+            "coupling_weights_": B[:, T:].T.copy(),
+            "uncertainty_": Uncertainty(fit, data, options, classification=isinstance(targets, Classification)),
+            **targets.attributes(data, linked),
         }
-        linked = connected_tasks(self.couplings, n_tasks) if self.couplings else ()
-        return attributes | self.fit.targets.attributes(data, linked)
+        warnings = convergence_warnings(solution, fit.tol)
+        if bank.clipped:
+            machines = targets.machines(data, fit.C, linked)
+            warnings += count_clipping(attributes, data, machines, targets.learner(), solution.duals, fit.tol)
+        if isinstance(grams, CoupledGrams):
+            attributes["part_shares_"] = solution.duals.part_shares(grams, B)
+            attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
+        if not isinstance(self.penalty, MixedNorm) and self.penalty.collapses:
+            warnings += collapse_warnings(B, T)
+        if bank.link_factors is not None and fit.shared_rank == "auto":
+            warnings += approximation_warnings(bank)
+        return Fitted(attributes, (*warnings, *spread_warnings(self.kernels, data)))
 
 
-def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling], data: TaskData) -> None:
+def read_init(init: Any, shape: Shape) -> np.ndarray:
+    """Return kernel weights (K, J) from the `init` (J, K) of a user."""
+    weights = np.asarray(init)
+    expected = (shape.n_components, shape.n_kernels)
+    if weights.shape != expected:
+        raise ValueError(f"init must be kernel weights of shape {expected}, got {weights.shape}")
+    if weights.dtype.kind not in "fiu" or not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
+        raise ValueError("init must be kernel weights that are finite, not negative, and not all zero")
+    return weights.T.astype(np.float64)
+
+
+def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling]) -> None:
     """Raise if unknown tasks are to be predicted by a common part and the model has none."""
     if unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
         raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
+
+
+def check_splittable(fit: Fit, data: TaskData) -> None:
+    """Refuse what cannot be fitted in blocks of tasks, with the reason."""
+    advice = "use engine='threads'"
+    if is_precomputed(fit.kernels):
+        raise ValueError(f"engine: Gram matrices that are precomputed would have to travel with every block; {advice}")
+    if data.form == "wide":
+        raise ValueError(
+            "engine: tasks that are columns of y share their rows and one Gram matrix, which every block would need; "
+            f"{advice}, or give the rows of each task as rows of their own (tasks=)"
+        )
+    if fit.worst_task:
+        raise ValueError(f"engine: this model solves one task at a time, each after the last one; {advice}")
+    if fit.device is not None:
+        raise ValueError("engine: blocks of tasks are solved by the processors of the workers; leave device out")
+    if fit.couplings is not None or fit.task_features is not None:
+        raise ValueError(
+            f"engine: tasks that share parts of their functions are one machine, which has no blocks of tasks; "
+            f"{advice}, or leave couplings and task_features out"
+        )
+
+
+def convergence_warnings(solution: Solution, tol: float) -> Warnings:
+    """Return a warning where a solver ended before the gap was closed."""
+    if solution.status not in UNFINISHED:
+        return []
+    reached = f"The relative duality gap reached is {solution.relative_gap:.1e}, and tol={tol:g}."
+    return [(f"{solution.status.value}. {reached}", ConvergenceWarning)]
+
+
+def collapse_warnings(B: np.ndarray, n_tasks: int) -> Warnings:
+    """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must; B (K, J)."""
+    rank = effective_rank(B)
+    if min(B[:, :n_tasks].shape) == 1 or rank >= 1 + 1e-3:
+        return []
+    message = (
+        f"the relationship has collapsed: all {n_tasks} tasks use the same mix of kernels "
+        f"(effective rank {rank:.4f}), as the optimum of the paper's penalty must, and task_relationship_ says "
+        "nothing about groups. Try min_rank=2 or more, or shrinkage=0.1."
+    )
+    return [(message, CollapseWarning)]
+
+
+def approximation_warnings(bank: KernelBank) -> Warnings:
+    """Say how approximate the part is that coupled tasks share."""
+    factors = bank.link_factors
+    assert factors is not None
+    missing, n_rows = factors.missing(), factors.n_rows
+    worst = int(missing.argmax())
+    message = (
+        f"the part that tasks share is approximated by factors of {factors.rank} columns for {n_rows} rows, which lack "
+        f"up to {missing[worst]:.2g} of a kernel's trace ({bank.names[worst]}; shared_error_ has all): a higher "
+        f"shared_rank is more exact, shared_rank=None is exact and takes {n_rows} x {n_rows} matrices"
+    )
+    return [(message, ApproximationWarning)]
+
+
+def count_clipping(
+    attributes: dict[str, Any],
+    data: TaskData,
+    machines: Sequence[Machine],
+    learner: Learner,
+    duals: Sequence[DualSolution],
+    tol: float,
+) -> Warnings:
+    """Add to objective and gap what the loss of predictions at training rows is above that of the machines.
+
+    Machines on clipped Gram matrices know other values than the kernels that predictions use. `machines` are those of
+    each task, in the user's units as the `duals` are.
+    """
+    functions: TaskFunctions = attributes["functions_"]
+    excess = -sum(dual.primal - dual.quad for dual in duals)
+    whole = functions.values(data.X, None) if data.form == "wide" else None
+    for t, (rows, machine) in enumerate(zip(data.rows, machines, strict=True)):
+        f = functions.values(data.X[rows], np.full(len(rows), t)) if whole is None else whole[rows, t]
+        excess += learner.loss(machine, f[:, : machine.y.shape[1]])
+    excess = max(excess, 0.0)
+    attributes["objective_"] += excess
+    attributes["duality_gap_"] += excess
+    if excess <= tol * abs(attributes["objective_"]):
+        return []
+    message = (
+        f"a kernel is not positive semi-definite to rounding on the training rows, and its nearest matrix that is was "
+        f"fitted: at this C the predictions of the kernel as it is have a loss of {excess:.3g} more, which is part of "
+        f"objective_ and duality_gap_. Lower C, or compute the kernel in float64, or add a small multiple of the "
+        "identity to its matrix"
+    )
+    return [(message, ApproximationWarning)]

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...data import TaskData
-from ...memory import Need, linear_need
+from ...memory import FIXED, TASK_OBJECTS, Need
 from ...uncertainty import Uncertainty
 from ..functions import LinearFunctions
-from .base import Fitted, RunOptions
+from .fit import Fitted, RunOptions
 
 # Coefficients (T, d), intercepts (T,), further fitted attributes, and warnings.
 LinearResult = tuple[np.ndarray, np.ndarray, dict[str, Any], tuple[tuple[str, type[Warning]], ...]]
@@ -55,9 +55,9 @@ class LinearPlan:
     data: TaskData
 
     def memory(self, n_jobs: int = 1) -> Need:
-        n, d = self.data.X.shape
-        work = self.spec.method.work_bytes(self.data)
-        return linear_need(n, d, self.data.n_tasks, work, self.spec.advice)
+        (n, d), T = self.data.X.shape, self.data.n_tasks
+        held = 8 * (24 * n + 8 * d * T) + T * TASK_OBJECTS
+        return Need(FIXED + held + self.spec.method.work_bytes(self.data), self.spec.advice)
 
     def run(self, options: RunOptions) -> Fitted:
         """Fit the method, and keep its coefficients."""

@@ -11,7 +11,7 @@ import numpy as np
 from ...data import TaskData
 from ...engines import Workers
 from ...kernels import FittedKernel, is_precomputed, read_kernels
-from ...memory import Need, memory_limit, pooled_need
+from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need, memory_limit
 from ...uncertainty import Uncertainty
 from ..functions import Share, TaskFunctions, make_expansion
 from ..grams.row_kernels import Features, PooledKernel, needs_stack, pool_kernels
@@ -20,9 +20,13 @@ from ..penalties import Relation, SpectralNorm, effective_rank
 from ..penalties.norms import unit_root
 from ..problems import SpectralForm, SpectralProblem, spectral_form
 from ..solvers import Solution, Solver, solve
-from .base import Fitted, RunOptions
-from .outcome import clipping_excess, clipping_warnings, convergence_warnings
+from .fit import Fitted, RunOptions, convergence_warnings, count_clipping
 from .targets import Classification, Targets, stack_intercepts
+
+_ADVICE = (
+    "use a kernel with few features (linear, or polynomial on few columns) where there are many tasks; or fewer rows; "
+    "or the TwoStageMKMTRL estimators, which hold no matrix over the rows of all tasks"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,15 +92,22 @@ class PooledPlan:
         return pool, pool.features(min(self.n_outputs, memory_limit() // (8 * self.n_rows)))
 
     def memory(self, n_jobs: int = 1) -> Need:
+        """Bound copies of rows, the kernels, and matrices over the rows of all tasks, or over explicit features."""
+        shapes, n, outputs = [machine.y.shape for machine in self.machines], self.n_rows, self.n_outputs
+        K = self.data.X.shape[2] if self.kernels is None else len(self.kernels)
+        tested = min(n, 1001)
+        held = 8 * (2 * K + 2) * (n if self.pool is None else tested) ** 2 + 16 * n**2 * (self.pool is None)
+        held += 40 * tested**2 + (0 if self.kernels is None else 48 * n * self.data.X.shape[1])
         features = None if self.pool is None else self.pool[1]
-        return pooled_need(
-            [(machine.y.shape[0], machine.y.shape[1]) for machine in self.machines],
-            n_rows=self.n_rows,
-            n_kernels=self.data.X.shape[2] if self.kernels is None else len(self.kernels),
-            row_bytes=0 if self.kernels is None else 8 * self.data.X.shape[1],
-            rank=None if features is None else features.Phi.shape[1],
-            stacked=self.pool is None,
-        )
+        if features is None:
+            total = sum(rows * m for rows, m in shapes)
+            work = 8 * (5 * total**2 + 4 * total * outputs + n**2 + SOLVER_ARRAYS * outputs**2)
+        else:
+            rank = features.Phi.shape[1]
+            work = 32 * sum(rows**2 for rows, _ in shapes)
+            work += 8 * (5 * n * rank + SOLVER_ARRAYS * rank**2 + 3 * n * outputs)
+        labels = sum(rows * (48 + 96 * m) for rows, m in shapes) + len(shapes) * TASK_OBJECTS
+        return Need(FIXED + labels + held + work, _ADVICE)
 
     def run(self, options: RunOptions) -> Fitted:
         """Solve, and keep the functions."""
@@ -120,6 +131,7 @@ class PooledPlan:
         data, K = self.data, len(pool.bank.names)
         a, intercepts = form.unpack(solution.duals)
         metric = self.fit.norm.metric(solution.B)
+        classification = isinstance(self.fit.targets, Classification)
         outputs = unit_root(form.task_covariance(solution.duals, metric))
         attributes: dict[str, Any] = {
             "tasks_": data.labels,
@@ -136,22 +148,12 @@ class PooledPlan:
             "dual_coef_": a,
             "intercept_": stack_intercepts(intercepts),
             "functions_": self._functions(pool, form.coefficients(solution.duals, metric), intercepts),
+            "uncertainty_": Uncertainty(self.fit, data, options, classification=classification),
         }
-        excess = 0.0
+        warnings = convergence_warnings(solution, self.fit.tol)
         if pool.bank.clipped:
-            functions, learner = attributes["functions_"], self.learner
-            excess = clipping_excess(functions, data, self.machines, learner, solution.duals)
-            attributes["objective_"] += excess
-            attributes["duality_gap_"] += excess
-        classification = isinstance(self.fit.targets, Classification)
-        attributes["uncertainty_"] = Uncertainty(self.fit, data, options, classification=classification)
-        return Fitted(
-            attributes | self.fit.targets.attributes(data),
-            (
-                *convergence_warnings(solution, self.fit.tol),
-                *clipping_warnings(excess, attributes["objective_"], self.fit.tol),
-            ),
-        )
+            warnings += count_clipping(attributes, data, self.machines, self.learner, solution.duals, self.fit.tol)
+        return Fitted(attributes | self.fit.targets.attributes(data), tuple(warnings))
 
     def _functions(
         self, pool: PooledKernel, coefficients: np.ndarray, intercepts: Sequence[np.ndarray]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,38 +17,6 @@ from ..problems import MachinePanel, PanelDuals
 
 # Sets of tasks, by position, that share parts of their functions.
 Linked = Sequence[np.ndarray]
-
-
-class Targets(Protocol):
-    """What the targets of all tasks are, and the loss they are learned with."""
-
-    def learner(self) -> Learner:
-        """Return the kernel machine of each task."""
-        ...
-
-    def machines(self, data: TaskData, C: float, linked: Linked = ()) -> list[Machine]:
-        """Return the coded targets and costs of each task; sets of linked tasks have the same classes."""
-        ...
-
-    def panel(self, data: TaskData, C: float) -> MachinePanel:
-        """Return the same for wide data, as columns over shared rows."""
-        ...
-
-    def spread(self, data: TaskData) -> float:
-        """Return the variance of the coded targets within tasks, the unit of the penalty's strength."""
-        ...
-
-    def variation(self, data: TaskData) -> tuple[float, float]:
-        """Return what `spread_of` makes the same of: a sum over rows, and the sum of their weights."""
-        ...
-
-    def for_classes(self, classes: Sequence[np.ndarray]) -> Targets:
-        """Return the same for some of the tasks, where these are the classes of all."""
-        ...
-
-    def attributes(self, data: TaskData, linked: Linked = ()) -> dict[str, Any]:
-        """Return what a fitted model stores about its targets."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -86,17 +54,6 @@ class Classification:
 
     def spread(self, data: TaskData) -> float:
         return 1.0
-
-    def variation(self, data: TaskData) -> tuple[float, float]:
-        return 1.0, 1.0
-
-    def for_classes(self, classes: Sequence[np.ndarray]) -> Classification:
-        """Return the same for some of the tasks: a class that none of these has is not misspelt if others have it."""
-        if not isinstance(self.class_weight, Mapping):
-            return self
-        known = {label for own in classes for label in own.tolist()}
-        _check_labels(self.class_weight, known)
-        return replace(self, class_weight={**dict.fromkeys(known, 1.0), **self.class_weight})
 
     def attributes(self, data: TaskData, linked: Linked = ()) -> dict[str, Any]:
         found = task_classes(data, linked)
@@ -140,30 +97,23 @@ class Regression:
 
     def spread(self, data: TaskData) -> float:
         """Return the mean over rows of the squared distance from the task's mean; 1 where all are zero."""
-        return spread_of([self.variation(data)])
-
-    def variation(self, data: TaskData) -> tuple[float, float]:
         if isinstance(data.y, Columns):
             w, Y = data.sample_weight, data.y.array
-            return float((w @ np.square(Y - w @ Y / w.sum())).sum()), float(w.sum()) * Y.shape[1]
-        total = weight = 0.0
-        for rows, y in zip(data.rows, data.y, strict=True):
-            w = data.sample_weight[rows]
-            total += float(w @ (y - np.average(y, weights=w)) ** 2)
-            weight += float(w.sum())
-        return total, weight
-
-    def for_classes(self, classes: Sequence[np.ndarray]) -> Regression:
-        return self
+            total, weight = float((w @ np.square(Y - w @ Y / w.sum())).sum()), float(w.sum()) * Y.shape[1]
+        else:
+            total = weight = 0.0
+            for rows, y in zip(data.rows, data.y, strict=True):
+                w = data.sample_weight[rows]
+                total += float(w @ (y - np.average(y, weights=w)) ** 2)
+                weight += float(w.sum())
+        return total / weight if total > 0 else 1.0
 
     def attributes(self, data: TaskData, linked: Linked = ()) -> dict[str, Any]:
         return {}
 
 
-def spread_of(variations: Sequence[tuple[float, float]]) -> float:
-    """Return the spread of targets in several parts, from the `variation` of each; 1 where there is none."""
-    total, weight = (sum(values) for values in zip(*variations, strict=True))
-    return total / weight if total > 0 else 1.0
+# What the targets of all tasks are, and the loss they are learned with.
+Targets = Classification | Regression
 
 
 def _machine(y: np.ndarray, cost: np.ndarray, fit_intercept: bool) -> Machine:

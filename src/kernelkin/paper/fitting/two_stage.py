@@ -22,7 +22,7 @@ from ...kernels import (
     resolve_kernels,
     spread_warnings,
 )
-from ...memory import Need, fit_need, machines_need, two_stage_need
+from ...memory import FIXED, TASK_OBJECTS, Need, fit_need, fitting_bytes
 from ...uncertainty import Uncertainty
 from ..couplings import Coupling, read_couplings, width
 from ..functions import task_functions
@@ -32,9 +32,8 @@ from ..learners import SVM, SVR, Learner, Machine
 from ..penalties import FixedWeights, effective_rank
 from ..problems import Problem, Units
 from ..solvers import solve
-from ..solvers.online import Online, OnlineRun, PairCenter, PairSource, Stream, StreamSettings, block_length
-from .base import Fitted, RunOptions
-from .fit import Fit, Shape, check_unknown_tasks
+from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
+from .fit import Fit, Fitted, RunOptions, Shape, check_unknown_tasks
 from .targets import Classification, Targets, stack_intercepts
 
 # Rows of a task, and tasks, whose Gram matrices say what kernels cost.
@@ -42,6 +41,11 @@ MAX_CHARGED_ROWS, MAX_CHARGED_TASKS = 300, 40
 # Landmarks of Nystroem features, the share of the largest eigenvalue below which others are rounding, and the
 # iterations of linear machines.
 N_LANDMARKS, _NEGLIGIBLE, _MAX_ITER = 500, 1e-12, 10_000
+
+_SMALLER_TASKS = (
+    "lower max_exact, so that large tasks use Nystroem features; or n_jobs, so that fewer tasks are fitted at a time; "
+    "or pass the rows in pieces to partial_fit, which keeps `reservoir` rows of each task"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +99,7 @@ class TwoStageFit:
         """Apply to data."""
         if self.min_rank > data.n_tasks:
             raise ValueError(f"min_rank={self.min_rank:g} is above the number of tasks, which is {data.n_tasks}")
-        check_unknown_tasks(self.unknown_tasks, self.fit_couplings(data), data)
+        check_unknown_tasks(self.unknown_tasks, self.fit_couplings(data))
         machines = self.targets.machines(data, self.C)
         kernels = None if is_precomputed(self.kernels) else read_kernels(self.kernels).fit(data)
         values = RowKernels.of(data.X, kernels, self.normalize)
@@ -116,17 +120,12 @@ class TwoStageFit:
         """Whether rows can be learned from as they come."""
         return not is_precomputed(self.kernels) and self.normalize != "center" and not self.parsimony
 
-    def stream_settings(self, verbose: int) -> StreamSettings:
-        """Return how the rows of a stream are learned from."""
-        return StreamSettings(
-            kernels=resolve_kernels(self.kernels),
-            solver=self.online,
-            normalize=self.normalize,
-            capacity=self.reservoir,
-            center=self.center_pairs,
-            classes=isinstance(self.targets, Classification),
-            verbose=verbose,
-        )
+    def stream(self, seed: int, verbose: int = 0) -> Stream:
+        """Return a stream that has seen no rows yet."""
+        classes = isinstance(self.targets, Classification)
+        storage = {"normalize": self.normalize, "capacity": self.reservoir, "classes": classes}
+        run = {"center": self.center_pairs, "verbose": verbose}
+        return Stream(resolve_kernels(self.kernels), self.online, run=run, storage=storage, seed=seed)
 
     def seed(self) -> int:
         """Draw the seed of pairs, reservoirs and landmarks."""
@@ -172,16 +171,18 @@ class TwoStagePlan:
     machines: Sequence[Machine]
 
     def memory(self, n_jobs: int = 1) -> Need:
+        """Bound pairs that are evaluated at one time, what a stream keeps, and the second stage."""
         fit, data = self.fit, self.data
         plan = plan_grams(data, self.values.kernels, fit.normalize)
-        length = block_length(data.X.shape[1] if self.values.kernels is not None else 1, plan.n_kernels)
-        return two_stage_need(
-            plan,
-            SecondStage(fit, self.values.kernels).plan(data).memory(n_jobs),
-            pairs=min(fit.n_rounds, length),
-            rows=min(sum(plan.machines), length),
-            reservoir=fit.reservoir if fit.allows_stream else 0,
-        )
+        K, T, rows = plan.n_kernels, plan.n_tasks, sum(plan.machines)
+        length = block_length(data.X.shape[1] if self.values.kernels is not None else 1, K)
+        drawn = min(fit.n_rounds, length) * (4 * plan.row_bytes + 8 * (5 * K + 12))
+        held, reservoir = 64 * rows + 160 * K * T, fit.reservoir if fit.allows_stream else 0
+        kept, read = sum(min(n, reservoir) for n in plan.machines), min(rows, length)
+        held += 8 * (T * min(max(plan.machines), reservoir) + 4 * kept)
+        held += plan.row_bytes * (2 * kept + 3 * read) + 8 * read * (4 * K + 12)
+        machines = SecondStage(fit, self.values.kernels).plan(data).memory(n_jobs)
+        return Need(held + max(machines.peak, FIXED + max(drawn, fitting_bytes(plan))), machines.advice)
 
     def run(self, options: RunOptions) -> Fitted:
         """Learn the kernel weights, fit the machines, and keep what a stream goes on from."""
@@ -194,12 +195,11 @@ class TwoStagePlan:
         rng = np.random.default_rng(seed)
         with Workers(1):
             charges = self._charges()
-            run, center = self._learn(rng, charges, options.verbose)
+            run = self._learn(rng, charges, options.verbose)
         learned = fit.learned(data.labels, data.form, values, run, charges) | {"n_skipped_": 0, "stream_": None}
         machines = SecondStage(fit, values.kernels, learned["kernel_weights_"], seed).plan(data).run(options)
         if fit.allows_stream and values.kernels is not None:
-            settings = fit.stream_settings(options.verbose)
-            learned["stream_"] = Stream.after(settings, rng, data, values.kernels, run, center, seed=seed)
+            learned["stream_"] = fit.stream(seed, options.verbose).after(run, data, values.kernels, rng)
         classification = isinstance(fit.targets, Classification)
         learned["uncertainty_"] = Uncertainty(fit, data, options, classification=classification)
         warnings = (*machines.warnings, *spread_warnings(values.kernels, data))
@@ -222,18 +222,16 @@ class TwoStagePlan:
         scaling = self.values.scaling(rows, weight, self.fit.normalize)
         return scaling.apply(self.values.cross(rows, rows, every), self.values.diagonals(rows), overwrite=True), weight
 
-    def _learn(self, rng: np.random.Generator, charges: np.ndarray, verbose: int) -> tuple[OnlineRun, PairCenter]:
+    def _learn(self, rng: np.random.Generator, charges: np.ndarray, verbose: int) -> OnlineRun:
         """Play the rounds of the first stage."""
         fit, data, n_kernels = self.fit, self.data, self.values.n_kernels
         classes = isinstance(fit.targets, Classification)
         source = PairSource(data, self.values, self.machines, fit.normalize, classes=classes)
-        run = OnlineRun(fit.online, fit.online.init(n_kernels, data.n_tasks), fit.n_rounds, verbose)
-        center = PairCenter(n_kernels)
+        options = {"n_rounds": fit.n_rounds, "center": fit.center_pairs, "verbose": verbose}
+        run = OnlineRun(fit.online, n_kernels, data.n_tasks, **options)
         for rounds in source.draw(rng, fit.n_rounds):
-            if fit.center_pairs:
-                center(rounds)
             run.step(rounds._replace(values=rounds.values / charges) if fit.parsimony else rounds)
-        return run, center
+        return run
 
 
 @dataclass(frozen=True)
@@ -257,8 +255,18 @@ class SecondStage:
     weights: np.ndarray | None = None
     seed: int = 0
 
+    @property
+    def unknown_tasks(self) -> str:
+        return self.fit.unknown_tasks
+
+    @property
+    def task_features(self) -> Any:
+        return self.fit.task_features
+
     def plan(self, data: TaskData) -> SecondStagePlan:
         """Apply to data."""
+        if self.weights is not None and len(self.weights) != data.n_tasks:
+            raise ValueError(f"there are weights of {len(self.weights)} tasks, and {data.n_tasks} tasks")
         kernels = None if self.kernels is None else list(self.kernels)
         return SecondStagePlan(self, data, RowKernels.of(data.X, kernels, self.fit.normalize))
 
@@ -277,8 +285,15 @@ class SecondStagePlan:
         plan = plan_grams(data, values.kernels, fit.normalize, linked)
         if linked or self._shares_grams:
             return fit_need(plan, fit.targets.learner().name, n_jobs)
-        columns = [n if n <= fit.max_exact else min(N_LANDMARKS, fit.max_exact) for n in plan.machines]
-        return machines_need(plan, columns, BLOCK_BYTES, n_jobs)
+        each = []
+        for n in plan.machines:
+            # Its matrix or Nystroem features with copies, or with blocks of kernel values; and its rows.
+            square = 8 * n * (n if n <= fit.max_exact else min(N_LANDMARKS, fit.max_exact))
+            work = max(5 * square, 2 * square + min(2 * BLOCK_BYTES, 2 * plan.n_kernels * square))
+            each.append(work + 3 * plan.row_bytes * (plan.sizes[0] if plan.wide else n))
+        held = sum(plan.machines) * (48 + 96 * plan.outputs) + plan.n_tasks * (TASK_OBJECTS + 64 * plan.n_kernels)
+        held += plan.row_bytes * (plan.sizes[0] if plan.wide else sum(plan.machines))
+        return Need(FIXED + held + sum(sorted(each, reverse=True)[:n_jobs]), _SMALLER_TASKS)
 
     def run(self, options: RunOptions) -> Fitted:
         """Fit the machines."""
@@ -286,7 +301,7 @@ class SecondStagePlan:
         classification = isinstance(fit.targets, Classification)
         faults = tiny_tasks(data, classification=classification)
         couplings = fit.fit_couplings(data)
-        check_unknown_tasks(fit.unknown_tasks, couplings, data)
+        check_unknown_tasks(fit.unknown_tasks, couplings)
         if couplings or (self._shares_grams and not faults):
             fitted = self._run_together(couplings, options)
         elif len(faults) == data.n_tasks:
@@ -453,8 +468,7 @@ def _linear_machine(learner: Learner, tol: float, seed: int, fit_intercept: bool
 
 def start_stream(fit: TwoStageFit, verbose: int = 0) -> Stream:
     """Return a stream that has seen no rows yet."""
-    seed = fit.seed()
-    return Stream(fit.stream_settings(verbose), np.random.default_rng(seed), seed=seed)
+    return fit.stream(fit.seed(), verbose)
 
 
 def check_stream(fit: TwoStageFit) -> None:
@@ -470,9 +484,9 @@ def check_stream(fit: TwoStageFit) -> None:
 def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:
     """Return what a stream has learned so far, without machines: these are fitted when they are needed."""
     begun = stream.begun()
-    reservoirs, run = begun.state()
+    reservoirs = begun.reservoirs
     values = RowKernels.of(reservoirs.X, list(reservoirs.kernels), fit.normalize)
-    attributes = fit.learned(begun.tasks.labels, form, values, run)
+    attributes = fit.learned(begun.tasks.labels, form, values, begun.run)
     attributes |= {"n_skipped_": reservoirs.n_skipped, "stream_": stream}
     if begun.classes is not None:
         attributes["classes_"] = np.sort(begun.classes.labels)
@@ -482,4 +496,4 @@ def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:
 def plan_stream_machines(fit: TwoStageFit, stream: Stream, weights: np.ndarray) -> SecondStagePlan:
     """Plan the machines of a stream's tasks, on the rows in their reservoirs, at kernel weights (T, K)."""
     begun = stream.begun()
-    return SecondStage(fit, begun.state()[0].kernels, weights, stream.seed).plan(begun.data())
+    return SecondStage(fit, begun.reservoirs.kernels, weights, stream.seed).plan(begun.data())

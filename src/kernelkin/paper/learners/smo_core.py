@@ -1,4 +1,4 @@
-"""The compiled part of sequential minimal optimisation; `smo` states the problem that is solved.
+"""The compiled part of sequential minimal optimisation; `BoxLearner` states the problem that is solved.
 
 All compiled code of the solver is in this file, since numba's cache notices changes of one file only. It is written as
 plain loops: array expressions, sorting and linear algebra of NumPy take several times as long to compile.

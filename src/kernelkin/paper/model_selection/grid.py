@@ -1,4 +1,4 @@
-"""Candidates, and the lines along which one solution leads to the next.
+"""Candidates: the default grid, what a user may pass, and the lines along which one solution leads to the next.
 
 With C and mu the problem of a penalty that is homogeneous of degree two has one parameter, not two: with `a = C a'` and
 `B = B'/C`
@@ -11,6 +11,7 @@ the same in both. Candidates of equal `mu/C^3` are one candidate, and those that
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,39 +20,115 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
 
-from ...data import listing
-from ..fitting import Fit, Specification
+from ...data import TaskData, listing
+from ...kernels import default_kernels
+from ..fitting import Fit
 from ..solvers import Joint
 
 Params = Mapping[str, Any]
-# What says how data are read or how a fit is run is not a matter of choice by score.
-_NOT_FOR_GRIDS = ("task_column", "n_jobs", "engine", "device", "verbose", "callback", "unknown_tasks")
+Grid = list[dict[str, Sequence[Any]]]
+
+COSTS = tuple(np.logspace(-2, 3, 9).tolist())
+# A machine with the rows of all tasks takes long: it is tried at few values of C.
+COUPLED_COSTS = tuple(np.logspace(-1, 2, 4).tolist())
+# Degrees to which kernels are charged for their complexity, the most useful first.
+PARSIMONY = (0.5, 1.0, 0.0)
+# Rows of all tasks above which one machine over all of them is too slow to be tried along a path.
+MAX_COUPLED_ROWS = 2500
+# Where the best value of C is at the end of its grid, the grid goes on by this factor, so often at most.
+EXTENSION, MAX_EXTENSIONS = 10.0, 2
+# Gains along C that are smaller than this part of a standard error are not followed further.
+FLAT = 0.2
 # Difference below which two values of log(mu/C^3) are the same number.
 _SAME = 1e-9
+# What says how data are read or how a fit is run is not a matter of choice by score.
+_NOT_FOR_GRIDS = ("task_column", "n_jobs", "engine", "device", "verbose", "callback", "unknown_tasks")
+
+_ALONE: Grid = [
+    {"parsimony": PARSIMONY, "C": COSTS},
+    # Kernel weights that are not tied across tasks, and weights that are close to the average kernel.
+    {"parsimony": PARSIMONY[:1], "shrinkage": (1.0,), "C": COSTS},
+    {"parsimony": (0.0,), "evenness": (0.9,), "C": COSTS},
+]
+_COUPLED: dict[str, Sequence[Any]] = {
+    "couplings": ("common",),
+    "sharing": (0.5,),
+    "parsimony": PARSIMONY[:1],
+    "C": COUPLED_COSTS,
+}
+_OTHERS: dict[str, Sequence[Any]] = {
+    "C": COSTS,
+    "kernel": range(len(default_kernels())),
+    "alpha": tuple(np.logspace(-4, 0, 5).tolist()),
+}
 
 
-@dataclass(frozen=True)
-class Step:
-    """One problem to solve, and all candidates it answers."""
+def default_grid(model: BaseEstimator, data: TaskData) -> Grid:
+    """Return the grid that searches and the command line's `--cv` try, as a list of dicts for `GridSearchCV`.
 
-    specification: Any
-    candidates: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Line:
-    """Problems in the order in which they are solved; `warm` if each starts from the one before.
-
-    `params` are those of one of its candidates: all have the same but for C and mu.
+    Parameters that are not at their defaults stay what they are.
     """
+    params, free = model.get_params(deep=False), _free(model)
+    if "shrinkage" not in params or "couplings" not in params:
+        more = {"parsimony": PARSIMONY} if "parsimony" in params and "mu" in params else {}
+        entries: Grid = [{**_OTHERS, **more}]
+    elif params["couplings"] is None and params.get("unknown_tasks") == "common":
+        entries = [_COUPLED]  # only what all tasks share predicts others
+    else:
+        # A part that tasks share is worth trying on rows of their own, if these are not too many.
+        few = data.n_tasks > 1 and data.form != "wide" and sum(map(len, data.rows)) <= MAX_COUPLED_ROWS
+        entries = [*_ALONE, _COUPLED] if few and params["couplings"] is None else _ALONE
+    kept: Grid = []
+    for entry in ({name: values for name, values in entry.items() if name in free} for entry in entries):
+        if entry and not any(_covers(other, entry) for other in kept):
+            kept.append(entry)
+    return kept
 
-    steps: tuple[Step, ...]
-    warm: bool
-    params: Params
 
-    @property
-    def specification(self) -> Any:
-        return self.steps[0].specification
+def has_choices(model: BaseEstimator) -> bool:
+    """Whether the default grid has anything to choose for a model."""
+    return not _free(model).isdisjoint(_OTHERS)
+
+
+def _free(model: BaseEstimator) -> set[str]:
+    """Return the names of the parameters that are at their defaults."""
+    defaults = {name: parameter.default for name, parameter in inspect.signature(type(model)).parameters.items()}
+    return {
+        name
+        for name, value in model.get_params(deep=False).items()
+        if value is defaults[name] or (isinstance(value, int | float | str) and value == defaults[name])
+    }
+
+
+def _covers(other: Mapping[str, Sequence[Any]], entry: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether all candidates of an entry are in another one."""
+    return other.keys() == entry.keys() and all(set(values) <= set(other[name]) for name, values in entry.items())
+
+
+def next_costs(costs: Sequence[float], errors: Sequence[float], standard_error: float) -> list[float]:
+    """Return values of C beyond the end of a grid, if that end is the best by more than a trifle.
+
+    `costs` (m,) are in ascending order; errors are infinite where a value was dropped.
+    """
+    best = int(np.argmin(errors))
+    inner = {0: 1, len(costs) - 1: len(costs) - 2}
+    if len(costs) < 2 or best not in inner or errors[inner[best]] <= errors[best] + FLAT * standard_error:
+        return []
+    if best:
+        return [costs[best] * EXTENSION**0.5, costs[best] * EXTENSION]
+    return [costs[0] / EXTENSION, costs[0] / EXTENSION**0.5]
+
+
+def beyond(candidates: Sequence[dict[str, Any]], scores: np.ndarray, errors: np.ndarray) -> list[dict[str, Any]]:
+    """Return candidates beyond an end of C at which the best one is; scores and standard errors (n,)."""
+    best = int(np.nanargmax(scores))
+    if "C" not in candidates[best]:
+        return []
+    others = {name: value for name, value in candidates[best].items() if name != "C"}
+    own = [i for i, params in enumerate(candidates) if {**params, "C": 0} == {**others, "C": 0}]
+    own.sort(key=lambda i: candidates[i]["C"])
+    costs = next_costs([candidates[i]["C"] for i in own], [-scores[i] for i in own], float(errors[best]))
+    return [{**others, "C": C} for C in costs]
 
 
 def read_grid(estimator: BaseEstimator, grid: Params | Sequence[Params]) -> list[dict[str, Any]]:
@@ -59,10 +136,9 @@ def read_grid(estimator: BaseEstimator, grid: Params | Sequence[Params]) -> list
     candidates = list(ParameterGrid(grid))
     if not candidates:
         raise ValueError("grid is an empty list: there is no candidate to choose")
-    known = estimator.get_params(deep=False)
+    allowed = [name for name in estimator.get_params(deep=False) if name not in _NOT_FOR_GRIDS]
     for name in dict.fromkeys(name for params in candidates for name in params):
-        if name not in known or name in _NOT_FOR_GRIDS:
-            allowed = [name for name in known if name not in _NOT_FOR_GRIDS]
+        if name not in allowed:
             raise ValueError(
                 f"{name!r} cannot be in the grid of {type(estimator).__name__}; the parameters that can are "
                 f"{listing(allowed, 20)}"
@@ -70,22 +146,52 @@ def read_grid(estimator: BaseEstimator, grid: Params | Sequence[Params]) -> list
     return candidates
 
 
+@dataclass(frozen=True)
+class Line:
+    """Problems in the order in which they are solved.
+
+    Attributes
+    ----------
+    steps : the specification of each problem, and all candidates it answers.
+    warm : whether each problem starts from the one before.
+    params : those of one of its candidates: all have the same but for C and mu.
+    """
+
+    steps: tuple[tuple[Any, tuple[int, ...]], ...]
+    warm: bool
+    params: Params
+
+    @property
+    def specification(self) -> Any:
+        return self.steps[0][0]
+
+
 def make_lines(estimator: BaseEstimator, candidates: Sequence[Params], tol: float, first: int = 0) -> list[Line]:
     """Sort candidates into lines. They are solved to the gap `tol` where the estimator's own is smaller.
 
     `first` is the number of the first candidate.
     """
-    lines: dict[tuple, list[tuple[float, Step]]] = {}
+    lines: dict[tuple, list[tuple[float, int, Any]]] = {}
     for index, params in enumerate(candidates):
-        model = _candidate(estimator, params, tol)
-        specification = model.specification()
+        specification = _candidate(estimator, params, tol).specification()
         warm = _follows_path(specification)
         others = identity(params, [name for name in sorted(params) if name not in ("C", "mu")])
-        position = specification.path_position if warm else 0.0
         # Values of mu and the scale of the targets are not comparable.
         line = isinstance(specification.mu, str) if warm else index
-        lines.setdefault((others, warm, line), []).append((position, Step(specification, (first + index,))))
-    return [_line(members, candidates, first) for members in lines.values()]
+        position = specification.path_position if warm else 0.0
+        lines.setdefault((others, warm, line), []).append((position, index, specification))
+    found = []
+    for (_, warm, _), members in lines.items():
+        steps: list[tuple[Any, tuple[int, ...]]] = []
+        last = np.inf
+        for position, index, specification in sorted(members, key=lambda member: (-member[0], member[1])):
+            if last - position <= _SAME:
+                steps[-1] = steps[-1][0], (*steps[-1][1], first + index)
+            else:
+                steps.append((specification, (first + index,)))
+                last = position
+        found.append(Line(tuple(steps), warm, candidates[members[0][1]]))
+    return found
 
 
 def identity(params: Params, names: Sequence[str]) -> tuple:
@@ -94,11 +200,8 @@ def identity(params: Params, names: Sequence[str]) -> tuple:
     Numbers and words are compared by value, others by identity: they come from the grid's lists, so that equal ones
     are one object.
     """
-    return tuple((name, _comparable(params[name])) for name in names if name in params)
-
-
-def _comparable(value: Any) -> Any:
-    return value if isinstance(value, int | float | str | None) else ("object", id(value))
+    given = ((name, params[name]) for name in names if name in params)
+    return tuple((name, v if isinstance(v, int | float | str | None) else ("object", id(v))) for name, v in given)
 
 
 def _candidate(estimator: BaseEstimator, params: Params, tol: float) -> Any:
@@ -109,24 +212,10 @@ def _candidate(estimator: BaseEstimator, params: Params, tol: float) -> Any:
     return model.set_params(**{name: value for name, value in quiet.items() if name in known})
 
 
-def _follows_path(specification: Specification) -> bool:
+def _follows_path(specification: Any) -> bool:
     """Whether the end of a fit does not depend on its start, but for the tolerance, and C and mu are one parameter."""
     return (
         isinstance(specification, Fit)
         and specification.has_path
         and (specification.solver in (None, "joint") or isinstance(specification.solver, Joint))
     )
-
-
-def _line(members: list[tuple[float, Step]], candidates: Sequence[Params], number: int) -> Line:
-    steps: list[Step] = []
-    last = np.inf
-    for position, step in sorted(members, key=lambda member: (-member[0], member[1].candidates)):
-        if last - position <= _SAME:
-            previous = steps[-1]
-            steps[-1] = Step(previous.specification, (*previous.candidates, *step.candidates))
-        else:
-            steps.append(step)
-            last = position
-    first = members[0][1]
-    return Line(tuple(steps), warm=_follows_path(first.specification), params=candidates[first.candidates[0] - number])

@@ -1,24 +1,22 @@
-"""Scores of held-out values: of each task, then averaged over tasks."""
+"""Scores of candidates from their values at held-out rows: of each task, or pooled over the rows of all tasks."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
 from ...data import Fold, TaskData
-from ...uncertainty import fit_link
+from ...uncertainty import fit_link, pooled_link
 from ..fitting.targets import classes_of_outputs
 
-# Labels, predictions or decision values, and weights of held-out rows.
-Prediction = tuple[np.ndarray, np.ndarray, np.ndarray]
+# For each fold and task, values (q_t, m) at the held-out rows.
+Outputs = Sequence[Sequence[np.ndarray]]
 
 
 def r2(y: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:
@@ -36,53 +34,41 @@ def roc_auc(y: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
     return float(positive @ (np.cumsum(negative) - 0.5 * negative) / pairs) if pairs > 0 else float("nan")
 
 
-@dataclass(frozen=True)
-class Metric:
+def _log_likelihood(codes: np.ndarray, p: np.ndarray, weight: np.ndarray) -> float:
+    """The mean log probability of each row's class; of a class that is not known, that of rounding."""
+    found = np.where(codes < p.shape[1], p[np.arange(len(p)), np.minimum(codes, p.shape[1] - 1)], 0.0)
+    return float(np.average(np.log(np.clip(found, np.finfo(float).eps, 1.0)), weights=weight))
+
+
+def _neg_brier(codes: np.ndarray, p: np.ndarray, weight: np.ndarray) -> float:
+    """Minus the squared error of the probabilities, of two classes that of the second one."""
+    errors = (p - (codes[:, np.newaxis] == np.arange(p.shape[1]))) ** 2
+    return -float(np.average(errors[:, 1] if p.shape[1] == 2 else errors.sum(axis=1), weights=weight))
+
+
+class Metric(NamedTuple):
     """A score of one task: function(y, prediction or values, weight), the larger the better.
 
     Attributes
     ----------
     function : the score.
     ranks : whether it scores decision values; of a task of two classes it is then given y as True for the second class.
-    rows : where the score is a mean over rows, what each row has in it: rows(y, prediction).
     probabilities : whether it scores probabilities (q, classes); y are then positions among the task's classes.
     """
 
     function: Callable[[np.ndarray, np.ndarray, np.ndarray], float]
     ranks: bool = False
-    rows: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     probabilities: bool = False
-
-    @classmethod
-    def of_rows(cls, rows: Callable[[np.ndarray, np.ndarray], np.ndarray], *, probabilities: bool = False) -> Metric:
-        """Make a metric that is a mean over rows."""
-
-        def mean(y: np.ndarray, predicted: np.ndarray, weight: np.ndarray) -> float:
-            return float(weight @ rows(y, predicted) / weight.sum())
-
-        return cls(mean, rows=rows, probabilities=probabilities)
-
-
-def log_likelihood(codes: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Return the logarithm of the probability (q,) of each row's class; of one that is not known, that of rounding."""
-    found = np.where(codes < p.shape[1], p[np.arange(len(p)), np.minimum(codes, p.shape[1] - 1)], 0.0)
-    return np.log(np.clip(found, np.finfo(float).eps, 1.0))
-
-
-def neg_brier(codes: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Return minus the squared error (q,) of the probabilities, of two classes that of the second one."""
-    errors = (p - (codes[:, np.newaxis] == np.arange(p.shape[1]))) ** 2
-    return -errors[:, 1] if p.shape[1] == 2 else -errors.sum(axis=1)
 
 
 # What the paper's experiments use, without the cost of checks made thousands of times; scikit-learn has the others.
 METRICS = {
-    "accuracy": Metric.of_rows(lambda y, prediction: y == prediction),
+    "accuracy": Metric(lambda y, prediction, weight: float(np.average(y == prediction, weights=weight))),
     "r2": Metric(r2),
-    "neg_mean_squared_error": Metric.of_rows(lambda y, prediction: -((y - prediction) ** 2)),
+    "neg_mean_squared_error": Metric(lambda y, s, weight: -float(np.average((y - s) ** 2, weights=weight))),
     "roc_auc": Metric(roc_auc, ranks=True),
-    "neg_log_loss": Metric.of_rows(log_likelihood, probabilities=True),
-    "neg_brier_score": Metric.of_rows(neg_brier, probabilities=True),
+    "neg_log_loss": Metric(_log_likelihood, probabilities=True),
+    "neg_brier_score": Metric(_neg_brier, probabilities=True),
 }
 
 
@@ -123,87 +109,51 @@ def jackknife_error(without: np.ndarray) -> float:
 
 
 class Scorer:
-    """Scores candidates from their values at the held-out rows of each fold.
+    """Scores candidates by the mean of a metric over tasks.
 
     A task's held-out values are pooled over the folds before they are scored: a fold may hold a handful of its rows,
     and no positive ones, so that a score of the fold alone would be undefined (AUC) or wild (R^2).
     """
 
     def __init__(self, data: TaskData, folds: Sequence[Fold], metric: Metric, *, classification: bool) -> None:
-        self.metric = metric
-        self.n_folds = k = len(folds)
-        # Folds that are scored together: all, each alone, all but each.
-        self._together = np.vstack([np.ones(k), np.eye(k), 1.0 - np.eye(k)]).astype(bool)
-        weights = [data.sample_weight[rows] for rows in data.rows]
-        known = tuple(np.unique(y) for y in data.y) if classification else None
-        self._held = [
-            [_HeldRows(y[fold.held[t]], weight[fold.held[t]], y[fold.kept[t]], known) for fold in folds]
-            for t, (y, weight) in enumerate(zip(data.y, weights, strict=True))
-        ]
+        self.data, self.folds, self.metric, self.n_folds = data, folds, metric, len(folds)
+        self.classes = [np.unique(y) for y in data.y] if classification else None
 
-    def score(self, outputs: Sequence[Sequence[np.ndarray]]) -> tuple[float, float, np.ndarray]:
-        """outputs: for each fold and task, values (q_t, m) -> the score, its standard error, the score of each fold.
+    def score(self, outputs: Outputs) -> tuple[float, float, np.ndarray]:
+        """Return the score, its standard error, and the score of each fold.
 
         The score is the mean over tasks where it is defined; the standard error is the jackknife's over folds, which
         is the usual one of a mean of equal folds where the score is a mean over rows.
         """
-        scores = self._scores(outputs, self._together)
+        k = self.n_folds
+        # Folds that are scored together: all, each alone, all but each.
+        scores = self._scores(outputs, np.vstack([np.ones(k), np.eye(k), 1.0 - np.eye(k)]).astype(bool))
         defined = np.isfinite(scores)
         count = defined.sum(axis=1)
         means = np.where(defined, scores, 0.0).sum(axis=1) / np.where(count > 0, count, np.nan)
-        k = self.n_folds
         return float(means[0]), jackknife_error(means[k + 1 :]), means[1 : k + 1]
 
-    def score_tasks(self, outputs: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
-        """outputs as for `score` -> the score of each task (T,) over all folds; NaN where it is not defined."""
-        return self._scores(outputs, self._together[:1])[0]
+    def score_tasks(self, outputs: Outputs) -> np.ndarray:
+        """Return the score of each task (T,) over all folds; NaN where it is not defined."""
+        return self._scores(outputs, np.ones((1, self.n_folds), dtype=bool))[0]
 
-    def _scores(self, outputs: Sequence[Sequence[np.ndarray]], together: np.ndarray) -> np.ndarray:
+    def _scores(self, outputs: Outputs, together: np.ndarray) -> np.ndarray:
         """Return scores (s, T) of sets of folds that are scored together, s rows of `together` (s, k)."""
         if self.metric.probabilities:
             outputs = self._probabilities(outputs)
-        parts = [
-            [held.predict(fold[t], self.metric) for held, fold in zip(task, outputs, strict=True)]
-            for t, task in enumerate(self._held)
-        ]
-        return (self._score_rows if self.metric.rows is not None else self._score_pooled)(parts, together)
-
-    def _probabilities(self, outputs: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
-        """Turn the values of each fold and task into probabilities, by a link fitted to the values of the other folds.
-
-        A single fold has its own link, which is the best one for it.
-        """
-        codes = [
-            [held.codes(fold[t].shape[1]) for held, fold in zip(task, outputs, strict=True)]
-            for t, task in enumerate(self._held)
-        ]
-        found = []
-        for f in range(self.n_folds):
-            others = [g for g in range(self.n_folds) if g != f] or [f]
-            link = fit_link(
-                [np.concatenate([outputs[g][t] for g in others]) for t in range(len(codes))],
-                [np.concatenate([task[g] for g in others]) for task in codes],
-                [np.concatenate([task[g].weight for g in others]) for task in self._held],
-            )
-            found.append([link.probabilities(values, t) for t, values in enumerate(outputs[f])])
-        return found
-
-    def _score_rows(self, parts: Sequence[Sequence[Prediction]], together: np.ndarray) -> np.ndarray:
-        """Return the scores where a score is a mean over rows."""
-        rows = self.metric.rows
-        assert rows is not None
-        sums = np.array([[weight @ rows(y, predicted) for y, predicted, weight in task] for task in parts])
-        total = np.array([[weight.sum() for _, _, weight in task] for task in parts]) @ together.T
-        return (sums @ together.T / np.where(total > 0, total, np.nan)).T
-
-    def _score_pooled(self, parts: Sequence[Sequence[Prediction]], together: np.ndarray) -> np.ndarray:
-        """Return the same for any score."""
+        scores = np.empty((len(together), self.data.n_tasks))
         with warnings.catch_warnings():
             warnings.simplefilter("error", UndefinedMetricWarning)
-            return np.array([[self._score_task(list(compress(task, folds))) for task in parts] for folds in together])
+            for t in range(self.data.n_tasks):
+                parts = [self._part(fold, t, values[t]) for fold, values in zip(self.folds, outputs, strict=True)]
+                y, values, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+                fold = np.repeat(np.arange(self.n_folds), [len(part[0]) for part in parts])
+                for s, used in enumerate(together):
+                    rows = used[fold]
+                    scores[s, t] = self._score(y[rows], values[rows], weight[rows])
+        return scores
 
-    def _score_task(self, parts: Sequence[Prediction]) -> float:
-        y, values, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+    def _score(self, y: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
         if not len(y) or (self.metric.ranks and (y == y[0]).all()):
             return float("nan")
         try:
@@ -211,38 +161,111 @@ class Scorer:
         except UndefinedMetricWarning:
             return float("nan")
 
-
-@dataclass(frozen=True)
-class _HeldRows:
-    """Held-out rows of one task in one fold: labels, weights, training labels, and the classes of all tasks."""
-
-    y: np.ndarray
-    weight: np.ndarray
-    y_train: np.ndarray
-    every: tuple[np.ndarray, ...] | None
-
-    def codes(self, n_outputs: int) -> np.ndarray:
-        """Positions (q,) of the labels among the classes; one past the last for a class that training did not have."""
-        classes = self.classes(n_outputs)
-        place = np.searchsorted(classes, self.y)
-        known = classes[np.minimum(place, len(classes) - 1)] == self.y
-        return np.where(known, place, len(classes))
-
-    def classes(self, n_outputs: int) -> np.ndarray:
-        """The classes that a function of so many outputs is about."""
-        assert self.every is not None
-        return classes_of_outputs(self.y_train, self.every, n_outputs)
-
-    def predict(self, values: np.ndarray, metric: Metric) -> Prediction:
-        """values (q, m) -> labels, what the metric scores (predictions, decision values or probabilities), weights."""
-        if self.every is None:
-            return self.y, values[:, 0], self.weight
-        if metric.probabilities:
+    def _part(self, fold: Fold, t: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Labels, what the metric scores (predictions, decision values or probabilities), and weights of a task."""
+        held = fold.held[t]
+        y, weight = self.data.y[t][held], self.data.sample_weight[self.data.rows[t]][held]
+        if self.classes is None:
+            return y, values[:, 0], weight
+        if self.metric.probabilities:
             # Two classes have one output and two probabilities.
-            return self.codes(values.shape[1]), values, self.weight
-        classes = self.classes(values.shape[1])
-        binary = len(classes) == 2
-        if metric.ranks:
-            return (self.y == classes[1], values[:, 0], self.weight) if binary else (self.y, values, self.weight)
-        best = (values[:, 0] > 0).astype(np.intp) if binary else values.argmax(axis=1)
-        return self.y, classes[best], self.weight
+            return self._codes(fold, t, values.shape[1]), values, weight
+        classes = classes_of_outputs(self.data.y[t][fold.kept[t]], self.classes, values.shape[1])
+        if len(classes) != 2:
+            return y, values if self.metric.ranks else classes[values.argmax(axis=1)], weight
+        if self.metric.ranks:
+            return y == classes[1], values[:, 0], weight
+        return y, classes[(values[:, 0] > 0).astype(np.intp)], weight
+
+    def _codes(self, fold: Fold, t: int, n_outputs: int) -> np.ndarray:
+        """Positions (q,) of the labels among the classes; one past the last for a class that training did not have."""
+        assert self.classes is not None
+        y = self.data.y[t][fold.held[t]]
+        classes = classes_of_outputs(self.data.y[t][fold.kept[t]], self.classes, n_outputs)
+        place = np.searchsorted(classes, y)
+        return np.where(classes[np.minimum(place, len(classes) - 1)] == y, place, len(classes))
+
+    def _probabilities(self, outputs: Outputs) -> list[list[np.ndarray]]:
+        """Turn the values of each fold and task into probabilities, by a link fitted to the values of the other folds.
+
+        A single fold has its own link, which is the best one for it.
+        """
+        T, k = range(self.data.n_tasks), range(self.n_folds)
+        codes = [[self._codes(self.folds[f], t, outputs[f][t].shape[1]) for t in T] for f in k]
+        weights = [[self.data.sample_weight[self.data.rows[t]][fold.held[t]] for t in T] for fold in self.folds]
+        found = []
+        for f in k:
+            others, parts = [g for g in k if g != f] or [f], (outputs, codes, weights)
+            link = fit_link(*([np.concatenate([part[g][t] for g in others]) for t in T] for part in parts))
+            found.append([link.probabilities(values, t) for t, values in enumerate(outputs[f])])
+        return found
+
+
+class PooledScorer:
+    """Scores candidates by errors pooled over rows, the larger the better: R^2, or the log loss with its sign changed.
+
+    The mean of a score over tasks with few rows is nearly all noise. Errors pooled over the rows of all tasks
+    distinguish candidates much better: the squared error of targets in units of their task's spread, or the logistic
+    loss of classes.
+    """
+
+    def __init__(self, data: TaskData, folds: Sequence[Fold], *, classification: bool) -> None:
+        self.data, self.folds, self.n_folds = data, folds, len(folds)
+        self.classes = [np.unique(y) for y in data.y] if classification else None
+        self.spread = np.ones(data.n_tasks) if classification else target_spreads(data)
+
+    def score(self, outputs: Outputs) -> tuple[float, float, np.ndarray]:
+        """Return the score, its standard error (jackknife over folds, or over rows), and the score of each fold."""
+        parts = [self._gather(f, fold_outputs) for f, fold_outputs in enumerate(outputs)]
+        level = 1.0 if self.classes is None else 0.0
+        each = np.array([np.average(self._losses(*part[:3]), weights=part[2]) for part in parts])
+        values, targets, weights, fold = (np.concatenate(column) for column in zip(*parts, strict=True))
+        losses = self._losses(values, targets, weights)
+        total, count = np.bincount(fold, weights * losses, self.n_folds), np.bincount(fold, weights, self.n_folds)
+        error = float(total.sum() / count.sum())
+        if self.n_folds == 1:
+            standard = float(np.sqrt(np.sum((weights * (losses - error)) ** 2)) / weights.sum())
+        else:
+            standard = jackknife_error((total.sum() - total) / np.maximum(count.sum() - count, 1e-300))
+        return level - error, standard, level - each
+
+    def _losses(self, values: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        if self.classes is None:
+            return (targets - values) ** 2
+        slope, offset = pooled_link(values, targets > 0, weights)
+        return np.logaddexp(0.0, -targets * (slope * values + offset))
+
+    def _gather(self, f: int, outputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Return values, coded targets, weights and the fold of all held-out rows and outputs of a fold, flat."""
+        columns, fold = [], self.folds[f]
+        for t, values in enumerate(outputs):
+            y, held, width = self.data.y[t], fold.held[t], values.shape[1]
+            if self.classes is None:
+                coded = y[held, np.newaxis] / self.spread[t]
+            else:
+                classes = classes_of_outputs(y[fold.kept[t]], self.classes, width)
+                coded = np.where(y[held, np.newaxis] == (classes if width > 1 else classes[1:]), 1.0, -1.0)
+            weight = np.repeat(self.data.sample_weight[self.data.rows[t]][held], width)
+            columns.append(((values / self.spread[t]).ravel(), coded.ravel(), weight, np.full(values.size, f)))
+        return tuple(np.concatenate(column) for column in zip(*columns, strict=True))
+
+
+def target_spreads(data: TaskData) -> np.ndarray:
+    """Return the spread (T,) of the targets of each task.
+
+    Spreads of tasks with few rows are drawn towards the others', as far as these vary no more than chance would have
+    it: logarithms of variances as normal values around the one of a typical task, sampled with variance 2 / (n - 1).
+    """
+    weights = [data.sample_weight[rows] for rows in data.rows]
+    means = [np.average(y, weights=w) for y, w in zip(data.y, weights, strict=True)]
+    variance = np.array([np.average((y - m) ** 2, weights=w) for y, m, w in zip(data.y, means, weights, strict=True)])
+    count = np.array([len(y) for y in data.y])
+    known = (count > 1) & (variance > 0)
+    if not known.any():
+        return np.ones(data.n_tasks)
+    logs, sampling = np.log(variance[known]), 2.0 / (count[known] - 1.0)
+    typical = np.average(logs, weights=1.0 / sampling)
+    real = max(float(np.mean((logs - typical) ** 2 - sampling)), 0.0)
+    drawn = np.full(data.n_tasks, typical)
+    drawn[known] += real / (real + sampling) * (logs - typical)
+    return np.exp(0.5 * drawn)

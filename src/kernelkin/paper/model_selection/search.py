@@ -1,79 +1,51 @@
-"""The engine of cross-validation: all lines of a grid on all folds, scored."""
+"""The engine of cross-validation: lines of candidates on folds in, values at held-out rows out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from threading import Lock
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ...data import Fold, TaskData
-from ...engines import Engine, Workers, count_workers
+from ...engines import Engine, Jobs, count_workers
+from ...estimators import Fitted, RunOptions
 from ...files import Folder, fingerprint
 from ...kernels import FittedKernel
 from ...memory import Need, check_memory, fit_need, search_need
 from ...progress import Progress
+from ...uncertainty import fold_values
 from ..couplings import width
-from ..fitting import Fit, Fitted, RunOptions
-from ..grams import RawGrams
-from .fold_fits import FoldFits, Outcome, SeparateFoldFits, SharedFoldFits
+from ..fitting import Fit, FitPlan
+from ..fitting.targets import split_by_task
+from ..grams import GramPlan, HeldOut, RawGrams
+from ..problems import Problem
+from ..solvers import UNFINISHED, Path
 from .grid import Line, Params, identity
-from .pooled import PooledScorer
-from .scoring import Scorer
+from .scoring import PooledScorer, Scorer
 
-
-class Cache:
-    """The outcomes of each finished line on each fold. Without a folder, nothing is kept."""
-
-    def __init__(self, folder: Any, data: TaskData) -> None:
-        self._results = None if folder is None else Folder(folder).prepare()
-        self._data = "" if folder is None else fingerprint(data)
-
-    def load(self, line: Line, fold: Fold) -> list[Outcome] | None:
-        """Return what was stored of this line on this fold."""
-        stored = None if self._results is None else self._results.read_arrays(self._key(line, fold))
-        if stored is None:
-            return None
-        widths, sizes = stored["widths"], [len(held) for held in fold.held]
-        ends = np.cumsum(widths * sizes)[:-1]
-        facts = zip(stored["converged"].tolist(), stored["seconds"].tolist(), strict=True)
-        return [
-            Outcome([part.reshape(-1, m) for part, m in zip(np.split(flat, ends), widths, strict=True)], *fact)
-            for flat, fact in zip(stored["values"], facts, strict=True)
-        ]
-
-    def store(self, line: Line, fold: Fold, outcomes: Sequence[Outcome]) -> None:
-        """Keep the outcomes of a line on a fold."""
-        if self._results is None:
-            return
-        self._results.write_arrays(
-            self._key(line, fold),
-            widths=np.array([part.shape[1] for part in outcomes[0].values]),
-            values=np.array([np.concatenate([part.ravel() for part in outcome.values]) for outcome in outcomes]),
-            converged=np.array([outcome.converged for outcome in outcomes]),
-            seconds=np.array([outcome.seconds for outcome in outcomes]),
-        )
-
-    def _key(self, line: Line, fold: Fold) -> str:
-        specifications = [step.specification for step in line.steps]
-        return f"{fingerprint(self._data, fold.kept, fold.held, specifications)}.npz"
-
-
-# Called with how many problems are solved, of how many.
-Report = Callable[[int, int], object]
-# The parameters that decide what a Gram stack holds.
+# The parameters that decide what a Gram stack holds, and those that decide how it is scaled and charged.
 _GRAM_PARAMETERS = ("kernels", "kernel", "normalize")
+_SCALE_PARAMETERS = ("couplings", "task_features", "parsimony", "sharing")
 
 
-@dataclass(frozen=True)
-class Job:
-    """A line on a fold."""
+class Outcome(NamedTuple):
+    """The values (q_t, m) of one problem at each task's held-out rows of a fold."""
 
-    line: Line
-    fold: int
+    values: list[np.ndarray]
+    converged: bool
+    seconds: float
+
+
+class Evaluated(NamedTuple):
+    """Kernel values among all rows, and the fitted kernels; None where Gram matrices are precomputed."""
+
+    raw: RawGrams
+    kernels: Sequence[FittedKernel] | None
 
 
 class SharedGrams:
@@ -84,26 +56,24 @@ class SharedGrams:
         # The width of the widest couplings among the lines that share Gram matrices.
         self._widths: dict[tuple, int] = {}
         for line in lines:
-            key = _gram_key(line.params)
+            key = identity(line.params, _GRAM_PARAMETERS)
             self._widths[key] = max(self._widths.get(key, 0), width(line.specification.fit_couplings(data)))
         self._key: tuple | None = None
-        self._held: tuple[RawGrams, Sequence[FittedKernel] | None] | None = None
+        self._held: Evaluated | None = None
 
     def need(self, specification: Fit, params: Params) -> Need:
         """Bound the memory of a search over the lines with these kernels."""
-        plan = specification.plan(self.data)
-        sizes = plan.gram_plan(self._widths[_gram_key(params)])
+        plan, sizes = self._plan(specification, params)
         return fit_need(sizes, plan.solved_by, self.n_jobs, self.n_folds)
 
-    def of(self, specification: Fit, params: Params) -> tuple[RawGrams, Sequence[FittedKernel] | None]:
-        """Return the kernel values of a candidate, and its fitted kernels; those requested last are kept."""
-        key = _gram_key(params)
+    def of(self, specification: Fit, params: Params) -> Evaluated:
+        """Return the kernel values of a candidate; those requested last are kept."""
+        key = identity(params, _GRAM_PARAMETERS)
         if self._held is None or key != self._key:
             self._held, self._key = None, key
-            plan = specification.plan(self.data)
-            sizes = plan.gram_plan(self._widths[key])
+            plan, sizes = self._plan(specification, params)
             check_memory(fit_need(sizes, plan.solved_by, self.n_jobs, self.n_folds))
-            self._held = plan.raw_grams(sizes), plan.kernels
+            self._held = Evaluated(plan.raw_grams(sizes), plan.kernels)
         return self._held
 
     def refit(self, specification: Fit, params: Params, options: RunOptions) -> Fitted:
@@ -111,61 +81,27 @@ class SharedGrams:
         raw, kernels = self.of(specification, params)
         return specification.plan(self.data, kernels).run(options, raw)
 
-
-class FoldCache:
-    """The folds at work: each is prepared when a line first needs it, and dropped after the last one has."""
-
-    def __init__(self, build: Callable[[Line, int], FoldFits], jobs: Sequence[Job]) -> None:
-        self._build = build
-        self._lock = Lock()
-        self._left: dict[tuple, int] = {}
-        self._locks: dict[tuple, Lock] = {}
-        self._built: dict[tuple, FoldFits] = {}
-        for job in jobs:
-            self._left[_fold_key(job)] = self._left.get(_fold_key(job), 0) + 1
-            self._locks.setdefault(_fold_key(job), Lock())
-
-    def get(self, job: Job) -> FoldFits:
-        key = _fold_key(job)
-        with self._locks[key]:
-            if key not in self._built:
-                self._built[key] = self._build(job.line, job.fold)
-            return self._built[key]
-
-    def done(self, job: Job) -> None:
-        key = _fold_key(job)
-        with self._lock:
-            self._left[key] -= 1
-            if not self._left[key]:
-                self._built.pop(key, None)
+    def _plan(self, specification: Fit, params: Params) -> tuple[FitPlan, GramPlan]:
+        plan = specification.plan(self.data)
+        return plan, plan.gram_plan(self._widths[identity(params, _GRAM_PARAMETERS)])
 
 
-class Tally:
-    """Counts the problems that are solved and the lines that are finished, from any thread, and shows progress."""
+class Shared(NamedTuple):
+    """What all jobs of a search need; `evaluated` is None where fits share no Gram matrices, or workers make them."""
 
-    def __init__(self, lines: Sequence[Line], n_folds: int, verbose: int, callback: Report | None) -> None:
-        self.n_problems = sum(len(line.steps) for line in lines) * n_folds
-        self.solved = self.cached = 0
-        self._callback, self._lock = callback, Lock()
-        self.display = Progress(len(lines) * n_folds) if verbose else None
+    data: TaskData
+    folds: Sequence[Fold]
+    folder: Folder | None
+    data_key: str
+    evaluated: Evaluated | None = None
 
-    def count(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
-        """Collect the outcomes of a line, and call back for each."""
-        found = []
-        for outcome in outcomes:
-            found.append(outcome)
-            with self._lock:
-                self.solved += 1
-                if self._callback is not None:
-                    self._callback(self.solved, self.n_problems)
-        return found
 
-    def finish(self, cached: bool) -> None:
-        """A line on a fold is finished, or was in the cache."""
-        with self._lock:
-            self.cached += cached
-        if self.display is not None:
-            self.display.finish(f"cross-validation{', from the cache' if cached else ''}", cached=cached)
+@dataclass(frozen=True)
+class Job:
+    """Lines whose fits on a fold share scaled Gram matrices."""
+
+    lines: tuple[Line, ...]
+    fold: int
 
 
 def shares_grams(lines: Sequence[Line]) -> bool:
@@ -188,82 +124,150 @@ def run_search(
     *,
     n_jobs: int | None,
     verbose: int,
-    callback: Report | None,
+    callback: Callable[[int, int], object] | None,
     cache: Any,
-    engine: Engine | None = None,
+    engine: Engine,
 ) -> tuple[dict[int, list[Outcome]], int]:
     """Return each candidate's outcome on each fold, and how many lines on folds were in the cache.
 
     Where the engine has workers of its own, each of them evaluates the kernels that it needs.
     """
-    store, tally = Cache(cache, data), Tally(lines, len(folds), verbose, callback)
-    if engine is not None and engine.splits:
-        return _run_pieces(lines, data, folds, cache, engine, tally), tally.cached
-
-    def build(line: Line, fold: int) -> FoldFits:
-        if grams is None:
-            return SeparateFoldFits(data, folds[fold])
-        raw, kernels = grams.of(line.specification, line.params)
-        return SharedFoldFits(raw, kernels, data, folds[fold], line.specification)
-
-    def work(job: Job) -> list[Outcome]:
-        stored = store.load(job.line, folds[job.fold])
-        outcomes = tally.count(prepared.get(job).outcomes(job.line) if stored is None else stored)
-        if stored is None:
-            store.store(job.line, folds[job.fold], outcomes)
-        prepared.done(job)
-        tally.finish(cached=stored is not None)
-        return outcomes
-
+    folder = None if cache is None else Folder(cache).prepare()
+    shared = Shared(data, folds, folder, "" if folder is None else fingerprint(data))
     found: dict[int, list[Outcome]] = {}
-    with Workers(n_jobs) as workers, tally.display or nullcontext():
-        for group in _same_grams(lines):
-            if grams is not None:
-                grams.of(group[0].specification, group[0].params)
-            jobs = [Job(line, fold) for fold in range(len(folds)) for line in group]
-            prepared = FoldCache(build, jobs)
-            for job, outcomes in zip(jobs, workers.map(work, jobs), strict=True):
-                for step, outcome in zip(job.line.steps, outcomes, strict=True):
-                    for candidate in step.candidates:
-                        found.setdefault(candidate, []).append(outcome)
-    return found, tally.cached
+    n_cached, total = 0, sum(len(line.steps) for line in lines) * len(folds)
+    display = Progress(total) if verbose else None
+
+    def report(done: int, of: int, text: str) -> None:
+        if display is not None:
+            display.finish(f"cross-validation{text}", cached=bool(text))
+        if callback is not None:
+            callback(done, of)
+
+    with Jobs(total, n_jobs=n_jobs, report=report) as runner, display or nullcontext():
+        for group in [lines] if grams is None else _groups(lines, _GRAM_PARAMETERS):
+            if grams is not None and not engine.splits:
+                shared = shared._replace(evaluated=grams.of(group[0].specification, group[0].params))
+            parts = [[line] for line in group] if grams is None else _groups(group, _SCALE_PARAMETERS)
+            jobs = [Job(tuple(part), fold) for fold in range(len(folds)) for part in parts]
+            for job, results in zip(jobs, _run(runner, engine, shared, jobs), strict=True):
+                for line, (outcomes, is_cached) in zip(job.lines, results, strict=True):
+                    n_cached += is_cached
+                    for (_, candidates), outcome in zip(line.steps, outcomes, strict=True):
+                        for candidate in candidates:
+                            found.setdefault(candidate, []).append(outcome)
+    return found, n_cached
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Lines with the same kernels, on a fold."""
-
-    lines: tuple[Line, ...]
-    fold: int
-
-
-def _run_pieces(
-    lines: Sequence[Line], data: TaskData, folds: Sequence[Fold], cache: Any, engine: Engine, tally: Tally
-) -> dict[int, list[Outcome]]:
-    """Run a search on the workers of an engine, which all have the data."""
-    groups = _same_grams(lines) if shares_grams(lines) else [[line] for line in lines]
-    pieces = [Piece(tuple(group), fold) for group in groups for fold in range(len(folds))]
-    found: dict[int, list[Outcome]] = {}
-    with tally.display or nullcontext():
-        # The pieces of a group come in the order of the folds.
-        for piece, (outcomes, n_cached) in zip(
-            pieces, engine.map(run_piece, pieces, (data, tuple(folds), cache)), strict=True
-        ):
-            for line in piece.lines:
-                for step in line.steps:
-                    tally.count([outcomes[candidate][0] for candidate in step.candidates[:1]])
-                    for candidate in step.candidates:
-                        found.setdefault(candidate, []).append(outcomes[step.candidates[0]][0])
-                tally.finish(cached=n_cached == len(piece.lines))
-    return found
+def _run(runner: Jobs, engine: Engine, shared: Shared, jobs: Sequence[Job]) -> list[Any]:
+    if not engine.splits:
+        return runner.map(lambda job: run_job(shared, job, runner.step), jobs)
+    results = engine.map(run_job, jobs, shared)
+    for outcomes, is_cached in (line for job in results for line in job):
+        for _ in outcomes:
+            runner.step(", from the cache" if is_cached else "")
+    return results
 
 
-def run_piece(shared: tuple[TaskData, Sequence[Fold], Any], piece: Piece) -> tuple[dict[int, list[Outcome]], int]:
-    """Run the lines of a piece on its fold."""
-    data, folds, cache = shared
-    grams = SharedGrams(data, piece.lines, 1, 1) if shares_grams(piece.lines) else None
-    options: dict[str, Any] = {"n_jobs": 1, "verbose": 0, "callback": None, "cache": cache}
-    return run_search(piece.lines, data, [folds[piece.fold]], grams, **options)
+def run_job(
+    shared: Shared, job: Job, step: Callable[[str], object] = lambda text: None
+) -> list[tuple[list[Outcome], bool]]:
+    """Return the outcomes of each line of a job, and whether they were in the cache."""
+    fold, folder, results = shared.folds[job.fold], shared.folder, []
+    solve: Callable[[Line], Iterator[Outcome]] | None = None
+    for line in job.lines:
+        name, stored = "", None
+        if folder is not None:
+            specifications = [specification for specification, _ in line.steps]
+            name = f"{fingerprint(shared.data_key, fold.kept, fold.held, specifications)}.npz"
+            stored = _read(folder, name, fold)
+        if stored is None and solve is None:
+            solve = _solver(shared, fold, line)
+        outcomes = []
+        for outcome in stored if stored is not None else solve(line):
+            outcomes.append(outcome)
+            step("" if stored is None else ", from the cache")
+        if stored is None and folder is not None:
+            _write(folder, name, outcomes)
+        results.append((outcomes, stored is not None))
+    return results
+
+
+def _solver(shared: Shared, fold: Fold, line: Line) -> Callable[[Line], Iterator[Outcome]]:
+    """Return what solves lines on a fold: on slices of Gram matrices where fits can share them, else by plain fits."""
+    data = shared.data
+    if not isinstance(line.specification, Fit):
+        return lambda line: _plain_fits(data, fold, line)
+    evaluated = shared.evaluated
+    if evaluated is None:
+        plan = line.specification.plan(data)
+        evaluated = Evaluated(plan.raw_grams(), plan.kernels)
+    return FoldGrams(evaluated, data, fold, line.specification).outcomes
+
+
+def _plain_fits(data: TaskData, fold: Fold, line: Line) -> Iterator[Outcome]:
+    """Plan and run each problem on the training rows, and predict the others."""
+    train = data.take(fold.kept)
+    for specification, _ in line.steps:
+        began = time.perf_counter()
+        fitted = specification.plan(train).run(RunOptions(n_jobs=1))
+        converged = not any(issubclass(category, ConvergenceWarning) for _, category in fitted.warnings)
+        yield Outcome(fold_values(fitted.attributes, data, fold), converged, time.perf_counter() - began)
+
+
+class FoldGrams:
+    """Gram matrices of the training rows of a fold, scaled and charged as `specification` says, and held-out rows."""
+
+    def __init__(self, evaluated: Evaluated, data: TaskData, fold: Fold, specification: Fit) -> None:
+        self.train, self.kernels = data.take(fold.kept), evaluated.kernels
+        plan = specification.plan(self.train, self.kernels)
+        raw = evaluated.raw if plan.couplings else replace(evaluated.raw, linked=None)
+        self.grams, bank = plan.scale(raw.restrict(data, fold.kept), overwrite=True)
+        self.held = HeldOut(raw, bank, data, fold.kept, fold.held)
+
+    def outcomes(self, line: Line) -> Iterator[Outcome]:
+        """Solve the problems of a line, one after the other."""
+        first = line.specification.plan(self.train, self.kernels)
+        path = None
+        if line.warm:
+            problem, fit = first.problem(self.grams), first.fit
+            assert isinstance(problem, Problem)
+            path = Path(problem, fit.solver, tol=fit.tol, max_iter=fit.max_iter, units=first.units)
+        for specification, _ in line.steps:
+            began = time.perf_counter()
+            if path is None:
+                plan = specification.plan(self.train, self.kernels)
+                solution = plan.solve(plan.problem(self.grams))
+            else:
+                # Problems of a line have the same functions whatever C is, at the same mu / C^3.
+                distance = specification.path_position - line.specification.path_position
+                solution = path.solve(first.mu * np.exp(distance), first.start)
+            a, intercepts = split_by_task(solution.duals, first.machines, self.train, first.couplings)
+            values = self.held.values(solution.B, a, intercepts, first.couplings)
+            yield Outcome(values, solution.status not in UNFINISHED, time.perf_counter() - began)
+
+
+def _read(folder: Folder, name: str, fold: Fold) -> list[Outcome] | None:
+    stored = folder.read_arrays(name)
+    if stored is None:
+        return None
+    widths, sizes = stored["widths"], [len(held) for held in fold.held]
+    ends = np.cumsum(widths * sizes)[:-1]
+    facts = zip(stored["converged"].tolist(), stored["seconds"].tolist(), strict=True)
+    return [
+        Outcome([part.reshape(-1, m) for part, m in zip(np.split(flat, ends), widths, strict=True)], *fact)
+        for flat, fact in zip(stored["values"], facts, strict=True)
+    ]
+
+
+def _write(folder: Folder, name: str, outcomes: Sequence[Outcome]) -> None:
+    folder.write_arrays(
+        name,
+        widths=np.array([part.shape[1] for part in outcomes[0].values]),
+        values=np.array([np.concatenate([part.ravel() for part in outcome.values]) for outcome in outcomes]),
+        converged=np.array([outcome.converged for outcome in outcomes]),
+        seconds=np.array([outcome.seconds for outcome in outcomes]),
+    )
 
 
 def tabulate(
@@ -272,44 +276,29 @@ def tabulate(
     """Return `cv_results_`, a table with a row for each candidate."""
     # Candidates that are one problem share their outcomes, and need scoring once.
     scored: dict[int, tuple[float, float, np.ndarray]] = {}
-    rows = []
-    for index in range(len(candidates)):
-        key = id(found[index][0])
-        if key not in scored:
-            scored[key] = scorer.score([outcome.values for outcome in found[index]])
-        rows.append(scored[key])
-    mean = np.array([row[0] for row in rows])
+    for outcomes in found.values():
+        if id(outcomes[0]) not in scored:
+            scored[id(outcomes[0])] = scorer.score([outcome.values for outcome in outcomes])
+    mean, error, each = zip(*(scored[id(found[i][0])] for i in range(len(candidates))), strict=True)
     table: dict[str, Any] = {"params": list(candidates)}
     for name in dict.fromkeys(name for params in candidates for name in params):
         column = np.empty(len(candidates), dtype=object)
         column[:] = [params.get(name) for params in candidates]
         table[f"param_{name}"] = column
-    table["mean_test_score"] = mean
-    table["standard_error"] = np.array([row[1] for row in rows])
+    table |= {"mean_test_score": np.array(mean), "standard_error": np.array(error)}
     for fold in range(scorer.n_folds):
-        table[f"split{fold}_test_score"] = np.array([row[2][fold] for row in rows])
-    table["rank_test_score"] = _ranks(mean)
+        table[f"split{fold}_test_score"] = np.array([scores[fold] for scores in each])
+    # 1 for the best; the same for equal scores; undefined ones last.
+    known = np.where(np.isnan(mean), -np.inf, mean)
+    table["rank_test_score"] = 1 + (known[:, np.newaxis] < known).sum(axis=1)
     table["converged"] = np.array([all(outcome.converged for outcome in found[i]) for i in range(len(candidates))])
     table["seconds"] = np.array([sum(outcome.seconds for outcome in found[i]) for i in range(len(candidates))])
     return table
 
 
-def _ranks(scores: np.ndarray) -> np.ndarray:
-    """Return 1 for the best; the same for equal scores; undefined ones last."""
-    known = np.where(np.isnan(scores), -np.inf, scores)
-    return 1 + (known[:, np.newaxis] < known).sum(axis=1)
-
-
-def _gram_key(params: Params) -> tuple:
-    return identity(params, _GRAM_PARAMETERS)
-
-
-def _fold_key(job: Job) -> tuple:
-    return job.fold, identity(job.line.params, ["couplings", "task_features", "parsimony", "sharing"])
-
-
-def _same_grams(lines: Sequence[Line]) -> list[list[Line]]:
+def _groups(lines: Sequence[Line], names: Sequence[str]) -> list[list[Line]]:
+    """Sort lines by the values of some parameters."""
     groups: dict[tuple, list[Line]] = {}
     for line in lines:
-        groups.setdefault(_gram_key(line.params), []).append(line)
+        groups.setdefault(identity(line.params, names), []).append(line)
     return list(groups.values())

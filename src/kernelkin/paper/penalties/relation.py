@@ -63,6 +63,15 @@ class Relation:
         spread = 1.0 if self.root is None else np.square(self.root).sum(axis=1)
         return self.rest * spread + np.square(self._directions()) @ (self.values - self.rest)
 
+    def row(self, j: int) -> Array:
+        """Row j (J,) of Omega, in O(J r)."""
+        directions = self._directions()
+        row = directions @ ((self.values - self.rest) * directions[j])
+        if self.root is None:
+            row[j] += self.rest
+            return row
+        return row + self.rest * (self.root @ self.root[j])
+
     def trace(self) -> float:
         """Sum of the diagonal."""
         return float(self.diagonal().sum())
@@ -248,6 +257,12 @@ class RelationPenalty(Penalty):
         # Where there is nothing elsewhere, its value may be so large that its rounding would show.
         rest = rest / self.n_components if len(s) < self.n_components else 0.0
         return Relation(Vt.T, tau / self.n_components, rest, None if self._roots is None else self._roots[0])
+
+    def relation_factors(self, B: Array) -> tuple[Array, float]:
+        """P (K, K) and rest with Omega = rest I + B'PB at B (K, J), for a penalty without prior and evenness."""
+        U, s, _ = self._spectrum(B, exact=True)
+        tau, rest = self._fill(s)
+        return (U * ((tau - rest) / (self.n_components * s * s))) @ U.T, rest / self.n_components
 
     def inverse_relation(self, B: Array) -> Relation:
         """inv(Omega) at B (K, J), for steps that hold Omega fixed.

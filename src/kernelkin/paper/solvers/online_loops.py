@@ -2,17 +2,17 @@
 
 `run_rounds` learns from rounds; `center_pairs`, `plan_pairs` and `scale_stream` prepare them.
 
-Task t's weights are ``L held[t] + own[t]``: `held` (T, K) as they were when Omega was last refreshed, `own` (T, K)
+Task t's weights are ``held[t] L + own[t]``: `held` (T, K) as they were when Omega was last refreshed, `own` (T, K)
 what the task has gained alone since, and L (K, K) what tasks have gained from each other's mistakes. ``n L - late`` is
 the sum of L over the n rounds since, and ``n own - late_own`` that of `own`: every change is recorded with the rounds
-it came too late for.
+it came too late for. P (K, K) is symmetric. Inner loops run along rows, which lets the compiler use wide registers.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ....compiled import compiled, helper
+from ...compiled import compiled, helper
 
 # Places in `counts`.
 ROUNDS, MISTAKES, SINCE_ROUNDS, SINCE_MISTAKES, N_TASKS = 0, 1, 2, 3, 4
@@ -49,21 +49,25 @@ def run_rounds(
             return r
         t, x = tasks[r], z[r]
         counts[N_TASKS] = max(counts[N_TASKS], t + 1)
-        _times(L, held[t], b)
+        _times(held[t], L, b)
         for k in range(n_kernels):
             b[k] += own[t, k]
             if project and b[k] < 0.0:
                 _move(own, late_own, t, k, -b[k], counts)
                 b[k] = 0.0
-        score = np.sign(signs[r]) * _dot(b, x)
+        score = 0.0
+        for k in range(n_kernels):
+            score += b[k] * x[k]
+        score *= np.sign(signs[r])
         if signs[r] != 0.0 and (score <= 0.0 or score < margin):
-            _times(P, held[t], p)
+            _times(held[t], P, p)
             alone = 1.0 / counts[N_TASKS] if fresh[t] else rest[0]
+            for k in range(n_kernels):
+                b[k] = step * signs[r] * x[k]
+                _move(own, late_own, t, k, b[k] * alone, counts)
             for i in range(n_kernels):
-                change = step * signs[r] * x[i]
-                _move(own, late_own, t, i, change * alone, counts)
                 for j in range(n_kernels):
-                    _move(L, late, i, j, change * p[j], counts)
+                    _move(L, late, i, j, b[j] * p[i], counts)
             counts[MISTAKES] += 1
             counts[SINCE_MISTAKES] += 1
         counts[ROUNDS] += 1
@@ -78,17 +82,12 @@ def _move(array, late, i, j, change, counts):
 
 
 @helper
-def _dot(x, y):
-    value = 0.0
-    for k in range(len(x)):
-        value += x[k] * y[k]
-    return value
-
-
-@helper
-def _times(matrix, x, out):
+def _times(x, matrix, out):
+    """x (K,) times matrix (K, K) into `out`."""
+    out[:] = 0.0
     for i in range(len(x)):
-        out[i] = _dot(matrix[i], x)
+        for j in range(len(x)):
+            out[j] += x[i] * matrix[i, j]
 
 
 @compiled(f"({_INTS}, float64[:, ::1], float64[:, ::1], float64[::1])", "the two-stage loops", 2)

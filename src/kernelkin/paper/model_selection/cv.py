@@ -1,0 +1,592 @@
+"""Estimators that choose parameters by cross-validation inside tasks: of MK-MTRL, and of any model of the paper."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import MetaEstimatorMixin, _fit_context, clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ...data import Fold, TaskData, make_folds
+from ...engines import SingleThreadedBLAS, count_workers, read_engine
+from ...estimators import Fitted, MultiTaskEstimator, ShownEstimator, device_of
+from ...exceptions import warn_user
+from ...memory import check_memory
+from ...parameters import REGRESSION_LOSS, Parameter, describe, set_parameters
+from ..fitting import Regression
+from ..mixes import TaskMixes, TaskMixFit
+from ..models import MKMTRLClassifier, MKMTRLRegressor
+from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid
+from .scoring import PooledScorer, Scorer, read_scoring
+from .search import SharedGrams, run_search, separate_need, shares_grams, tabulate
+
+SEARCH_PARAMETERS: dict[str, Parameter] = {
+    "grid": Parameter(
+        "dict of lists, list of such dicts, or None",
+        "Values of the estimator's parameters, as for `GridSearchCV`. None: the values that suit most data, for "
+        "parameters that are at their defaults; C goes on where an end of its values is best.",
+        [dict, list, None],
+    ),
+    "cv": Parameter(
+        "int, or iterable of (training rows, test rows)",
+        "A number of folds, made inside every task and stratified by class; on wide data a row is held out for all "
+        "tasks at once, unless training and test rows are given as masks of labels, of shape (n, T). A class with a "
+        "single row in a task stays in training.",
+        [Interval(Integral, 2, None, closed="left"), HasMethods("__iter__")],
+    ),
+    "scoring": Parameter(
+        "None, str or callable",
+        "None: errors pooled over the held-out rows of all tasks, which with few rows a task distinguish candidates "
+        "best: an R^2 of targets in units of their task's spread, or for classifiers the logistic loss of the decision "
+        "values, with its sign changed. Otherwise a name of scikit-learn's; or a callable ``(y, values) -> float``, "
+        "which for a classifier gets decision values, with y True for the second of two classes; each task's held-out "
+        "values are pooled over the folds and scored, and the mean is taken over the tasks whose score is defined.",
+        [str, callable, None],
+    ),
+    "search_tol": Parameter(
+        "float",
+        "The relative duality gap of candidates, where the estimator's own `tol` is smaller. The last fit keeps to "
+        "`tol`.",
+        [Interval(Real, 0, None, closed="neither")],
+    ),
+    "cache": Parameter(
+        "path, optional",
+        "A folder that keeps every finished line of candidates on every fold: a search that was killed goes on from "
+        "there, if it has the same data, parameters, version of this library and `random_state` (an int). Several "
+        "processes may share one. Kernels that are functions of yours are refused: a change to them would not be "
+        "noticed.",
+        [str, PathLike, None],
+    ),
+    "n_jobs": Parameter(
+        "int, optional",
+        "Number of threads over folds and lines of candidates. The result does not depend on it.",
+        [Integral, None],
+    ),
+    "engine": Parameter(
+        '"threads", a Dask client or an engine',
+        'Where folds and lines of candidates are tried: "threads", `n_jobs` threads of this process; '
+        "a `distributed.Client`, the workers of its cluster, each of which gets all rows. "
+        "The result does not depend on it.",
+    ),
+    "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
+    "verbose": Parameter("int", "1 shows progress and the time left.", ["verbose"]),
+    "callback": Parameter(
+        "callable, optional",
+        "Called with two numbers after each candidate on each fold: how many are done, of how many. (Candidates that "
+        "are the same model count as one.)",
+        [callable, None],
+    ),
+}
+
+SEARCH_ATTRIBUTES: dict[str, tuple[str, str]] = {
+    "cv_results_": (
+        "dict of arrays",
+        "A row for each candidate: `params`, `param_*`, `mean_test_score`, `standard_error` (jackknife over folds), "
+        "`split*_test_score` (a fold alone), `rank_test_score`, `converged`, `seconds` (over all folds; candidates "
+        "solved together share theirs).",
+    ),
+    "best_index_": ("int", "The first candidate with the best score."),
+    "best_params_": ("dict", "Its parameters."),
+    "best_score_": ("float", "Its score."),
+    "best_estimator_": (
+        "estimator",
+        "The model with the best parameters, fitted on all rows. Its fitted attributes (`kernel_weights_` and so on) "
+        "are available here too.",
+    ),
+    "n_splits_": ("int", "Number of folds."),
+    "search_time_": ("float", "Seconds of the search."),
+    "refit_time_": ("float", "Seconds of the last fit."),
+    "n_cached_": ("int", "How many lines of candidates on a fold were found in the cache."),
+}
+
+_GRID = Parameter(
+    "dict of lists, list of such dicts, or None",
+    'Values of the model\'s parameters to choose from, such as ``{"C": [0.1, 1, 10], "min_rank": [1, 2], '
+    '"couplings": [None, "common"]}``. None: C from 0.01 to 1,000, and further where an end is best, with values '
+    "of `parsimony`, `shrinkage` and `evenness` and, where tasks have rows of their own, with a part that all tasks "
+    "share; parameters that you set are not searched. A grid of mu beside C repeats itself, for the model depends on "
+    "``mu / C**3`` alone.",
+    [dict, list, None],
+)
+_PER_TASK = Parameter(
+    "bool",
+    "Whether to choose for each task by its own held-out errors, drawn towards all tasks by how much its rows can "
+    "tell; for the squared loss on wide data, labels of which may be missing (see the guide on large data). Kernel "
+    "weights and strength are chosen in place of the search over `grid`; `kernel_weights_` are then those at C = 1, "
+    "and what describes the penalty (`mu`, `shrinkage` and so on), `cv` and `scoring` are not used.",
+    ["boolean"],
+)
+_SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}
+_REGRESSOR_ATTRIBUTES = {
+    **SEARCH_ATTRIBUTES,
+    "task_choices_": (
+        "array of shape (T, 2)",
+        "With ``per_task=True``, the mix of kernels and the strength that each task chose, by position "
+        "among those that `cv_results_` lists.",
+    ),
+}
+
+
+class BaseSearch(MetaEstimatorMixin, ShownEstimator):
+    """A search over the parameters of a model. A subclass says which model."""
+
+    grid: Any
+    cv: Any
+    scoring: Any
+    search_tol: float
+    cache: Any
+    n_jobs: int | None
+    engine: Any
+    random_state: Any
+    verbose: int
+    callback: Any
+
+    __metadata_request__predict: ClassVar = {"split": UNUSED, "return_std": UNUSED}
+
+    @abstractmethod
+    def make_model(self) -> Any:
+        """Return an unfitted model with the parameters that are not searched."""
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None) -> Self:
+        """Search the grid, then fit the best candidate on all rows.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight : as for the `fit` of the model
+
+        Returns
+        -------
+        self : object
+        """
+        with SingleThreadedBLAS():
+            model = self.make_model()
+            data = model.training_data(X, y, tasks, sample_weight)
+            device = getattr(model, "device", None)
+            if device is None and device_of(X) is not None and data.form == "wide" and hasattr(model, "device"):
+                model.set_params(device=device_of(X))
+            fitted = self._fit_data(model, data)
+            self.best_estimator_ = model.store(fitted)
+            if model.get_params(deep=False).get("device") != device:
+                model.set_params(device=device)
+        return self
+
+    def _fit_data(self, model: Any, data: TaskData) -> Fitted:
+        """Search, give the model the best parameters, and fit it."""
+        began, classification = time.perf_counter(), is_classifier(model)
+        candidates, lines, folds, grams = self._prepare(model, data)
+        if self.scoring is None:
+            scorer: Scorer | PooledScorer = PooledScorer(data, folds, classification=classification)
+        else:
+            metric = read_scoring(self.scoring, classification=classification)
+            scorer = Scorer(data, folds, metric, classification=classification)
+        options = {name: getattr(self, name) for name in ("n_jobs", "verbose", "callback", "cache")}
+        options["engine"] = read_engine(self.engine, self.n_jobs)
+        found, self.n_cached_ = run_search(lines, data, folds, grams, **options)
+        self.cv_results_ = tabulate(candidates, found, scorer)
+        # Where an end of the default values of C is best, the search goes on beyond it.
+        for _ in range(MAX_EXTENSIONS if self.grid is None else 0):
+            more = beyond(candidates, self.cv_results_["mean_test_score"], self.cv_results_["standard_error"])
+            if not more:
+                break
+            lines = make_lines(model, more, self.search_tol, first=len(candidates))
+            candidates += more
+            outcomes, n_cached = run_search(lines, data, folds, grams, **options)
+            self.n_cached_ += n_cached
+            self.cv_results_ = tabulate(candidates, found := found | outcomes, scorer)
+        self.n_splits_, self.search_time_ = len(folds), time.perf_counter() - began
+        self._choose(candidates)
+        specification = model.set_params(**self.best_params_).specification()
+        if grams is None or options["engine"].splits:
+            fitted = specification.plan(data).run(model.run_options())
+        else:
+            fitted = grams.refit(specification, self.best_params_, model.run_options())
+        self.refit_time_ = time.perf_counter() - began - self.search_time_
+        return fitted
+
+    def _choose(self, candidates: Sequence[dict[str, Any]]) -> None:
+        scores, converged = self.cv_results_["mean_test_score"], self.cv_results_["converged"]
+        if np.isnan(scores).all():
+            raise ValueError("no candidate has a score: no task has held-out rows on which it is defined")
+        self.best_index_ = int(np.nanargmax(scores))
+        self.best_params_ = dict(candidates[self.best_index_])
+        self.best_score_ = float(scores[self.best_index_])
+        if not converged[self.best_index_]:
+            warn_user(
+                f"the best candidate, {self.best_params_}, did not reach search_tol={self.search_tol:g} on every fold; "
+                "raise max_iter or loosen search_tol",
+                ConvergenceWarning,
+            )
+
+    def estimate_memory(self, X: Any, y: Any, tasks: Any = None) -> int:
+        """Return an upper bound on the bytes that `fit` takes besides the data; nothing is fitted.
+
+        Parameters
+        ----------
+        X, y, tasks : as for `fit`
+
+        Returns
+        -------
+        n_bytes : int
+        """
+        model = self.make_model()
+        return self._bytes(model, model.training_data(X, y, tasks))
+
+    def _bytes(self, model: Any, data: TaskData) -> int:
+        """Bound the bytes that `_fit_data` takes."""
+        _, lines, folds, grams = self._prepare(model, data, check=False)
+        if grams is None:
+            return separate_need(lines, data, folds, self.n_jobs).peak
+        return max(grams.need(line.specification, line.params).peak for line in lines)
+
+    def _prepare(
+        self, model: Any, data: TaskData, check: bool = True
+    ) -> tuple[list[dict[str, Any]], list[Line], list[Fold], SharedGrams | None]:
+        """Read the grid, plan every line once so that errors show early, and check the memory."""
+        candidates = read_grid(model, default_grid(model, data) if self.grid is None else self.grid)
+        folds = make_folds(data, self.cv, classification=is_classifier(model), random_state=self.random_state)
+        lines = make_lines(model, candidates, self.search_tol)
+        if not shares_grams(lines):
+            if check and not read_engine(self.engine).splits:
+                check_memory(separate_need(lines, data, folds, self.n_jobs))
+            return candidates, lines, folds, None
+        grams = SharedGrams(data, lines, len(folds), count_workers(self.n_jobs))
+        for line in lines:
+            line.specification.plan(data)
+        return candidates, lines, folds, grams
+
+    def __getattr__(self, name: str) -> Any:
+        """Return fitted attributes of the best estimator."""
+        if name.endswith("_") and not name.startswith("_") and "best_estimator_" in vars(self):
+            return getattr(self.best_estimator_, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _best(self) -> Any:
+        check_is_fitted(self)
+        # Where predictions are made may change after the fit.
+        if hasattr(self, "device") and self.best_estimator_.device != self.device:
+            self.best_estimator_.set_params(device=self.device)
+        return self.best_estimator_
+
+    def predict(self, X: Any, tasks: Any = None, split: bool = False, return_std: bool = False) -> Any:
+        """Predict with the best estimator.
+
+        Parameters
+        ----------
+        X, tasks, split, return_std : as for the `predict` of the model
+
+        Returns
+        -------
+        prediction : array, Bunch with ``split=True``, pair of arrays with ``return_std=True``
+        """
+        return self._best().predict(X, tasks, split=split, return_std=return_std)
+
+    @available_if(lambda self: hasattr(self.make_model(), "predict_proba"))
+    def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
+        """Return the probabilities of the best estimator, a classifier.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+
+        Returns
+        -------
+        probabilities : array of shape (q, n_classes), or (q, T, n_classes) on wide data
+        """
+        return self._best().predict_proba(X, tasks)
+
+    @available_if(lambda self: hasattr(self.make_model(), "predict_interval"))
+    def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
+        """Return the intervals of the best estimator, a regressor.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+        coverage : float in (0, 1), default 0.9
+
+        Returns
+        -------
+        intervals : array of shape (q, 2), or (q, T, 2) on wide data
+        """
+        return self._best().predict_interval(X, tasks, coverage)
+
+    @available_if(lambda self: hasattr(self.make_model(), "decision_function"))
+    def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
+        """Return the decision values of the best estimator, a classifier.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+
+        Returns
+        -------
+        values : array
+        """
+        return self._best().decision_function(X, tasks)
+
+    def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
+        """Return the score of each task.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight : as for `fit`
+
+        Returns
+        -------
+        scores : dict from task to float
+        """
+        return self._best().score_tasks(X, y, tasks, sample_weight)
+
+    # The mean of the scores of tasks, and a page on the fit, as for any estimator.
+    score, report = MultiTaskEstimator.score, MultiTaskEstimator.report
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "best_estimator_" in vars(self)
+
+    def __sklearn_tags__(self):
+        tags, inner = super().__sklearn_tags__(), self.make_model().__sklearn_tags__()
+        for name in ("estimator_type", "classifier_tags", "regressor_tags", "input_tags", "target_tags"):
+            setattr(tags, name, getattr(inner, name))
+        return tags
+
+
+@describe(
+    (),
+    SEARCH_ATTRIBUTES,
+    estimator=Parameter("estimator", "Any model of this library.", [HasMethods(["fit", "predict", "specification"])]),
+    **SEARCH_PARAMETERS,
+)
+class MultiTaskCV(BaseSearch):
+    """Choose the parameters of a multi-task model by cross-validation inside the tasks.
+
+    Kernels are evaluated once, on all rows; every fold works on slices of them, scaled by its own training rows. (The
+    widths of Gaussian kernels, where they are relative to the median distance, are fitted once, on all rows.)
+    Candidates that differ in C and mu alone are solved one after the other, each from the last; those of equal
+    ``mu / C**3`` are the same model, and are solved once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLRegressor
+    >>> from kernelkin.paper.model_selection import MultiTaskCV
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(60, 2)), np.repeat(["a", "b"], 30)
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=60)
+    >>> search = MultiTaskCV(MKMTRLRegressor(), {"mu": [1e-3, 1e3]}, random_state=0).fit(X, y, tasks=tasks)
+    >>> search.best_params_
+    {'mu': 0.001}
+    """
+
+    def __init__(
+        self,
+        estimator,
+        grid=None,
+        *,
+        cv=5,
+        scoring=None,
+        search_tol=1e-3,
+        cache=None,
+        n_jobs=None,
+        engine="threads",
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        set_parameters(self, locals())
+
+    def make_model(self) -> Any:
+        return clone(self.estimator)
+
+
+@describe((), SEARCH_ATTRIBUTES, **_SEARCH)
+class MKMTRLClassifierCV(BaseSearch):
+    """`MKMTRLClassifier` with parameters chosen by cross-validation inside the tasks.
+
+    Parameters that the grid does not name are those of the model. All attributes of a fitted `MKMTRLClassifier` are
+    available here too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLClassifierCV
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = MKMTRLClassifierCV(grid={"mu": [0.01, 1e6]}, random_state=0).fit(X, y, tasks=tasks)
+    >>> model.best_params_
+    {'mu': 0.01}
+    >>> model.kernel_weights_.shape
+    (3, 6)
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        mu="scale",
+        parsimony=0.0,
+        couplings=None,
+        sharing=1.0,
+        task_features=None,
+        shared_rank="auto",
+        prior=None,
+        shrinkage=0.1,
+        min_rank=1.0,
+        evenness=0.0,
+        loss="hinge",
+        class_weight=None,
+        grid=None,
+        cv=5,
+        scoring=None,
+        search_tol=1e-3,
+        cache=None,
+        normalize="trace",
+        unknown_tasks="error",
+        min_rows=None,
+        task_column=None,
+        solver="joint",
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        engine="threads",
+        device=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        set_parameters(self, locals())
+
+    def make_model(self) -> MKMTRLClassifier:
+        return MKMTRLClassifier(**_model_parameters(self, MKMTRLClassifier))
+
+
+@describe((), _REGRESSOR_ATTRIBUTES, loss=REGRESSION_LOSS, per_task=_PER_TASK, **_SEARCH)
+class MKMTRLRegressorCV(BaseSearch):
+    """`MKMTRLRegressor` with parameters chosen by cross-validation inside the tasks.
+
+    Parameters that the grid does not name are those of the model. All attributes of a fitted `MKMTRLRegressor` are
+    available here too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = MKMTRLRegressorCV(grid={"mu": [1e-3, 1e3]}, cv=3, random_state=0).fit(X, Y)
+    >>> model.best_params_
+    {'mu': 0.001}
+    """
+
+    def __init__(
+        self,
+        kernels=None,
+        *,
+        C=1.0,
+        mu="scale",
+        parsimony=0.0,
+        couplings=None,
+        sharing=1.0,
+        task_features=None,
+        shared_rank="auto",
+        prior=None,
+        shrinkage=0.1,
+        min_rank=1.0,
+        evenness=0.0,
+        loss="squared",
+        epsilon=0.1,
+        fit_intercept=True,
+        grid=None,
+        per_task=False,
+        cv=5,
+        scoring=None,
+        search_tol=1e-3,
+        cache=None,
+        normalize="trace",
+        unknown_tasks="error",
+        min_rows=None,
+        task_column=None,
+        solver="joint",
+        tol=1e-3,
+        max_iter=100,
+        n_jobs=None,
+        engine="threads",
+        device=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        set_parameters(self, locals())
+
+    def _fit_data(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
+        vars(self).pop("task_choices_", None)
+        return self._fit_task_mixes(model, data) if self.per_task else super()._fit_data(model, data)
+
+    def _bytes(self, model: MKMTRLRegressor, data: TaskData) -> int:
+        return self._task_mixes().plan(data).memory().peak if self.per_task else super()._bytes(model, data)
+
+    def _task_mixes(self) -> TaskMixFit:
+        """Return what a search with `per_task=True` fits; see `kernelkin.paper.mixes`."""
+        names = ("kernels", "parsimony", "normalize", "tol", "device")
+        targets = Regression(self.loss, self.epsilon, self.fit_intercept)
+        return TaskMixFit(targets=targets, **{name: getattr(self, name) for name in names})
+
+    def _fit_task_mixes(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
+        """Choose kernel weights and strength for each task, and store what was tried."""
+        given = [name for name in ("grid", "couplings", "task_features", "cache") if getattr(self, name) is not None]
+        if given:
+            raise ValueError(f"per_task=True chooses kernel weights for each task and cannot use {', '.join(given)}")
+        began = time.perf_counter()
+        plan = replace(self._task_mixes(), device=model.device).plan(data)
+        check_memory(plan.memory())
+        fitted, found = plan.run_chosen(model.run_options())
+        self.cv_results_ = _tabulate_mixes(found)
+        self.best_index_ = int(self.cv_results_["mean_test_score"].argmax())
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.n_splits_, self.n_cached_, self.task_choices_ = len(data.X), 0, found.choices
+        self.refit_time_ = float(fitted.attributes["history_"]["seconds"][-1])
+        self.search_time_ = time.perf_counter() - began - self.refit_time_
+        return fitted
+
+    def make_model(self) -> MKMTRLRegressor:
+        return MKMTRLRegressor(**_model_parameters(self, MKMTRLRegressor))
+
+
+def _model_parameters(search: Any, model: type) -> dict[str, Any]:
+    """Return the parameters of the model; progress, callbacks and engine are those of the search."""
+    shared = set(search.get_params(deep=False)) - {"callback", "verbose", "engine"}
+    return {name: getattr(search, name) for name in model().get_params(deep=False) if name in shared}
+
+
+def _tabulate_mixes(found: TaskMixes) -> dict[str, Any]:
+    """A row for each mix and strength: R^2 of leave-one-out values, the mean over tasks and its standard error."""
+    n_mixes, n_strengths, n_tasks = found.errors.shape
+    scores = 1.0 - found.errors.reshape(-1, n_tasks) / found.variance
+    params = [
+        {"kernel_weights": found.mixes[m].tolist(), "C": float(found.strengths[c])}
+        for m in range(n_mixes)
+        for c in range(n_strengths)
+    ]
+    mean = scores.mean(axis=1)
+    return {
+        "params": params,
+        "param_C": np.array([row["C"] for row in params]),
+        "mean_test_score": mean,
+        "standard_error": scores.std(axis=1) / np.sqrt(n_tasks),
+        "rank_test_score": 1 + (mean[:, np.newaxis] < mean).sum(axis=1),
+        "n_tasks": np.bincount(found.choices @ [n_strengths, 1], minlength=len(params)),
+    }

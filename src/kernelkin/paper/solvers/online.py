@@ -1,0 +1,581 @@
+"""The paper's Algorithm 2: kernel weights and task relationship from pairs of rows, without Gram or T x T matrices.
+
+What it minimises is no `Problem`. Rounds go in (`Rounds`), a state changes (`OnlineState`), and kernel weights can be
+read at any time. `PairSource` draws rounds from a data set, `Stream` makes them from rows as they come.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ...data import TaskData
+from ...kernels import FittedKernel, Kernel, diagonals, fit_diagonal_scaling, fit_kernels, pairs
+from ..grams import RowKernels
+from ..learners import Machine
+from ..penalties import Relation, RelationPenalty
+
+# Bytes of rows and kernel values that a block of pairs takes, and its largest length.
+_BLOCK_BYTES = 1 << 25
+_BLOCK_LENGTH = 1 << 14
+# Rows that a stream collects before it fits the kernels on them, whatever the pieces are that they come in.
+START_ROWS = 1000
+
+
+def block_length(n_features: int, n_kernels: int) -> int:
+    """Return how many pairs of rows to evaluate at one time."""
+    return int(np.clip(_BLOCK_BYTES // (8 * (2 * n_features + 2 * n_kernels)), 64, _BLOCK_LENGTH))
+
+
+class Rounds(NamedTuple):
+    """Pairs of rows, in the order in which they are learned from.
+
+    Attributes
+    ----------
+    tasks : (n,) intp array
+        The task of each pair.
+    signs : (n,) array
+        Whether the two rows belong together (above zero) or not (below); the size is the weight of the round.
+    values : (n, K) array
+        The kernels at each pair.
+    """
+
+    tasks: np.ndarray
+    signs: np.ndarray
+    values: np.ndarray
+
+
+@dataclass
+class OnlineState:
+    """All that an online run needs to go on, O(TK) in size. The module `online_loops` says what the arrays are."""
+
+    held: np.ndarray
+    own: np.ndarray
+    late_own: np.ndarray
+    fresh: np.ndarray
+    L: np.ndarray
+    late: np.ndarray
+    P: np.ndarray
+    rest: np.ndarray
+    counts: np.ndarray
+    total: np.ndarray
+
+    @classmethod
+    def start(cls, n_kernels: int, n_tasks: int = 0) -> OnlineState:
+        """Return B = 0 and Omega = I/T.
+
+        A task that joins later has the identity's row of Omega until a refresh finds its weights not zero: until then
+        there is nothing to relate it to others by.
+        """
+        columns, square = np.zeros((4, n_tasks, n_kernels)), np.zeros((2, n_kernels, n_kernels))
+        return cls(
+            held=columns[0],
+            own=columns[1],
+            late_own=columns[2],
+            fresh=np.zeros(n_tasks, dtype=bool),
+            L=np.eye(n_kernels),
+            late=square[0],
+            P=square[1],
+            rest=np.array([1.0 / max(n_tasks, 1)]),
+            counts=np.array([0, 0, 0, 0, n_tasks]),
+            total=columns[3],
+        )
+
+    @property
+    def rounds(self) -> int:
+        """Rounds so far."""
+        return int(self.counts[0])
+
+    @property
+    def mistakes(self) -> int:
+        """Rounds that changed the weights."""
+        return int(self.counts[1])
+
+    @property
+    def n_tasks(self) -> int:
+        """Tasks so far."""
+        return int(self.counts[4])
+
+    def grow(self, n_tasks: int) -> None:
+        """Make the arrays long enough for so many tasks; each joins with its first round."""
+        length = len(self.fresh)
+        if n_tasks > length:
+            more = max(n_tasks, length + length // 2) - length
+            for name in ("held", "own", "late_own", "total"):
+                setattr(self, name, np.pad(getattr(self, name), ((0, more), (0, 0))))
+            self.fresh = np.pad(self.fresh, (0, more), constant_values=True)
+
+    def weights(self, average: bool = False) -> np.ndarray:
+        """Return B (K, T), or its average over rounds; projected only as far as the run has done so."""
+        last = self._sums() / self.rounds if average and self.rounds else self.held @ self.L + self.own
+        return last[: self.n_tasks].T
+
+    def fold(self, project: bool) -> None:
+        """Move all changes since the last refresh into `held`, projected on request."""
+        self.total = self._sums()
+        held = self.held @ self.L + self.own
+        self.held = np.maximum(held, 0.0) if project else held
+        self.L[:] = np.eye(len(self.L))
+        for array in (self.own, self.late_own, self.late):
+            array[:] = 0.0
+        self.counts[2:4] = 0
+
+    def _sums(self) -> np.ndarray:
+        """Return the sum of every task's weights over all rounds (T, K)."""
+        n = self.counts[2]
+        return self.total + self.held @ (n * self.L - self.late) + n * self.own - self.late_own
+
+
+@dataclass(frozen=True)
+class Online:
+    """The paper's Algorithm 2.
+
+    As printed (``refresh=1, shrinkage=0, project=False``) it only ever learns about the task of the first mistake:
+    Omega is then zero for all others, and so are their updates. Fewer refreshes or some shrinkage avoid that.
+
+    Parameters
+    ----------
+    mu : float
+        What steps are divided by.
+    update : {"perceptron", "hinge"}
+        "perceptron" learns from wrong signs, "hinge" also from right ones with b'z below one.
+    shrinkage, min_rank : float
+        The limits of Omega, as in `RelationPenalty`.
+    refresh : int, optional
+        Mistakes between refreshes of Omega; None: as many as there are tasks, and at least 100.
+    project : bool
+        Whether weights are kept from being negative; Algorithm 2 as printed does not.
+    """
+
+    name: ClassVar[str] = "online"
+    mu: float = 1.0
+    update: str = "perceptron"
+    shrinkage: float = 0.1
+    min_rank: float = 1.0
+    refresh: int | None = None
+    project: bool = True
+
+    def step(self, state: OnlineState, rounds: Rounds) -> None:
+        """Learn from rounds, in order."""
+        from .online_loops import run_rounds
+
+        settings = (1.0 / self.mu, float(self.update == "hinge"), self.project, self.refresh or 0)
+        state.grow(int(rounds.tasks.max(initial=-1)) + 1)
+        done = 0
+        while True:
+            arrays = [getattr(state, field.name) for field in fields(state)[:-1]]
+            done = run_rounds(*rounds, done, *settings, *arrays)
+            if done == len(rounds.tasks):
+                return
+            self.refresh_relation(state)
+
+    def refresh_relation(self, state: OnlineState) -> None:
+        """Set Omega to the minimiser at the current weights."""
+        state.fold(self.project)
+        B = state.held[: state.n_tasks].T
+        state.P[:], state.rest[0] = self._penalty(B).relation_factors(B)
+        state.fresh &= ~state.held.any(axis=1)
+
+    def relation(self, B: np.ndarray) -> Relation:
+        """Return Omega at weights B (K, T): what the relationship penalty has there."""
+        return self._penalty(B).relation(B)
+
+    def _penalty(self, B: np.ndarray) -> RelationPenalty:
+        # In a stream, tasks may still be fewer than min_rank.
+        return RelationPenalty(B.shape[1], None, self.shrinkage, min(self.min_rank, B.shape[1]))
+
+
+class OnlineRun:
+    """A solver and its state, with a history and a progress bar.
+
+    Parameters
+    ----------
+    solver : Online
+    n_kernels, n_tasks : int
+    n_rounds : int, optional
+        How many rounds there will be; None for a stream. A record is made every hundredth of them, or every 1000.
+    center : bool
+        Whether the mean so far of a task's pairs is subtracted from their values, which gives the pairs' classifier an
+        intercept. Without it b'z of kernels that are never negative has one sign for every b >= 0, and is wrong about
+        every pair of the other. The mean of few pairs is shrunk to that of all tasks.
+    verbose : int
+        Whether to show a progress bar.
+    """
+
+    def __init__(
+        self,
+        solver: Online,
+        n_kernels: int,
+        n_tasks: int = 0,
+        *,
+        n_rounds: int | None = None,
+        center: bool = False,
+        verbose: int = 0,
+    ) -> None:
+        self.solver, self.state = solver, OnlineState.start(n_kernels, n_tasks)
+        self.n_rounds, self.center, self.verbose = n_rounds, center, verbose
+        # Rounds and mistakes at each record; sums and numbers of the values of all pairs, and of each task's.
+        self.records: list[tuple[int, int]] = []
+        self.sums, self.counts = np.zeros((n_tasks + 1, n_kernels)), np.zeros(n_tasks + 1)
+
+    def step(self, rounds: Rounds) -> None:
+        """Learn from rounds, in order; their values are centred in place."""
+        if self.center:
+            self._subtract_means(rounds)
+        every = 1000 if self.n_rounds is None else max(1, self.n_rounds // 100)
+        start = 0
+        while start < len(rounds.tasks):
+            stop = start + every - self.state.rounds % every
+            self.solver.step(self.state, Rounds(*(array[start:stop] for array in rounds)))
+            start = stop
+            if self.state.rounds % every == 0:
+                self.records.append((self.state.rounds, self.state.mistakes))
+                if self.verbose:
+                    self._show()
+
+    @property
+    def history(self) -> dict[str, np.ndarray]:
+        """At each record the round, the share of mistakes in all up to it, and in those since the last record."""
+        now = (self.state.rounds, self.state.mistakes)
+        records = self.records if now[0] == 0 or now in self.records[-1:] else [*self.records, now]
+        rounds, mistakes = np.array(records, dtype=np.int64).reshape(-1, 2).T
+        recent = np.diff(mistakes, prepend=0) / np.diff(rounds, prepend=0)
+        return {"round": rounds, "mistake_rate": mistakes / rounds, "recent_mistake_rate": recent}
+
+    def _subtract_means(self, rounds: Rounds) -> None:
+        from .online_loops import center_pairs
+
+        more = int(rounds.tasks.max(initial=-1)) + 2 - len(self.counts)
+        if more > 0:
+            self.sums, self.counts = np.pad(self.sums, ((0, more), (0, 0))), np.pad(self.counts, (0, more))
+        center_pairs(rounds.tasks, rounds.values, self.sums, self.counts)
+
+    def _show(self) -> None:
+        rounds, rate = self.state.rounds, self.state.mistakes / self.state.rounds
+        if self.n_rounds is None:
+            bar, end = f"{rounds:,} rounds", "\r"
+        else:
+            filled = round(30 * rounds / self.n_rounds)
+            bar = f"|{'#' * filled:<30}| {rounds:,}/{self.n_rounds:,} rounds"
+            end = "\n" if rounds == self.n_rounds else "\r"
+        print(f"[kernelkin] {bar}  mistakes {rate:6.2%}", end=end, file=sys.stderr, flush=True)
+
+
+class PairSource:
+    """Random pairs of rows of the tasks of a data set.
+
+    A round draws a task, each with the same chance, then two of its rows, each with a chance in proportion to its cost:
+    a row that counts twice is drawn twice as often. Memory is O(TK) for ``normalize="trace"``, besides the data.
+
+    Parameters
+    ----------
+    data : TaskData
+    values : RowKernels
+        The kernels on its rows.
+    machines : sequence of Machine
+        Their costs are the weights of the rows.
+    normalize : {"trace", "cosine", "center"} or None
+    classes : bool
+        Whether targets are classes.
+    """
+
+    def __init__(
+        self, data: TaskData, values: RowKernels, machines: Sequence[Machine], normalize: str | None, *, classes: bool
+    ) -> None:
+        self.values, self.normalize, self.classes = values, normalize, classes
+        self.rows = np.concatenate(data.rows)
+        self.sizes = np.array([len(rows) for rows in data.rows])
+        costs = [machine.C[:, 0] for machine in machines]
+        self.cost = np.concatenate(costs)
+        self.ends, self.last = np.cumsum(self.cost), np.cumsum(self.sizes) - 1
+        parts = zip(data.y, costs, strict=True)
+        self.targets = np.concatenate([_class_codes(y) if classes else _standard(y, cost) for y, cost in parts])
+        # Tasks on the same rows share one scaling.
+        self.one_scaling, self.scalings = data.form == "wide", None
+        if normalize in ("trace", "center"):
+            sets = [np.arange(len(data.X))] if self.one_scaling else data.rows
+            fitted = [values.scaling(rows, data.sample_weight[rows], normalize) for rows in sets]
+            self.scalings: Any = fitted if normalize == "center" else np.array([one.factor for one in fitted])
+
+    def draw(self, rng: np.random.Generator, n_rounds: int) -> Iterator[Rounds]:
+        """Yield rounds in blocks."""
+        length = block_length(1 if self.values.kernels is None else self.values.X.shape[1], self.values.n_kernels)
+        for start in range(0, n_rounds, length):
+            tasks, i, j = self.pairs(rng.random((min(length, n_rounds - start), 3)))
+            agree = np.where(self.targets[i] == self.targets[j], 1.0, -1.0)
+            signs = agree if self.classes else self.targets[i] * self.targets[j]
+            yield Rounds(tasks, signs, np.ascontiguousarray(self.scaled_values(tasks, i, j).T, dtype=np.float64))
+
+    def pairs(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Uniform numbers u (n, 3) -> tasks (n,) and the positions (n,) of two rows among those of all tasks."""
+        tasks = (u[:, 0] * len(self.sizes)).astype(np.intp)
+        last = self.last[tasks]
+        first = last - self.sizes[tasks] + 1
+        floor = self.ends[first] - self.cost[first]
+        total = self.ends[last] - floor
+        i = np.clip(np.searchsorted(self.ends, floor + u[:, 1] * total, side="right"), first, last)
+        # The other row comes from what is left of the task without this one.
+        mark = floor + u[:, 2] * (total - self.cost[i])
+        mark += np.where(mark >= self.ends[i] - self.cost[i], self.cost[i], 0.0)
+        j = np.clip(np.searchsorted(self.ends, mark, side="right"), first, last)
+        # By rounding at the very ends, or where nothing else has weight, it may be the same one: take a neighbour.
+        return tasks, i, np.where(i == j, np.where(j == last, first, j + 1), j)
+
+    def scaled_values(self, tasks: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Return the scaled kernels (K, n) at pairs of rows, by their positions i, j (n,) among those of all tasks."""
+        row_i, row_j = self.rows[i], self.rows[j]
+        z = self.values.pairs(row_i, row_j)
+        if self.normalize is None:
+            return z
+        if self.normalize == "cosine":
+            diagonal = self.values.diagonals(np.concatenate([row_i, row_j]))
+            where = np.arange(len(tasks))
+            return fit_diagonal_scaling("cosine", diagonal).apply_pairs(z, where, where + len(tasks))
+        if self.normalize == "trace":
+            return z * self.scalings[np.zeros_like(tasks) if self.one_scaling else tasks].T
+        if self.one_scaling:
+            return self.scalings[0].apply_pairs(z, row_i, row_j)
+        # Centred task by task: a task's scaling knows rows by their positions within the task.
+        first, out = self.last - self.sizes + 1, np.empty(z.shape)
+        for t in np.unique(tasks):
+            own = np.flatnonzero(tasks == t)
+            out[:, own] = self.scalings[t].apply_pairs(z[:, own], i[own] - first[t], j[own] - first[t])
+        return out
+
+
+def _class_codes(y: np.ndarray) -> np.ndarray:
+    return np.unique(y, return_inverse=True)[1].astype(np.float64)
+
+
+def _standard(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return targets with weighted mean 0 and mean square 1; all 0 where they are constant."""
+    centred = y - np.average(y, weights=weight)
+    size = np.sqrt(np.average(centred**2, weights=weight))
+    return centred / size if size > 0 else centred
+
+
+class Reservoirs:
+    """At most `capacity` rows of each task, every row seen so far with the same chance, and the rounds of new rows.
+
+    Every row takes the same two numbers from `rng` wherever a block of the stream ends, so that blocks do not matter.
+    Rows are stored once, however many tasks (of wide data) have them in their reservoirs.
+
+    Attributes
+    ----------
+    slots : (tasks, at most capacity) places of each task; sizes, seen : (tasks,) places in use, and rows so far.
+    used : (1,) places in use in all.
+    X, row, y : the rows, and for each place (places,) its row and its target.
+    sums, counts, moments : of each task the sum of k(x, x) (tasks, K), the number of rows, and mean and sum of squares
+        about the mean of the targets (tasks, 2).
+    n_skipped : rows that had no partner.
+    """
+
+    def __init__(
+        self,
+        kernels: Sequence[FittedKernel],
+        normalize: str | None,
+        capacity: int,
+        rng: np.random.Generator,
+        *,
+        classes: bool,
+    ) -> None:
+        self.kernels, self.normalize, self.capacity, self.rng = tuple(kernels), normalize, capacity, rng
+        self.classes, self.n_skipped = classes, 0
+        self.slots, self.sizes, self.seen = np.zeros((0, 0), dtype=int), np.zeros(0, dtype=int), np.zeros(0, dtype=int)
+        self.used, self.row, self.y = np.zeros(1, dtype=int), np.zeros(0, dtype=int), np.zeros(0)
+        self.X: np.ndarray | None = None
+        self.sums, self.counts, self.moments = np.zeros((0, len(self.kernels))), np.zeros(0), np.zeros((0, 2))
+
+    def take(
+        self, X: np.ndarray, rows: np.ndarray, codes: np.ndarray, y: np.ndarray, *, learn: bool = True
+    ) -> Iterator[Rounds]:
+        """Take in rows X[rows] of tasks `codes` (n,) with targets y (n,), and yield their rounds in blocks.
+
+        Without `learn` there are no rounds in the blocks, and no kernel is evaluated at a pair.
+        """
+        length = block_length(X.shape[1], len(self.kernels))
+        for start in range(0, len(codes), length):
+            part = slice(start, start + length)
+            self._grow(codes[part])
+            yield self._take_block(X, rows[part], codes[part], y[part], learn)
+
+    def data(self, labels: np.ndarray, classes: np.ndarray | None) -> TaskData:
+        """Return the rows in the reservoirs as data; `classes` decodes targets."""
+        assert self.X is not None
+        places = [slots[:size] for slots, size in zip(self.slots, self.sizes, strict=True)][: len(labels)]
+        y = self.y if classes is None else classes[self.y.astype(np.intp)]
+        return TaskData(
+            X=self.X,
+            rows=tuple(self.row[own] for own in places),
+            y=tuple(y[own] for own in places),
+            sample_weight=np.ones(len(self.X)),
+            labels=labels,
+            form="long",
+        )
+
+    def _take_block(self, X: np.ndarray, rows: np.ndarray, codes: np.ndarray, y: np.ndarray, learn: bool) -> Rounds:
+        from .online_loops import plan_pairs, scale_stream
+
+        n = len(codes)
+        rows, at = np.unique(rows, return_inverse=True)
+        X = X[rows]
+        source, partner, held = np.full(len(self.row), -1), np.empty(n, dtype=int), np.empty(n, dtype=int)
+        u = self.rng.random((n, 2))
+        plan_pairs(codes, u, self.capacity, self.slots, self.sizes, self.seen, self.used, source, partner, held)
+        paired = np.flatnonzero((partner >= 0) | (held >= 0)) if learn else np.arange(0)
+        rounds = np.full(n, -1)
+        rounds[paired] = np.arange(len(paired))
+        z, other = self._pairs(X, at, y, paired, partner, held)
+        signs = np.empty(len(paired))
+        diagonal = np.ascontiguousarray(diagonals(self.kernels, X).T, dtype=np.float64)[at]
+        settings, statistics = (self.classes, self.normalize == "trace"), (self.sums, self.counts, self.moments)
+        scale_stream(codes, y, other, rounds, diagonal, z, signs, *settings, *statistics)
+        self._keep(X, at, y, source)
+        self.n_skipped += n - len(paired) if learn else 0
+        return Rounds(codes[paired], signs, z)
+
+    def _pairs(self, X, at, y, paired, partner, held) -> tuple[np.ndarray, np.ndarray]:
+        """Return the kernels (p, K) at the pairs of a block, and the target (n,) of each row's partner.
+
+        at (n,) are the rows of X (u, d) that the block consists of; partners are in the block, or at a place of the
+        store in `held` (n,).
+        """
+        old, new = paired[held[paired] >= 0], paired[held[paired] < 0]
+        row, other = np.zeros(len(at), dtype=np.intp), np.zeros(len(at))
+        row[new], other[new] = at[partner[new]], y[partner[new]]
+        row[old], other[old] = len(X) + np.arange(len(old)), self.y[held[old]]
+        if not len(paired):
+            return np.empty((0, len(self.kernels))), other
+        together = np.concatenate([X, self.X[self.row[held[old]]]]) if len(old) else X
+        z = pairs(self.kernels, together, at[paired], row[paired])
+        if self.normalize == "cosine":
+            scaling = fit_diagonal_scaling("cosine", diagonals(self.kernels, together))
+            z = scaling.apply_pairs(z, at[paired], row[paired])
+        return np.ascontiguousarray(z.T, dtype=np.float64), other
+
+    def _keep(self, X: np.ndarray, at: np.ndarray, y: np.ndarray, source: np.ndarray) -> None:
+        """Store the rows of a block that are now at places, and drop those that are at none.
+
+        source (places,) are the positions in the block of new rows; -1 where a place is as it was.
+        """
+        new = np.flatnonzero(source >= 0)
+        stored = np.zeros((0, X.shape[1]), dtype=X.dtype) if self.X is None else self.X
+        self.row[new], self.y[new] = len(stored) + at[source[new]], y[source[new]]
+        kept, self.row = np.unique(self.row, return_inverse=True)
+        old = np.searchsorted(kept, len(stored))
+        self.X = np.concatenate([stored[kept[:old]], X[kept[old:] - len(stored)]])
+
+    def _grow(self, codes: np.ndarray) -> None:
+        """Make the arrays long enough for the tasks and rows of a block, as far as the reservoirs can take these."""
+        more = int(codes.max(initial=-1)) + 1 - len(self.sizes)
+        if more > 0:
+            for name in ("slots", "sums", "moments"):
+                setattr(self, name, np.pad(getattr(self, name), ((0, more), (0, 0))))
+            for name in ("sizes", "seen", "counts"):
+                setattr(self, name, np.pad(getattr(self, name), (0, more)))
+        sizes = np.minimum(self.sizes + np.bincount(codes, minlength=len(self.sizes)), self.capacity)
+        self.slots = np.pad(self.slots, ((0, 0), (0, max(int(sizes.max()) - self.slots.shape[1], 0))))
+        places = int(sizes.sum()) - len(self.row)
+        self.row, self.y = np.pad(self.row, (0, places)), np.pad(self.y, (0, places))
+
+
+class Codes:
+    """Labels as numbers, in the order in which they are first seen."""
+
+    def __init__(self, labels: Sequence[Any] = ()) -> None:
+        self.index = {label: code for code, label in enumerate(labels)}
+
+    def __call__(self, labels: np.ndarray) -> np.ndarray:
+        """labels (n,) -> codes (n,); new labels get the next numbers."""
+        values, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+        for value in values[np.argsort(first)].tolist():
+            self.index.setdefault(value, len(self.index))
+        return np.array([self.index[value] for value in values.tolist()], dtype=np.intp)[inverse]
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The labels in the order of their codes."""
+        return np.array(list(self.index))
+
+
+class Stream:
+    """Learns from the rows of a stream as they come; the pieces they come in do not matter.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+        To be fitted on the first rows of the stream.
+    solver : Online
+    run, storage : dict
+        Options of its `OnlineRun` and of its `Reservoirs`.
+    seed : int
+        Of the draws, and of all else that is random about a fit on these rows.
+    """
+
+    def __init__(
+        self, kernels: Sequence[Kernel], solver: Online, *, run: dict[str, Any], storage: dict[str, Any], seed: int
+    ) -> None:
+        self.kernels, self.solver, self.options, self.storage, self.seed = kernels, solver, run, storage, seed
+        self.rng = np.random.default_rng(seed)
+        self.tasks, self.classes = Codes(), Codes() if storage["classes"] else None
+        self.waiting: list[TaskData] = []
+        self.reservoirs: Reservoirs | None = None
+        self.run: OnlineRun | None = None
+
+    def after(
+        self, run: OnlineRun, data: TaskData, kernels: Sequence[FittedKernel], rng: np.random.Generator
+    ) -> Stream:
+        """Return this stream, to go on where a run on `data` has ended, with rows of it in the reservoirs."""
+        self.rng, self.tasks = rng, Codes(data.labels.tolist())
+        self.run, self.reservoirs = copy.copy(run), Reservoirs(kernels, rng=rng, **self.storage)
+        self.run.n_rounds = None
+        for _ in self.reservoirs.take(data.X, *self._rows(data), learn=False):
+            pass
+        return self
+
+    def feed(self, piece: TaskData) -> None:
+        """Learn from the rows of a piece, or keep them until there are enough to fit the kernels on."""
+        self.waiting.append(piece)
+        if self.reservoirs is not None or sum(len(part.X) for part in self.waiting) >= START_ROWS:
+            self._learn()
+
+    def begun(self) -> Stream:
+        """Return this stream, or while it waits for rows a copy that has begun with those it has."""
+        if self.reservoirs is not None:
+            return self
+        early = copy.deepcopy(self)
+        early._learn()
+        return early
+
+    def data(self) -> TaskData:
+        """Return the rows in the reservoirs of a stream that has begun."""
+        classes = None if self.classes is None else self.classes.labels
+        if self.reservoirs is None:
+            raise ValueError("this stream has not begun: its kernels are not fitted yet")
+        return self.reservoirs.data(self.tasks.labels, classes)
+
+    def _learn(self) -> None:
+        """Learn from the pieces that wait; the first of them fit the kernels."""
+        if self.reservoirs is None or self.run is None:
+            X = np.concatenate([piece.X for piece in self.waiting])[:START_ROWS]
+            kernels = fit_kernels(self.kernels, X, self.waiting[0].feature_names)
+            self.run = OnlineRun(self.solver, len(kernels), **self.options)
+            self.reservoirs = Reservoirs(kernels, rng=self.rng, **self.storage)
+        for piece in self.waiting:
+            for rounds in self.reservoirs.take(piece.X, *self._rows(piece)):
+                self.run.step(rounds)
+        self.waiting = []
+
+    def _rows(self, piece: TaskData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the rows of X, their tasks and targets as they came: by row, and on wide data by task within it."""
+        rows = np.concatenate(piece.rows)
+        order = np.argsort(rows, kind="stable")
+        own = np.repeat(np.arange(piece.n_tasks), [len(part) for part in piece.rows])[order]
+        y = np.concatenate(piece.y)[order]
+        targets = y if self.classes is None else self.classes(y)
+        return rows[order], self.tasks(piece.labels[own]), targets.astype(np.float64)

@@ -71,4 +71,4 @@ print((folder / "predicted.csv").read_text()[:300])
 
 # %%
 # Every command has a ``--help`` with examples. From Python, ``report()`` of any fitted model returns such a page, a
-# :class:`~kernelkin.Report`; ``save`` writes it.
+# :class:`~kernelkin.report.Report`; ``save`` writes it.

@@ -51,7 +51,7 @@ plt.show()
 # %%
 # Their functions have nothing in common: all that a group shares is which kernels it needs. The test of relations is
 # about functions, and tells most of the tasks apart: ``print`` says in words what is in a
-# :class:`~kernelkin.TaskRelations`.
+# :class:`~kernelkin.relations.TaskRelations`.
 
 relations = task_relations(models[3], data.data, data.target, data.tasks, random_state=0)
 print(relations)

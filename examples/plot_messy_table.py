@@ -17,9 +17,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from kernelkin import KinRegressor, TableSchema, load_model, save_model, sharing_report
+from kernelkin import KinRegressor, load_model, save_model, sharing_report
 from kernelkin.datasets import make_shops
 from kernelkin.plots import CoverageDisplay, IntervalsDisplay
+from kernelkin.tables import TableSchema
 
 shops = make_shops(n_shops=8, n_days=20, test_size=50, random_state=0)
 
@@ -62,17 +63,17 @@ plt.show()
 # Does sharing help here?
 # -----------------------
 # :func:`~kernelkin.sharing_report` compares a model with simpler ones inside the training rows. The last line of the
-# :class:`~kernelkin.SharingReport` is a recommendation, which may be something simpler, and names the class that makes
-# it.
+# :class:`~kernelkin.relations.SharingReport` is a recommendation, which may be something simpler, and names the class
+# that makes it.
 
 print(sharing_report(model, train, shops.target, cv=3, new_groups=False, random_state=0))
 
 # %%
 # Save it
 # -------
-# With a :class:`~kernelkin.TableSchema` a saved model predicts tables as they are: :func:`~kernelkin.load_model`
-# returns a :class:`~kernelkin.SavedModel`. ``kernelkin fit`` does the same from a file. A file that is damaged or
-# dangerous is refused with a :class:`~kernelkin.exceptions.ModelFileError`.
+# With a :class:`~kernelkin.tables.TableSchema` a saved model predicts tables as they are: :func:`~kernelkin.load_model`
+# returns a :class:`~kernelkin.storage.SavedModel`. ``kernelkin fit`` does the same from a file. A file that is damaged
+# or dangerous is refused with a :class:`~kernelkin.exceptions.ModelFileError`.
 
 labelled = train.assign(sales=shops.target)
 schema = TableSchema.fit(labelled, task="shop", target="sales", regression=True)

@@ -17,8 +17,9 @@ from typing import ClassVar
 import matplotlib.pyplot as plt
 import numpy as np
 
-from kernelkin import MultiTaskKernelEstimator, gaussian_kernels, linear_kernels
+from kernelkin import gaussian_kernels, linear_kernels
 from kernelkin.datasets import make_shops
+from kernelkin.paper import MultiTaskKernelEstimator
 from kernelkin.paper.penalties import Penalty, Relation
 from kernelkin.paper.problems import Problem
 from kernelkin.paper.solvers import Point, Solver

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelkin import (
-    MeanRegressor,
-    MKMTFLRegressor,
-    MKMTRLRegressor,
-    STLRegressor,
-    gaussian_kernels,
-    linear_kernels,
-)
+from kernelkin import MKMTRLRegressor, STLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.datasets import load_stock
+from kernelkin.paper import MeanRegressor, MKMTFLRegressor
 
 from .authors import FrozenShares, KernelTimesItself, Thresholded, UnitNorm
 from .metrics import MSE1000

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kernelkin import (
-    AverageClassifier,
-    MKLSAClassifier,
-    MKMTFLClassifier,
-    MKMTRLClassifier,
-    TwoStageMKMTRLClassifier,
-)
+from kernelkin import AverageClassifier, MKMTRLClassifier, TwoStageMKMTRLClassifier
+from kernelkin.paper import MKLSAClassifier, MKMTFLClassifier
 
 from .images_models import OneVsRest
 from .protocol import Model, Setting

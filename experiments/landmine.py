@@ -8,15 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from kernelkin import (
-    MTFLClassifier,
-    MTRLClassifier,
-    STLClassifier,
-    gaussian_kernels,
-    linear_kernels,
-    polynomial_kernels,
-)
+from kernelkin import STLClassifier, gaussian_kernels, linear_kernels, polynomial_kernels
 from kernelkin.datasets import load_landmine
+from kernelkin.paper import MTFLClassifier, MTRLClassifier
 
 from .metrics import AUC
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks

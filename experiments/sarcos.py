@@ -8,16 +8,9 @@ from functools import cache
 import numpy as np
 from sklearn.utils import Bunch
 
-from kernelkin import (
-    AverageRegressor,
-    MeanRegressor,
-    MTFLRegressor,
-    MTRLRegressor,
-    STLRegressor,
-    gaussian_kernels,
-    linear_kernels,
-)
+from kernelkin import AverageRegressor, STLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.datasets import load_sarcos
+from kernelkin.paper import MeanRegressor, MTFLRegressor, MTRLRegressor
 
 from .metrics import NMSE
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks

@@ -8,15 +8,9 @@ from functools import cache
 import numpy as np
 from sklearn.utils import Bunch
 
-from kernelkin import (
-    MeanRegressor,
-    MTFLRegressor,
-    MTRLRegressor,
-    STLRegressor,
-    gaussian_kernels,
-    linear_kernels,
-)
+from kernelkin import STLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.datasets import load_school
+from kernelkin.paper import MeanRegressor, MTFLRegressor, MTRLRegressor
 
 from .metrics import EXPLAINED
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelkin import (
+from kernelkin import STLRegressor, gaussian_kernels, linear_kernels
+from kernelkin.datasets import load_stock
+from kernelkin.paper import (
     FESRegressor,
     LassoRegressor,
     MeanRegressor,
@@ -12,11 +14,7 @@ from kernelkin import (
     MTFLRegressor,
     MTRLRegressor,
     OLSRegressor,
-    STLRegressor,
-    gaussian_kernels,
-    linear_kernels,
 )
-from kernelkin.datasets import load_stock
 
 from .metrics import MSE1000
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("docs", "docs/guide", "docs/howto")
 PAGES = [page for folder in FOLDERS for page in sorted(ROOT.glob(f"{folder}/*.md")) if ">>>" in page.read_text()]
 # The modules a user imports from.
-PUBLIC = ("datasets", "exceptions", "plots")
+PUBLIC = ("datasets", "exceptions", "paper", "plots")
 
 
 def named(path: str) -> Any:

@@ -6,7 +6,8 @@ import numpy as np
 
 from experiments.metrics import NMSE
 from experiments.protocol import Goal, Model, Protocol, Setting, Split
-from kernelkin import AverageRegressor, MeanRegressor, MKMTRLRegressor, linear_kernels
+from kernelkin import AverageRegressor, MKMTRLRegressor, linear_kernels
+from kernelkin.paper import MeanRegressor
 
 KERNELS = linear_kernels(per_feature=True)
 

@@ -1,4 +1,4 @@
-"""Multi-task multiple kernel learning with a certificate of optimality."""
+"""Models for data with groups, and multi-task multiple kernel learning with a certificate of optimality."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,94 +8,56 @@ if TYPE_CHECKING:
         Kernel,
         gaussian_kernels,
         linear_kernels,
-        nearest_psd,
         polynomial_kernels,
-        profile_kernel,
         tanimoto_kernels,
         view_kernels,
     )
     from .kin import KinClassifier, KinRegressor
-    from .paper.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
-    from .paper.models import (
+    from .paper import (
         AverageClassifier,
         AverageRegressor,
-        FESRegressor,
-        IKLClassifier,
-        IKLRegressor,
         IMKLClassifier,
         IMKLRegressor,
-        LassoRegressor,
-        MeanRegressor,
-        MKLSAClassifier,
-        MKMTFLClassifier,
-        MKMTFLRegressor,
         MKMTRLClassifier,
+        MKMTRLClassifierCV,
         MKMTRLRegressor,
-        MRCERegressor,
-        MTFLClassifier,
-        MTFLRegressor,
-        MTRLClassifier,
-        MTRLRegressor,
-        MultiTaskKernelEstimator,
-        OLSRegressor,
+        MKMTRLRegressorCV,
+        MultiTaskCV,
         STLClassifier,
         STLRegressor,
         TwoStageMKMTRLClassifier,
         TwoStageMKMTRLRegressor,
     )
     from .registry import all_models
-    from .relations import SharingReport, TaskRelations, sharing_report, task_relations
-    from .report import Report
-    from .storage import SavedModel, load_model, save_model
-    from .tables import TableEncoder, TableSchema
+    from .relations import sharing_report, task_relations
+    from .storage import load_model, save_model
+    from .tables import TableEncoder
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AverageClassifier",
     "AverageRegressor",
-    "FESRegressor",
-    "IKLClassifier",
-    "IKLRegressor",
     "IMKLClassifier",
     "IMKLRegressor",
     "Kernel",
     "KinClassifier",
     "KinRegressor",
-    "LassoRegressor",
-    "MKLSAClassifier",
-    "MKMTFLClassifier",
-    "MKMTFLRegressor",
     "MKMTRLClassifier",
     "MKMTRLClassifierCV",
     "MKMTRLRegressor",
     "MKMTRLRegressorCV",
-    "MRCERegressor",
-    "MTFLClassifier",
-    "MTFLRegressor",
-    "MTRLClassifier",
-    "MTRLRegressor",
-    "MeanRegressor",
     "MultiTaskCV",
-    "MultiTaskKernelEstimator",
-    "OLSRegressor",
-    "Report",
     "STLClassifier",
     "STLRegressor",
-    "SavedModel",
-    "SharingReport",
     "TableEncoder",
-    "TableSchema",
-    "TaskRelations",
     "TwoStageMKMTRLClassifier",
     "TwoStageMKMTRLRegressor",
     "all_models",
     "gaussian_kernels",
     "linear_kernels",
     "load_model",
-    "nearest_psd",
     "polynomial_kernels",
-    "profile_kernel",
     "save_model",
     "sharing_report",
     "tanimoto_kernels",
@@ -105,32 +67,8 @@ __all__ = [
 
 # Names and modules are imported when they are first used: the command line imports this file before it can handle an
 # interrupt, and NumPy, SciPy and scikit-learn take a second.
-_SOURCES = (
-    "kin",
-    "storage",
-    "kernels",
-    "paper.model_selection",
-    "paper.models",
-    "registry",
-    "relations",
-    "tables",
-    "report",
-)
-_MODULES = (
-    "data",
-    "datasets",
-    "engines",
-    "exceptions",
-    "kernels",
-    "kin",
-    "mixed",
-    "paper",
-    "plots",
-    "relations",
-    "report",
-    "storage",
-    "tables",
-)
+_SOURCES = ("kin", "storage", "kernels", "paper", "registry", "relations", "tables")
+_MODULES = (*_SOURCES, "data", "datasets", "engines", "exceptions", "mixed", "plots", "report")
 
 if not TYPE_CHECKING:
 

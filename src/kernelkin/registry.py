@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import kin
-from .paper import models as estimators
+from .paper import models as paper
 
 _MURUGESAN = "Murugesan and Carbonell, Multi-Task Multiple Kernel Relationship Learning, SDM 2017"
 _ROTHMAN = "Rothman, Levina and Zhu, Sparse Multivariate Regression With Covariance Estimation, JCGS 2010"
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(NamedTuple):
     """One model.
 
     Attributes
@@ -53,63 +51,63 @@ _MODELS = (
         "MK-MTRL",
         "kernel weights of all tasks tied by a task relationship that is learned with them",
         _MURUGESAN,
-        estimators.MKMTRLClassifier,
-        estimators.MKMTRLRegressor,
+        paper.MKMTRLClassifier,
+        paper.MKMTRLRegressor,
         ("MKMTRL",),
     ),
     Model(
         "Two-stage MK-MTRL",
         "the same kernel weights learned online from pairs of rows, then one machine per task",
         _MURUGESAN,
-        estimators.TwoStageMKMTRLClassifier,
-        estimators.TwoStageMKMTRLRegressor,
+        paper.TwoStageMKMTRLClassifier,
+        paper.TwoStageMKMTRLRegressor,
         ("TS-MK-MTRL", "two-stage, online MK-MTRL"),
     ),
     Model(
         "STL",
         "one machine per task on one kernel: nothing shared, nothing learned about kernels",
         _MURUGESAN,
-        estimators.STLClassifier,
-        estimators.STLRegressor,
+        paper.STLClassifier,
+        paper.STLRegressor,
         ("single-task learning", "SVM", "KRR"),
     ),
     Model(
         "AVG",
         "one machine per task on the average of the kernels",
         _MURUGESAN,
-        estimators.AverageClassifier,
-        estimators.AverageRegressor,
+        paper.AverageClassifier,
+        paper.AverageRegressor,
         ("Average", "average kernel"),
     ),
     Model(
         "IMKL",
         "kernel weights learned in each task on its own, with a p-norm",
         "Kloft, Brefeld, Sonnenburg and Zien, Lp-Norm Multiple Kernel Learning, JMLR 2011",
-        estimators.IMKLClassifier,
-        estimators.IMKLRegressor,
+        paper.IMKLClassifier,
+        paper.IMKLRegressor,
         ("MKL", "independent multiple kernel learning"),
     ),
     Model(
         "IKL",
         "one vector of kernel weights learned for all tasks together",
         "Tang, Chen and Ye, On Multiple Kernel Learning with Multiple Labels, IJCAI 2009",
-        estimators.IKLClassifier,
-        estimators.IKLRegressor,
+        paper.IKLClassifier,
+        paper.IKLRegressor,
         ("input kernel learning",),
     ),
     Model(
         "MK-MTFL",
         "all tasks select the same few kernels, and use them to different degrees",
         "Jawanpuria and Nath, Multi-task Multiple Kernel Learning, SDM 2011",
-        estimators.MKMTFLClassifier,
-        estimators.MKMTFLRegressor,
+        paper.MKMTFLClassifier,
+        paper.MKMTFLRegressor,
         ("MKMTFL",),
     ),
     Model(
         "MKL-SA",
         "one kernel mix that is best for the worst task, learned one task at a time",
         "Bucak, Jin and Jain, Multi-label Multiple Kernel Learning by Stochastic Approximation, NIPS 2010",
-        estimators.MKLSAClassifier,
+        paper.MKLSAClassifier,
         None,
         ("MKLSA",),
     ),
@@ -117,16 +115,16 @@ _MODELS = (
         "MTFL",
         "functions of all tasks from few features of one kernel that they share",
         "Argyriou, Evgeniou and Pontil, Convex Multi-Task Feature Learning, Machine Learning 2008",
-        estimators.MTFLClassifier,
-        estimators.MTFLRegressor,
+        paper.MTFLClassifier,
+        paper.MTFLRegressor,
         ("multi-task feature learning",),
     ),
     Model(
         "MTRL",
         "functions of all tasks on one kernel, with a task covariance that is learned",
         "Zhang and Yeung, A Regularization Approach to Learning Task Relationships in Multitask Learning, TKDD 2014",
-        estimators.MTRLClassifier,
-        estimators.MTRLRegressor,
+        paper.MTRLClassifier,
+        paper.MTRLRegressor,
         ("multi-task relationship learning",),
     ),
     Model(
@@ -134,7 +132,7 @@ _MODELS = (
         "sparse linear regression of all tasks with a sparse inverse covariance of their errors",
         _ROTHMAN,
         None,
-        estimators.MRCERegressor,
+        paper.MRCERegressor,
         needs_wide=True,
     ),
     Model(
@@ -143,7 +141,7 @@ _MODELS = (
         "Yuan, Ekici, Lu and Monteiro, Dimension Reduction and Coefficient Estimation in Multivariate Linear "
         "Regression, JRSS B 2007",
         None,
-        estimators.FESRegressor,
+        paper.FESRegressor,
         ("factor estimation and selection",),
         needs_wide=True,
     ),
@@ -152,15 +150,15 @@ _MODELS = (
         "sparse linear regression in each task",
         "Tibshirani, Regression Shrinkage and Selection via the Lasso, JRSS B 1996",
         None,
-        estimators.LassoRegressor,
+        paper.LassoRegressor,
     ),
-    Model("OLS", "linear least squares in each task", "scikit-learn, LinearRegression", None, estimators.OLSRegressor),
+    Model("OLS", "linear least squares in each task", "scikit-learn, LinearRegression", None, paper.OLSRegressor),
     Model(
         "Mean",
         "the training mean of each task: no skill",
         "scikit-learn, DummyRegressor",
         None,
-        estimators.MeanRegressor,
+        paper.MeanRegressor,
     ),
 )
 

@@ -4,10 +4,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import r2_score
 
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor, TableSchema
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.cli.evaluation import hold_out, predict_baseline, predict_entries, read_entries, score_models, shorten
 from kernelkin.data import read_training
 from kernelkin.relations import SeparateModels
+from kernelkin.tables import TableSchema
 
 rng = np.random.default_rng(0)
 TASKS = np.repeat(["a", "b"], [40, 24])

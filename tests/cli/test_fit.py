@@ -6,7 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from kernelkin import SharingReport, load_model
+from kernelkin import load_model
+from kernelkin.relations import SharingReport
 from kernelkin.relations.baselines import ONE_FOR_ALL, SEPARATE
 
 FLAGS = ["--task", "shop", "--target"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelkin import MKMTRLRegressor, MTRLRegressor, TwoStageMKMTRLRegressor
+from kernelkin import MKMTRLRegressor, TwoStageMKMTRLRegressor
 from kernelkin.kernels import (
     check_gram,
     check_precomputed,
@@ -16,6 +16,7 @@ from kernelkin.kernels import (
     project_stack,
     resolve_kernels,
 )
+from kernelkin.paper import MTRLRegressor
 
 
 def spectrum(*eigenvalues, seed=0):

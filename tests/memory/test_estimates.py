@@ -6,17 +6,16 @@ from sklearn.base import is_classifier
 
 from kernelkin import (
     AverageRegressor,
-    MeanRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
     MKMTRLRegressorCV,
     MultiTaskCV,
-    OLSRegressor,
     all_models,
     gaussian_kernels,
     polynomial_kernels,
 )
 from kernelkin.exceptions import GramMemoryError
+from kernelkin.paper import MeanRegressor, OLSRegressor
 from memory.cases import MB, long, peak, wide
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

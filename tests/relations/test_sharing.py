@@ -12,9 +12,9 @@ from kernelkin import (
     KinRegressor,
     MKMTRLRegressor,
     MKMTRLRegressorCV,
-    SharingReport,
     sharing_report,
 )
+from kernelkin.relations import SharingReport
 from kernelkin.relations.baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE
 from kernelkin.relations.scores import Gain
 from kernelkin.relations.sharing import LATER_ROWS, NEW_GROUPS, NEW_ROWS, Comparison

@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kernelkin import AverageClassifier, AverageRegressor, KinRegressor, MKMTRLRegressor, SavedModel, TaskRelations
-from kernelkin.relations import Comparison, Gain, SharingReport
+from kernelkin import AverageClassifier, AverageRegressor, KinRegressor, MKMTRLRegressor
+from kernelkin.relations import Comparison, Gain, SharingReport, TaskRelations
 from kernelkin.relations.baselines import BOOSTING, SEPARATE
 from kernelkin.report.evaluation import evaluation_content
 from kernelkin.report.held_out import rows_of_table
+from kernelkin.storage import SavedModel
 from kernelkin.tables.schema import TableSchema
 
 # A task whose name would run a script, were it ever taken as HTML.
@@ -107,12 +108,11 @@ def tested_relations(groups, tasks):
         likeness=likeness,
         intervals=np.stack([likeness - 0.1, likeness], axis=2),
         groups=groups,
-        shares_more=True,
-        shared_p_value=0.01,
         linkage=np.column_stack([first, steps + 1, steps, steps + 2]).astype(float),
         null="permutation",
         reason="the tasks have like inputs, levels and noise",
         alpha=0.05,
         n_permutations=199,
         sizes=np.full(len(groups), 12),
+        left_out=np.array([]),
     )

@@ -19,18 +19,17 @@ import kernelkin
 from kernelkin import (
     KinClassifier,
     KinRegressor,
-    LassoRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
     MKMTRLRegressorCV,
-    OLSRegressor,
-    SavedModel,
     STLClassifier,
     STLRegressor,
-    TaskRelations,
 )
+from kernelkin.paper import LassoRegressor, OLSRegressor
+from kernelkin.relations import TaskRelations
 from kernelkin.report import report_of_files
 from kernelkin.report.report import _json, vega_script
+from kernelkin.storage import SavedModel
 from report.conftest import HOSTILE, make_table
 
 rng = np.random.default_rng(0)

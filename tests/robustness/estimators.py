@@ -16,10 +16,10 @@ from kernelkin import (
     MKMTRLRegressor,
     MKMTRLRegressorCV,
     MultiTaskCV,
-    MultiTaskKernelEstimator,
     STLClassifier,
     all_models,
 )
+from kernelkin.paper import MultiTaskKernelEstimator
 
 TASKS = ("ada", "bea", "cyd")
 N = 36

@@ -4,17 +4,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from kernelkin import (
-    AverageRegressor,
-    IKLClassifier,
-    IKLRegressor,
-    IMKLClassifier,
-    IMKLRegressor,
-    MKMTFLRegressor,
-    MKMTRLClassifier,
-    MKMTRLRegressor,
-    MTRLRegressor,
-)
+from kernelkin import AverageRegressor, IMKLClassifier, IMKLRegressor, MKMTRLClassifier, MKMTRLRegressor
+from kernelkin.paper import IKLClassifier, IKLRegressor, MKMTFLRegressor, MTRLRegressor
 from kernelkin.paper.penalties import RelationPenalty
 
 T, N_TASK = 3, 14

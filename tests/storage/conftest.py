@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kernelkin import MKMTRLRegressor, TableSchema, linear_kernels, load_model, save_model
+from kernelkin import MKMTRLRegressor, linear_kernels, load_model, save_model
 from kernelkin.storage.model_files import seal
+from kernelkin.tables import TableSchema
 
 QUERIES = pd.DataFrame({"a": [0.5, -1.0], "b": ["p", "r"], "t": ["u", "v"]})
 

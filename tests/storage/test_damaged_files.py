@@ -10,8 +10,9 @@ from datetime import date
 import numpy as np
 import pytest
 
-from kernelkin import MeanRegressor, load_model
+from kernelkin import load_model
 from kernelkin.exceptions import ModelFileError
+from kernelkin.paper import MeanRegressor
 from kernelkin.storage.values import MOST_PARTS, ValueFault, dump, load
 
 MARKER = "robustness.marker"

@@ -12,12 +12,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import kernelkin
 from kernelkin import (
-    FESRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
-    MRCERegressor,
-    MultiTaskKernelEstimator,
-    TableSchema,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
     linear_kernels,
@@ -25,12 +21,14 @@ from kernelkin import (
     save_model,
 )
 from kernelkin.exceptions import ModelFileError
+from kernelkin.paper import FESRegressor, MRCERegressor, MultiTaskKernelEstimator
 from kernelkin.paper.fitting import Regression
 from kernelkin.paper.model_selection import MKMTRLRegressorCV, MultiTaskCV
 from kernelkin.paper.penalties import LpPenalty
 from kernelkin.paper.solvers import Joint
 from kernelkin.storage.model_files import FORMAT
 from kernelkin.storage.values import is_storable
+from kernelkin.tables import TableSchema
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
@@ -53,7 +51,7 @@ def quick(estimator):
 MODELS = {
     **{model.estimators[-1].__name__: quick(model.estimators[-1]) for model in kernelkin.all_models()},
     "KinClassifier": quick(kernelkin.KinClassifier),
-    "MTRLClassifier": kernelkin.MTRLClassifier(),
+    "MTRLClassifier": kernelkin.paper.MTRLClassifier(),
     "TwoStageMKMTRLClassifier": quick(kernelkin.TwoStageMKMTRLClassifier),
     "couplings": MKMTRLRegressor(couplings={"region": ["n", "s"]}, prior=np.eye(2)),
     "kernels by name": MKMTRLRegressor(

@@ -14,18 +14,15 @@ from kernelkin import (
     AverageRegressor,
     KinClassifier,
     KinRegressor,
-    LassoRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
-    MTRLRegressor,
-    MultiTaskKernelEstimator,
-    OLSRegressor,
     TwoStageMKMTRLClassifier,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
     load_model,
     save_model,
 )
+from kernelkin.paper import LassoRegressor, MTRLRegressor, MultiTaskKernelEstimator, OLSRegressor
 from kernelkin.paper.model_selection import MultiTaskCV
 
 QUICK = {"kernels": gaussian_kernels([1.0]), "cv": 5, "random_state": 0}

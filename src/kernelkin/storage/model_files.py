@@ -52,7 +52,9 @@ class SavedModel:
     What `load_model` returns. With the schema of a table it predicts tables:
 
     >>> import pandas as pd
-    >>> from kernelkin import AverageRegressor, SavedModel, TableSchema
+    >>> from kernelkin import AverageRegressor
+    >>> from kernelkin.storage import SavedModel
+    >>> from kernelkin.tables import TableSchema
     >>> table = pd.DataFrame({"shop": list("aaabbb"), "size": [1.0, 2, 3, 1, 2, 3], "sales": [1.0, 2, 3, 3, 2, 1]})
     >>> schema = TableSchema.fit(table, task="shop", target="sales", regression=True)
     >>> model = AverageRegressor(C=1e3).fit(schema.encode(table), schema.targets(table), tasks=schema.tasks(table))

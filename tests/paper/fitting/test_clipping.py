@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MTRLRegressor
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.exceptions import ApproximationWarning
+from kernelkin.paper import MTRLRegressor
 
 N, C = 100, 1e6
 RNG = np.random.default_rng(0)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelkin import IKLRegressor, IMKLRegressor, MKMTFLRegressor, MKMTRLRegressor, MultiTaskCV, gaussian_kernels
+from kernelkin import IMKLRegressor, MKMTRLRegressor, MultiTaskCV, gaussian_kernels
+from kernelkin.paper import IKLRegressor, MKMTFLRegressor
 from kernelkin.paper.grams.build import TAU, effective_dimensions, kernel_charges
 
 KERNELS = gaussian_kernels((0.3, 1.0, 3.0))

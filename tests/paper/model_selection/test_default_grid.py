@@ -8,14 +8,13 @@ from kernelkin import (
     AverageRegressor,
     IMKLRegressor,
     KinRegressor,
-    LassoRegressor,
-    MeanRegressor,
     MKMTRLRegressor,
     MKMTRLRegressorCV,
     STLRegressor,
     linear_kernels,
 )
 from kernelkin.data import make_folds, read_training
+from kernelkin.paper import LassoRegressor, MeanRegressor
 from kernelkin.paper.model_selection import MultiTaskCV, default_grid, has_choices
 from kernelkin.paper.model_selection.grid import COSTS, COUPLED_COSTS, beyond, next_costs
 from kernelkin.paper.model_selection.scoring import PooledScorer, target_spreads

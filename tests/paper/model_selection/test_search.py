@@ -5,17 +5,15 @@ from sklearn.model_selection import GridSearchCV
 
 from kernelkin import (
     AverageRegressor,
-    IKLClassifier,
     IMKLRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
-    MTFLRegressor,
-    MTRLClassifier,
     STLClassifier,
     gaussian_kernels,
     linear_kernels,
 )
 from kernelkin.data import make_folds
+from kernelkin.paper import IKLClassifier, MTFLRegressor, MTRLClassifier
 from kernelkin.paper.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from kernelkin.paper.solvers import Joint
 from scikit_learn_checks import PROBABILITIES, run_checks

@@ -9,16 +9,8 @@ from models.problems import long_data, values
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 
-from kernelkin import (
-    IKLClassifier,
-    IKLRegressor,
-    IMKLClassifier,
-    IMKLRegressor,
-    MKMTFLRegressor,
-    MKMTRLClassifier,
-    MKMTRLRegressor,
-    MultiTaskKernelEstimator,
-)
+from kernelkin import IMKLClassifier, IMKLRegressor, MKMTRLClassifier, MKMTRLRegressor
+from kernelkin.paper import IKLClassifier, IKLRegressor, MKMTFLRegressor, MultiTaskKernelEstimator
 from kernelkin.paper.fitting import Classification, Regression
 from kernelkin.paper.penalties import LpPenalty, MixedNorm, Penalty, Relation, RelationPenalty, SharedLpPenalty
 from kernelkin.paper.problems import Problem

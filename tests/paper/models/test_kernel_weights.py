@@ -6,17 +6,9 @@ from models.convex import KERNELS, long_data, lp_mkl, stacks
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC
 
-from kernelkin import (
-    AverageClassifier,
-    AverageRegressor,
-    IKLClassifier,
-    IKLRegressor,
-    IMKLClassifier,
-    IMKLRegressor,
-    STLClassifier,
-    STLRegressor,
-)
+from kernelkin import AverageClassifier, AverageRegressor, IMKLClassifier, IMKLRegressor, STLClassifier, STLRegressor
 from kernelkin.kernels import fit_kernels, resolve_kernels
+from kernelkin.paper import IKLClassifier, IKLRegressor
 
 
 def split(y, tasks):

@@ -6,7 +6,7 @@ import pytest
 from models.convex import trace_norm
 from sklearn.linear_model import Lasso, LinearRegression
 
-from kernelkin import FESRegressor, LassoRegressor, MeanRegressor, MRCERegressor, OLSRegressor
+from kernelkin.paper import FESRegressor, LassoRegressor, MeanRegressor, MRCERegressor, OLSRegressor
 from kernelkin.paper.models.linear import mrce_objective, shrink_singular_values, trace_norm_regression
 
 

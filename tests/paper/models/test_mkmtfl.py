@@ -5,7 +5,8 @@ import pytest
 from models.convex import KERNELS, long_data, mixed_norm, stacks, worst_task
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelkin import IKLRegressor, MKLSAClassifier, MKMTFLClassifier, MKMTFLRegressor, gaussian_kernels, linear_kernels
+from kernelkin import gaussian_kernels, linear_kernels
+from kernelkin.paper import IKLRegressor, MKLSAClassifier, MKMTFLClassifier, MKMTFLRegressor
 from kernelkin.paper.grams import GramStack, TaskGrams
 from kernelkin.paper.learners import Ridge
 from kernelkin.paper.penalties import MixedNorm

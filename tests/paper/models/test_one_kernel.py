@@ -5,9 +5,9 @@ import pytest
 from models.convex import long_data, roots, spectral
 from sklearn.linear_model import Ridge
 
-from kernelkin import MTFLClassifier, MTFLRegressor, MTRLClassifier, MTRLRegressor
 from kernelkin.data import read_training
 from kernelkin.kernels import evaluate, fit_kernels, fit_scaling, gaussian_kernels, resolve_kernels
+from kernelkin.paper import MTFLClassifier, MTFLRegressor, MTRLClassifier, MTRLRegressor
 from kernelkin.paper.grams.row_kernels import pivoted_cholesky, pool_kernels
 
 STRENGTHS = {"MTFL": (0.0, 1.0), "MTRL": (1.0, 0.5)}

@@ -9,12 +9,12 @@ from models.two_stage import BOTH, problem
 from kernelkin import (
     AverageClassifier,
     AverageRegressor,
-    MultiTaskKernelEstimator,
     TwoStageMKMTRLClassifier,
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
 )
 from kernelkin.kernels import fit_kernels, linear_kernels
+from kernelkin.paper import MultiTaskKernelEstimator
 from kernelkin.paper.fitting import Classification, Regression, RunOptions, SecondStage, TwoStageFit
 from kernelkin.paper.penalties import FixedWeights
 

@@ -203,7 +203,8 @@ def check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndar
         Y = column_or_1d(Y, warn=True)
     if not classification:
         return _check_reals(Y)
-    check_rounding(y, Y, "y")
+    if Y.dtype.kind == "f":
+        check_rounding(y, "y")
     return _check_classes(Y)
 
 
@@ -305,7 +306,7 @@ def check_labels(tasks: Any, name: str = "tasks") -> np.ndarray:
         raise ValueError(f"{name} must be one label for each row, not an array of shape {labels.shape}")
     labels = labels.ravel()
     if labels.dtype.kind == "f":
-        check_rounding(tasks, labels, name)
+        check_rounding(tasks, name)
         if not np.isfinite(labels).all():
             raise ValueError(f"the task of row {int(np.argmin(np.isfinite(labels)))} is NaN or infinite")
         whole = (labels == np.round(labels)).all() and (np.abs(labels) < 2**53).all()
@@ -390,9 +391,8 @@ def check_trailing_nul(values: np.ndarray, what: str) -> None:
             raise ValueError(f"{what} {value!r} ends in a NUL character, which NumPy would drop: rename it")
 
 
-def check_rounding(values: Any, array: np.ndarray, name: str) -> None:
-    """Refuse lists of labels whose integers became floats that are other numbers: two labels would become one."""
-    if array.dtype.kind == "f" and isinstance(values, list | tuple):
-        for value in np.array(values, dtype=object).flat:
-            if isinstance(value, int) and int(float(value)) != value:
-                raise ValueError(f"{name} has integers beside floats, and {value!r} is no float: use text, or one type")
+def check_rounding(values: Any, name: str) -> None:
+    """Refuse lists of labels whose integers are other numbers as floats: two labels would become one."""
+    for value in np.array(values, dtype=object).flat if isinstance(values, list | tuple) else ():
+        if isinstance(value, int) and int(float(value)) != value:
+            raise ValueError(f"{name} has integers beside floats, and {value!r} is no float: use text, or one type")

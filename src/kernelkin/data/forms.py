@@ -33,12 +33,7 @@ SHARING = (
 
 
 class Columns(tuple[np.ndarray, ...]):
-    """The columns of one array, in memory of its own.
-
-    Attributes
-    ----------
-    array : (n, T).
-    """
+    """The columns of one `array` (n, T), in memory of its own."""
 
     array: np.ndarray
 
@@ -127,7 +122,6 @@ class Queries:
     codes : (q,) the position of each row's task among `tasks_`, then among the new tasks that a model has features of;
         -1 for other tasks that were not in training. None where every task predicts every row.
     labels : (q,) the user's names of the rows' tasks, where they were given.
-    is_nearest : (q,) whether the code is that of the task most like the row's, which was not in training.
     device : the device of torch that the rows were on; None for main memory.
     groupings : for each further grouping of the training data, the position of each row's group (q,); -1: new.
     """
@@ -135,7 +129,6 @@ class Queries:
     X: np.ndarray
     codes: np.ndarray | None
     labels: np.ndarray | None = None
-    is_nearest: np.ndarray | None = None
     device: str | None = None
     groupings: tuple[np.ndarray, ...] = ()
 
@@ -198,15 +191,11 @@ def read_queries(
     new_tasks: np.ndarray | None = None,
     groupings: Sequence[Grouping] = (),
 ) -> Queries:
-    """Validate what `predict` was given against what `fit` has seen.
+    """Validate what `predict` was given against what `fit` has seen; other arguments are as for `read_training`.
 
     Parameters
     ----------
-    X, tasks : as for `predict`
-        X may be what `read_rows` returned.
-    known : (T,) the tasks of the fit.
-    form : of the data of the fit.
-    task_column, precomputed, encode : as for `read_training`
+    known, form : the tasks (T,) and the form of the data of the fit.
     allow_unknown : whether tasks that were not in training have code -1 rather than being refused.
     new_tasks : (E,) tasks that were not in training, and are known by their features.
     groupings : those of the training data beyond the first.

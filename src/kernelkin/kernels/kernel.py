@@ -51,23 +51,6 @@ class Kernel:
         if self.columns is not None:
             object.__setattr__(self, "columns", freeze_columns(self.columns, self.name))
 
-    def targets(self, n_features: int, feature_names: Sequence[str] | None = None) -> list[tuple[str, tuple[int, ...]]]:
-        """Return the kernels this stands for on rows with so many columns: name and positions of columns of each."""
-        columns: Any = self.columns
-        if columns is None:
-            positions = tuple(range(n_features))
-        elif isinstance(columns, slice):
-            positions = tuple(range(*columns.indices(n_features)))
-            if not positions:
-                shown = label_columns(columns)
-                raise ValueError(f"kernel {self.name!r}: {shown} holds none of the {n_features} columns of X")
-        else:
-            positions = tuple(_position(column, n_features, feature_names, self.name) for column in columns)
-        if not self.per_feature:
-            return [(self.name, positions)]
-        labels = range(n_features) if feature_names is None else feature_names
-        return [(f"{self.name}[{labels[p]}]", (p,)) for p in positions]
-
     def fit(
         self,
         X: np.ndarray,
@@ -110,6 +93,24 @@ class FittedKernel:
     def __call__(self, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
         """X (n, d), Y (m, d) -> (n, m); Y=None stands for X."""
         return evaluate([self], X, Y)[0]
+
+
+def _expand(kernel: Kernel, n_features: int, feature_names: Sequence[str] | None) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the kernels that one stands for: the name and the positions of the columns of each."""
+    columns: Any = kernel.columns
+    if columns is None:
+        positions = tuple(range(n_features))
+    elif isinstance(columns, slice):
+        positions = tuple(range(*columns.indices(n_features)))
+        if not positions:
+            shown = label_columns(columns)
+            raise ValueError(f"kernel {kernel.name!r}: {shown} holds none of the {n_features} columns of X")
+    else:
+        positions = tuple(_position(column, n_features, feature_names, kernel.name) for column in columns)
+    if not kernel.per_feature:
+        return [(kernel.name, positions)]
+    labels = range(n_features) if feature_names is None else feature_names
+    return [(f"{kernel.name}[{labels[p]}]", (p,)) for p in positions]
 
 
 def freeze_columns(columns: Columns, kernel: str) -> tuple | slice:
@@ -177,7 +178,7 @@ def fit_kernels(
     median distance: repeating a row equals weighting it.
     """
     X = as_float(X)
-    found = [(kernel, *target) for kernel in kernels for target in kernel.targets(X.shape[1], feature_names)]
+    found = [(kernel, *target) for kernel in kernels for target in _expand(kernel, X.shape[1], feature_names)]
     for name, count in Counter(name for _, name, _ in found).items():
         if count > 1:
             raise ValueError(f"{count} kernels are named {name!r}: names must be unique")

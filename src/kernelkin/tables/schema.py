@@ -91,31 +91,19 @@ class TableSchema:
         Parameters
         ----------
         frame : DataFrame
-            The table.
-        task : str or None
-            The column with the task of each row; None where every target is a task.
-        target : str or sequence of str
-            The column to predict, or several.
-        drop : sequence of str
-            Columns to leave out.
-        regression : bool
-            Whether targets are numbers rather than classes.
-        decimal : {".", ","}
-            What separates the fraction of numbers that are text.
-        units : sequence of str
-            The units that cells of the targets may have, such as "EUR"; none by default.
-        day_first : bool or None
-            Whether 3/4/2024 is the third of April, as for `TableEncoder`.
+        task, target : as `task` and `target_names` of the schema
+        drop : as for `TableEncoder`
+        regression, decimal, units : as for the schema
+        day_first : as for `TableEncoder`
         """
         targets = (target,) if isinstance(target, str) else tuple(target)
         special = [*targets, *([] if task is None else [task])]
         check_names(frame.columns, [*special, *drop])
         encoder = TableEncoder(decimal=decimal, drop=list(drop), day_first=day_first).fit(frame.drop(columns=special))
         units = tuple(units) or ("",) * len(targets)
-        each = zip(targets, units, strict=True)
-        moments = [
-            _moments(read_target(frame[name], decimal, unit)) if regression else (0.0, 1.0) for name, unit in each
-        ]
+        moments = [(0.0, 1.0)] * len(targets)
+        if regression:
+            moments = [_moments(read_target(frame[name], decimal, u)) for name, u in zip(targets, units, strict=True)]
         return cls(
             columns=encoder.columns_,
             task=task,
@@ -167,12 +155,7 @@ class TableSchema:
         return self.encoder.transform(self._features(frame))
 
     def encode_table(self, frame: Any) -> Table:
-        """Return the features as a table that knows which of them belong together, for models to be fitted to.
-
-        Parameters
-        ----------
-        frame : as for `encode`
-        """
+        """Return the features as a table that knows which of them belong together, for models to be fitted to."""
         return self.encoder.encode(self._features(frame))
 
     def _features(self, frame: Any) -> Table:
@@ -203,16 +186,11 @@ class TableSchema:
         return numbers.astype(np.int64)
 
     def targets(self, frame: DataFrame) -> Any:
-        """Return the target as the model is given it: standardised numbers, or class labels.
+        """Return the target as the model is given it, standardised numbers or class labels: (n,), or a frame (n, T).
 
         Parameters
         ----------
-        frame : DataFrame
-            The table.
-
-        Returns
-        -------
-        y : array of shape (n,), or DataFrame of shape (n, T) where every target is a task
+        frame : as for `encode`
         """
         check_names(frame.columns, self.target_names)
         if self.task is not None:

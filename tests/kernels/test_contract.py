@@ -44,9 +44,9 @@ def X():
     np.testing.assert_array_equal(X, before, err_msg="a kernel modified the rows")
 
 
-@pytest.fixture(params=[*FAMILIES, *OTHERS])
+@pytest.fixture(params=["families", "names", "callables"])
 def kernels(request):
-    return {**FAMILIES, **OTHERS}[request.param]
+    return OTHERS.get(request.param) or resolve_kernels(list(FAMILIES.values()))
 
 
 def test_every_family_is_here():
@@ -108,11 +108,10 @@ def test_repeating_a_row_equals_weighting_it(kernels, X):
     assert weighted == fit_kernels(kernels, np.repeat(X, weight, axis=0), NAMES)
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, "names"])
-def test_kernels_are_compared_hashed_and_cloned_by_value(family):
+def test_kernels_are_compared_hashed_and_cloned_by_value():
     # Not the callables: Python compares two functools.partial by identity.
-    kernels = {**FAMILIES, **OTHERS}[family]
-    assert len({kernel.name for kernel in kernels}) == len(set(kernels)) == len(kernels)
+    kernels = resolve_kernels([*FAMILIES.values(), OTHERS["names"]])
+    assert len({(kernel.name, kernel.per_feature) for kernel in kernels}) == len(set(kernels)) == len(kernels)
     assert pickle.loads(pickle.dumps(kernels)) == kernels
     copy = clone(clone(Shell(kernels)))
     assert copy.kernels == kernels and copy.kernels is not kernels

@@ -40,11 +40,11 @@ def test_text_of_the_user_cannot_steer_the_terminal(capsys):
     assert captured.err == "kernelkin: file \\x1b[31m red\n"
 
 
-def test_a_terminal_without_the_characters_gets_others(monkeypatch):
+def test_a_terminal_without_the_characters_gets_escapes(monkeypatch):
     monkeypatch.setattr(sys, "stdout", Stream("ascii"))
     terminal = Terminal()
     terminal.say("R² of 東京: 0.9 ± 0.1")
-    assert sys.stdout.written() == "R2 of \\u6771\\u4eac: 0.9 +/- 0.1\n"
+    assert sys.stdout.written() == "R\\xb2 of \\u6771\\u4eac: 0.9 \\xb1 0.1\n"
 
 
 def test_columns_are_aligned_by_the_width_that_is_displayed():

@@ -55,6 +55,36 @@ def test_a_row_of_weight_zero_is_no_row():
     np.testing.assert_allclose(first.predict(QUERIES, tasks=ASKED), second.predict(QUERIES, tasks=ASKED), rtol=1e-6)
 
 
+@pytest.mark.parametrize("change", ["order", "names", "units of columns"])
+def test_folds_depend_neither_on_the_order_of_rows_nor_on_names_nor_on_units(change):
+    model = KinRegressor(random_state=0)
+    expected = model.fit(X, Y, tasks=TASKS).predict(QUERIES, tasks=ASKED)
+    order = np.random.default_rng(2).permutation(N) if change == "order" else np.arange(N)
+    names = dict(zip("abcdef", "fbdcae" if change == "names" else "abcdef", strict=True))
+    scale = np.array([100.0, 0.01]) if change == "units of columns" else np.ones(2)
+    model.fit(X[order] * scale, Y[order], tasks=[names[task] for task in TASKS[order]])
+    found = model.predict(QUERIES * scale, tasks=[names[task] for task in ASKED])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    # Other folds give another average, so that the test can fail.
+    other = KinRegressor(random_state=1).fit(X, Y, tasks=TASKS).predict(QUERIES, tasks=ASKED)
+    assert np.abs(other - expected).max() > 1e-3
+
+
+def test_a_row_of_weight_three_is_three_copies_of_it():
+    weight = 1.0 + np.arange(N) % 3
+    rows = np.repeat(np.arange(N), weight.astype(int))
+    pairs = [(np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test))) for train, test in CV]
+    one = KinRegressor(cv=CV).fit(X, Y, tasks=TASKS, sample_weight=weight)
+    copies = KinRegressor(cv=pairs).fit(X[rows], Y[rows], tasks=TASKS[rows])
+    for first, second in zip(*(m.predict(QUERIES, tasks=ASKED, return_std=True) for m in (one, copies)), strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-7)
+    intervals = [m.predict_interval(QUERIES, tasks=ASKED, coverage=0.8) for m in (one, copies)]
+    np.testing.assert_allclose(*intervals, rtol=1e-7)
+    plain = KinRegressor(cv=CV).fit(X, Y, tasks=TASKS).predict(QUERIES, tasks=ASKED)
+    assert np.abs(one.predict(QUERIES, tasks=ASKED) - plain).max() > 1e-3
+    assert len(copies.held_out_.y) == len(rows)
+
+
 def test_shares_of_variance_sum_to_one_and_follow_the_data(fitted):
     shares = fitted.variance_components_
     assert np.isclose(sum(shares.values()), 1.0)
@@ -70,7 +100,7 @@ def test_shares_of_variance_sum_to_one_and_follow_the_data(fitted):
 
 def test_weights_follow_held_out_errors(fitted):
     table = fitted.search_results_
-    assert len(table["structure"]) == 5
+    assert set(table["structure"]) == {structure.name for structure in structures.STRUCTURES}
     assert np.isclose(sum(member["weight"] for member in fitted.members_), 1.0)
     assert fitted.best_structure_ == table["structure"][np.argmin(table["error"])]
     kept = table["weight"] > 0

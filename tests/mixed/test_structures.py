@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelkin.mixed import Constant, FittedStructure, Layout, Level, Linear, MixedData, MixedModel, Part, Structure
-from kernelkin.mixed.columns import Columns
+from kernelkin.mixed.columns import Columns, weighted_quantiles
 from kernelkin.mixed.model import flatten
 from kernelkin.mixed.structures import choose_knots, choose_landmarks
 from kernelkin.mixed.units import choose_units
@@ -151,3 +151,11 @@ def test_landmarks_and_knots_are_distinct_and_at_most_so_many():
     knots = choose_knots(X[:, 0], 5)
     assert len(knots) == 5
     assert (knots[0], knots[-1]) == (X[:, 0].min(), X[:, 0].max())
+
+
+def test_weighted_quantiles_are_those_of_copies():
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(40, 3)), rng.integers(1, 5, 40)
+    for share in (0.02, 0.31, 0.98):
+        found = weighted_quantiles(X, weight.astype(float), [share])[0]
+        np.testing.assert_allclose(found, np.quantile(np.repeat(X, weight, axis=0), share, axis=0))

@@ -25,6 +25,7 @@ from robustness.estimators import (
     fitted,
     values,
 )
+from tasks import in_turn
 
 # Dense Grams, kernels evaluated in blocks, and one kernel over the rows of all tasks.
 EVALUATIONS = ["MKMTRLClassifier", "TwoStageMKMTRLRegressor", "MTRLRegressor"]
@@ -152,9 +153,8 @@ def grams_of(name):
     return np.stack([clean.X @ clean.X.T, np.exp(-((clean.X[:, None] - clean.X) ** 2).sum(axis=-1))], axis=2)
 
 
-@pytest.mark.parametrize("fault", PRECOMPUTED)
-@pytest.mark.parametrize("name", EVALUATIONS)
-def test_a_bad_stack_of_grams_is_refused(name, fault):
+@pytest.mark.parametrize(("fault", "name"), in_turn(PRECOMPUTED, EVALUATIONS))
+def test_a_bad_stack_of_grams_is_refused(fault, name):
     change, message = PRECOMPUTED[fault]
     with pytest.raises(ValueError, match=message):
         fit(name, clean_data(name)._replace(X=change(grams_of(name))), kernels="precomputed")

@@ -37,11 +37,11 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     terminal.say(f"{type(model).__name__}, saved by kernelkin {saved.version}")
     for title, text in facts(saved):
         terminal.say(f"  {title:<12} {text}")
-    rows = _rows(model, about)
-    if rows:
+    columns = _columns(model, about)
+    if columns:
+        rows = [list(row) for row in zip(map(str, model.tasks_.tolist()), *columns.values(), strict=True)]
         terminal.say()
-        shown = rows if arguments.all else list(shorten(rows))
-        terminal.table(["task", *_columns(model, about)], shown)
+        terminal.table(["task", *columns], rows if arguments.all else list(shorten(rows)))
 
 
 def facts(saved: Any) -> list[tuple[str, str]]:
@@ -81,35 +81,24 @@ def facts(saved: Any) -> list[tuple[str, str]]:
     return found
 
 
-def _columns(model: Any, about: dict[str, Any]) -> list[str]:
-    columns = ["rows"] if "task_rows" in about else []
-    columns += [about["evaluation"]["score"]] if "evaluation" in about else []
-    columns += ["largest kernel"] if hasattr(model, "kernel_weights_") else []
-    return columns + (["shared"] if _has_shares(model) else [])
-
-
-def _rows(model: Any, about: dict[str, Any]) -> list[list[str]]:
-    if not _columns(model, about):
-        return []
-    counts = dict(map(tuple, about.get("task_rows", [])))
-    evaluation = about.get("evaluation")
-    scores = (
-        dict(zip(evaluation["tasks"], next(iter(evaluation["scores"].values())), strict=True)) if evaluation else {}
-    )
-    rows = []
-    for t, task in enumerate(model.tasks_.tolist()):
-        row = [str(task)] + ([str(counts.get(task, ""))] if counts else [])
-        row += [as_text(scores.get(task))] if evaluation else []
-        if hasattr(model, "kernel_weights_"):
-            weights = model.kernel_weights_[t]
-            share = weights.max() / (weights.sum() or 1.0)
-            row.append(f"{model.kernel_names_[weights.argmax()]} {share:.0%}")
-        rows.append(row + ([f"{1 - model.part_shares_[t, 0]:.0%}"] if _has_shares(model) else []))
-    return rows
-
-
-def _has_shares(model: Any) -> bool:
-    return bool(getattr(model, "couplings_", ())) and hasattr(model, "part_shares_")
+def _columns(model: Any, about: dict[str, Any]) -> dict[str, list[str]]:
+    """What is known of each task, by title."""
+    tasks, found = model.tasks_.tolist(), {}
+    if "task_rows" in about:
+        counts = dict(map(tuple, about["task_rows"]))
+        found["rows"] = [str(counts.get(task, "")) for task in tasks]
+    if "evaluation" in about:
+        evaluation = about["evaluation"]
+        own = dict(zip(evaluation["tasks"], next(iter(evaluation["scores"].values())), strict=True))
+        found[evaluation["score"]] = [as_text(own.get(task)) for task in tasks]
+    if hasattr(model, "kernel_weights_"):
+        found["largest kernel"] = [
+            f"{model.kernel_names_[weights.argmax()]} {weights.max() / (weights.sum() or 1.0):.0%}"
+            for weights in model.kernel_weights_
+        ]
+    if getattr(model, "couplings_", ()) and hasattr(model, "part_shares_"):
+        found["shared"] = [f"{1 - own:.0%}" for own in model.part_shares_[:, 0]]
+    return found
 
 
 def add_report_arguments(parser: ArgumentParser) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data import listing
 from ..tables.cells import CellError
-from ..tables.files import STDOUT, Piece, check_output, display_name, input_separator, open_output, read_pieces
+from ..tables.files import STDOUT, check_output, display_name, input_separator, open_output, read_pieces
 from .problem import DATA_HELP, add_format_arguments, text_format
 from .terminal import Terminal, complain
 from .training import add_task_features, by_task, read_task_features
@@ -116,29 +116,16 @@ def _check_columns(model: Any, arguments: Namespace) -> None:
 
 def added_columns(saved: Any, arguments: Namespace) -> list[str]:
     """Return the names of the columns that are added; where every target is a task, those of each target."""
-    schema = saved.schema
+    schema, model = saved.schema, saved.model
     starts = [""] if schema.task is not None else [f"{target} " for target in schema.target_names]
     names = [f"{start}{arguments.column}" for start in starts]
     if arguments.proba:
-        each = zip(starts, _classes(saved), strict=True)
+        classes = [model.classes_] if schema.task is not None else model.task_classes_
+        each = zip(starts, classes, strict=True)
         names += [f"{start}probability_{label}" for start, labels in each for label in labels.tolist()]
     if arguments.interval is not None:
         names += [f"{start}{arguments.column}_{end}" for start in starts for end in ("low", "high")]
     return names
-
-
-def _classes(saved: Any) -> list[np.ndarray]:
-    """The classes of each target."""
-    return [saved.model.classes_] if saved.schema.task is not None else list(saved.model.task_classes_)
-
-
-def _probabilities(saved: Any, values: DataFrame) -> np.ndarray:
-    """(n, m): on wide data the classes of the first target, then those of the next."""
-    p = saved.predict_proba(values)
-    if saved.schema.task is not None:
-        return p
-    used = [np.isin(saved.model.classes_, labels) for labels in _classes(saved)]
-    return np.hstack([p[:, t, columns] for t, columns in enumerate(used)])
 
 
 def _predict_all(
@@ -159,7 +146,11 @@ def _predict_all(
         # A table of semicolons stays one, unless the endings say otherwise.
         anew = piece.separator is None or separator != input_separator(arguments.data)
         between = separator if anew else str(piece.separator)
-        _write_cells(file, piece, added, arguments.safe_csv, between, saved.schema.decimal, first=not count)
+        out, header = piece.frame.assign(**added), [*piece.header, *added]
+        if arguments.safe_csv:
+            out, header = neutralise(out), [_neutral(name) for name in header]
+        form_out = {"sep": between, "decimal": saved.schema.decimal, "lineterminator": "\n"}
+        out.to_csv(file, index=False, header=False if count else header, **form_out)
         for name, texts in saved.schema.unseen(values).items():
             unseen.setdefault(name, set()).update(texts)
         count += len(piece.frame)
@@ -168,18 +159,6 @@ def _predict_all(
     if not count:
         raise ValueError(f"{display_name(arguments.data)} has no rows")
     return count, unseen
-
-
-def _write_cells(
-    file: TextIO, piece: Piece, added: dict[str, Any], safe_csv: bool, separator: str, decimal: str, first: bool
-) -> None:
-    """Write the cells of a piece and those of the added columns."""
-    out, header = piece.frame.assign(**added), [*piece.header, *added]
-    if safe_csv:
-        out, header = neutralise(out), [_neutral(name) for name in header]
-    out.to_csv(
-        file, index=False, header=header if first else False, sep=separator, decimal=decimal, lineterminator="\n"
-    )
 
 
 def _with_tasks(saved: Any, arguments: Namespace) -> Any:
@@ -209,7 +188,10 @@ def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -
     try:
         parts = [saved.predict(values)]
         if arguments.proba:
-            parts.append(_probabilities(saved, values))
+            p = saved.predict_proba(values)
+            # On wide data (n, T, C), the classes of the first target, then those of the next.
+            known = [np.isin(saved.model.classes_, labels) for labels in getattr(saved.model, "task_classes_", ())]
+            parts.append(p if p.ndim == 2 else p[:, np.array(known)])
         if arguments.interval is not None:
             parts.append(saved.predict_interval(values, arguments.interval))
         # (n,), (n, m) or on wide data (n, T, m): a column for each task and value.

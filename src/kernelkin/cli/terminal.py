@@ -12,9 +12,6 @@ from typing import Any
 
 from ..progress import Progress, printable
 
-# The symbols that our own texts use, for terminals without them.
-_ASCII = str.maketrans({"²": "2", "±": "+/-"})
-
 
 class Terminal:
     """Standard output.
@@ -60,7 +57,9 @@ class Terminal:
         if self.lost is not None or sys.stdout is None:
             return
         try:
-            sys.stdout.write(encodable(text, sys.stdout.encoding or "utf-8"))
+            # What the encoding of the terminal does not have is escaped.
+            encoding = sys.stdout.encoding or "utf-8"
+            sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
             sys.stdout.flush()
         except OSError as error:
             if not self._keep_going:
@@ -81,19 +80,6 @@ def complain(text: str) -> None:
     with suppress(OSError):
         if sys.stderr is not None:
             print(f"kernelkin: {printable(' '.join(text.split()))}", file=sys.stderr, flush=True)
-
-
-def encodable(text: str, encoding: str) -> str:
-    """The text, with what an encoding does not have written in ASCII.
-
-    >>> encodable("R² of café: 0.9 ± 0.1", "ascii")
-    'R2 of caf\\\\xe9: 0.9 +/- 0.1'
-    """
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
-    return text
 
 
 def format_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

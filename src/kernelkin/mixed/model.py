@@ -265,7 +265,7 @@ def _queries_of_blocks(codes: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray
 
 def flatten(parameters: Parameters) -> np.ndarray:
     """Return all parameters in one vector."""
-    return np.concatenate([values for part in parameters.values() for values in part.values()])
+    return np.concatenate([np.zeros(0), *(values for part in parameters.values() for values in part.values())])
 
 
 def unflatten(x: np.ndarray, like: Parameters) -> Parameters:

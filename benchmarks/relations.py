@@ -105,7 +105,6 @@ def _functions(job: dict[str, Any]) -> dict[str, Any]:
 def _record(found: Any, groups: np.ndarray) -> dict[str, Any]:
     return {
         "p": found.p_value,
-        "shared_p": found.shared_p_value,
         "structured": bool(found.structured),
         "right": bool((found.groups == groups).all()),
         "n_groups": found.n_groups,

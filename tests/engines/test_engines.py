@@ -13,7 +13,6 @@ from kernelkin import (
     STLRegressor,
     TwoStageMKMTRLRegressor,
     linear_kernels,
-    task_relations,
 )
 from kernelkin.engines import ENGINES, Dask, Threads, read_engine
 from kernelkin.paper import IKLRegressor, MKMTFLRegressor
@@ -106,13 +105,3 @@ def test_engines_are_read_by_name():
     assert set(ENGINES) == {"threads", "dask"} and ENGINES["dask"] is Dask
     with pytest.raises(ValueError, match="engine must be \"threads\", a Dask client or an engine, got 'mpi'"):
         fit(MKMTRLRegressor(engine="mpi"))
-
-
-def test_a_permutation_test_gives_the_same_result_wherever_it_runs():
-    frame = shops(6)
-    given = frame[ROWS], frame["sales"], frame["shop"]
-    model = MKMTRLRegressor().fit(*given)
-    results = [
-        task_relations(model, *given, n_permutations=39, random_state=0, engine=Threads(n_jobs)) for n_jobs in (1, 2)
-    ]
-    assert results[0].p_value == results[1].p_value and (results[0].groups == results[1].groups).all()

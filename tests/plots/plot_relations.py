@@ -18,14 +18,13 @@ def relations(groups, tasks=None, p_value=0.005, alpha=0.05):
         likeness=likeness,
         intervals=np.stack([likeness, likeness], axis=2),
         groups=groups,
-        shares_more=False,
-        shared_p_value=0.5,
         linkage=tree(groups),
         null="permutation",
         reason="the tasks have like inputs, levels and noise",
         alpha=alpha,
         n_permutations=199,
         sizes=np.full(T, 20),
+        left_out=np.array([]),
     )
 
 

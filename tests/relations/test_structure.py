@@ -6,8 +6,8 @@ from sklearn.datasets import load_diabetes
 
 from kernelkin import AverageClassifier, KinRegressor, MKMTRLClassifier, MKMTRLRegressor, task_relations
 from kernelkin.relations import TaskRelations
-from kernelkin.relations.common import CommonFit, ScoreProducts, even_features
-from kernelkin.relations.rows import PooledRows
+from kernelkin.relations.pooled import CommonFit, PooledRows, ScoreProducts
+from kernelkin.relations.structure import group_likeness
 from relations.problems import average_model, draw_function, group_problem, null_problem
 
 NULLS = ("one function", "random labels", "different sizes", "noise only", "different levels")
@@ -26,7 +26,7 @@ def test_structure_is_claimed_in_at_most_one_of_25_problems_without_it():
     assert 0.5 < np.mean(p) < 0.85 and min(p) < 0.2
     for relations in found:
         if not relations.structured:
-            assert relations.n_groups == 1 and not relations.shares_more
+            assert relations.n_groups == 1
             assert np.ptp(relations.likeness[~np.eye(6, dtype=bool)]) == 0
 
 
@@ -83,14 +83,12 @@ def test_related_tasks_are_those_of_the_group_whatever_their_rows():
     assert list(found)[:2] == [1, 2] and found[1] == found[2] > 0.9
     assert found[3] == found[4] == found[5] < 0.3
     assert list(relations.related_tasks(5, n=2)) == [3, 4]
-    with pytest.raises(ValueError, match="task 9 was not in training"):
+    with pytest.raises(ValueError, match="task 9 is not among the tasks"):
         relations.related_tasks(9)
 
 
 def test_estimated_correlation_does_not_follow_the_number_of_rows():
     """Of many draws of tasks with 20 to 320 rows whose functions correlate at 0.5, each a group of its own."""
-    from kernelkin.relations.estimate import group_likeness
-
     sizes, found = np.array([20, 40, 80, 160, 320]), []
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -100,8 +98,8 @@ def test_estimated_correlation_does_not_follow_the_number_of_rows():
         y = common(X) + np.choose(tasks, [f(X) for f in own]) + 0.5 * rng.normal(size=len(tasks))
         model = average_model(X, y, tasks)
         rows = _pooled(model, X, y, tasks)
-        likeness = group_likeness(rows, np.arange(5), wide=False, level=0.95, rng=np.random.RandomState(0))
-        found.append((likeness.values.sum(axis=1) - 1) / 4)
+        _, likeness, _ = group_likeness(rows, np.arange(5), 0.95, np.random.RandomState(0))
+        found.append((likeness.sum(axis=1) - 1) / 4)
     means = np.mean(found, axis=0)
     assert np.ptp(means) < 0.2
     assert abs(spearmanr(np.tile(sizes, 10), np.ravel(found)).statistic) < 0.2
@@ -109,18 +107,15 @@ def test_estimated_correlation_does_not_follow_the_number_of_rows():
 
 def _pooled(model, X, y, tasks):
     from kernelkin.data import read_training
-    from kernelkin.relations.rows import mix_features, pool, pooled_kernels
 
-    data = read_training(X, y, tasks, None, classification=False)
-    kernels, mixes = pooled_kernels(model, X)
-    return pool(data, mix_features(kernels, mixes.mean(axis=0), data), classification=False)
+    return PooledRows.of(model, read_training(X, y, tasks, None, classification=False), classification=False)
 
 
 def test_products_of_noise_are_zero_on_average_whatever_the_number_of_rows():
     rng = np.random.default_rng(0)
     codes = np.repeat(np.arange(4), [3, 6, 12, 48])
     data = PooledRows(rng.normal(size=(69, 3)), np.zeros((69, 1)), codes, np.arange(69))
-    products = ScoreProducts(data.features, data, wide=False)
+    products = ScoreProducts(data.features, data)
     # Noise that differs between tasks as well.
     scale = np.array([2.0, 1.0, 0.5, 1.5])[codes]
     draws = np.stack([products.matrix((scale * rng.normal(size=69))[:, np.newaxis]) for _ in range(2000)])
@@ -129,14 +124,17 @@ def test_products_of_noise_are_zero_on_average_whatever_the_number_of_rows():
     assert (np.abs(draws.mean(axis=0)) < 4 * error + np.diag([0.5 * 4 * 3 * 2 / 3, 0.6, 0.1, 0.2])).all()
 
 
-def test_directions_add_up_to_the_products_on_long_and_on_wide_data():
+@pytest.mark.parametrize("wide", [False, True])
+def test_products_leave_out_the_terms_of_a_row_with_itself(wide):
+    """Against sums over all pairs of entries; on wide data a row of X has an entry in every task."""
     rng = np.random.default_rng(0)
-    for wide in (False, True):
-        rows = np.tile(np.arange(10), 3) if wide else np.arange(30)
-        features = rng.normal(size=(10, 4))[rows] if wide else rng.normal(size=(30, 4))
-        data = PooledRows(features, rng.normal(size=(30, 2)), np.repeat(np.arange(3), 10), rows)
-        products = ScoreProducts(even_features(features), data, wide=wide)
-        assert_allclose(products.directions(data.targets).sum(axis=2), products.matrix(data.targets))
+    rows, codes = (np.tile(np.arange(10), 3) if wide else np.arange(30)), np.repeat(np.arange(3), 10)
+    features = rng.normal(size=(10, 4))[rows] if wide else rng.normal(size=(30, 4))
+    data = PooledRows(features, rng.normal(size=(30, 2)), codes, rows, wide)
+    F, r = features - data.means(features), data.targets - data.means(data.targets)
+    terms = (F @ F.T) * (r @ r.T) / 10 * (rows[:, None] != rows)
+    expected = [[terms[np.ix_(codes == s, codes == t)].sum() for t in range(3)] for s in range(3)]
+    assert_allclose(ScoreProducts(features, data).matrix(data.targets), expected, atol=1e-12)
 
 
 def test_the_common_fit_is_ridge_regression_with_offsets():
@@ -176,14 +174,35 @@ def test_correlated_errors_of_tasks_on_the_same_rows_are_no_structure():
     assert min(p) > 0.02 and np.mean(p) > 0.3
 
 
-def test_tasks_that_go_together_share_more_and_tasks_of_their_own_do_not():
-    X, y, tasks, _ = group_problem(2, 60, 3)
-    together = find(X, y, tasks)
-    assert together.shares_more and "share more than the function that all" in str(together)
+def test_tasks_that_all_differ_are_said_to():
     X, y, tasks, _ = group_problem(6, 60, 0)
     apart = find(X, y, tasks)
-    assert apart.structured and not apart.shares_more
-    assert apart.n_groups == 6 and "no two of them pass as one" in str(apart)
+    assert apart.structured and apart.n_groups == 6 and "no two of them pass as one" in str(apart)
+
+
+def test_groups_that_are_alike_are_one_whatever_the_test_says():
+    """One function, of another size in each pair of tasks: the test tells the pairs apart, their likeness is one."""
+    rng = np.random.default_rng(0)
+    tasks, X = np.repeat(np.arange(6), 100), rng.normal(size=(600, 2))
+    y = np.repeat([0.5, 1.0, 2.0], 200) * np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=600)
+    relations = find(X, y, tasks)
+    assert relations.structured and relations.n_groups == 1 and relations.likeness.min() > 0.99
+    assert "no groups can be told apart" in str(relations)
+    # One pair that has a function of its own stays apart, and the tree has the others next to each other.
+    y[:200] = np.sin(2 * X[:200, 1]) + 0.1 * rng.normal(size=200)
+    relations = find(X, y, tasks)
+    assert relations.groups.tolist() == [0, 0, 1, 1, 1, 1]
+    joined = relations.linkage[relations.linkage[:, 3] == 4][0]
+    assert joined[2] < relations.linkage[-1, 2]
+
+
+def test_tasks_with_one_row_are_in_no_group():
+    X, y, tasks, groups = group_problem(2, 40, 0)
+    X, y, tasks = np.vstack([X, X[:2]]), np.append(y, y[:2]), np.append(tasks, [7, 8])
+    model = KinRegressor(cv=2, random_state=0).fit(X, y, tasks=tasks)
+    relations = task_relations(model, X, y, tasks, n_permutations=99, random_state=0)
+    assert relations.tasks.tolist() == list(range(6)) and relations.groups.tolist() == groups.tolist()
+    assert relations.left_out.tolist() == [7, 8] and "Tasks with one row are in no group: 7, 8." in str(relations)
 
 
 def test_classes_are_compared_too():
@@ -251,5 +270,5 @@ def test_impossible_arguments_and_tasks_of_another_model_are_refused():
         task_relations(model, X, y, tasks, n_permutations=5)
     with pytest.raises(ValueError, match="the tasks of these rows are not those of the model"):
         task_relations(model, X, y, tasks + 1)
-    with pytest.raises(ValueError, match="relations need two tasks or more"):
+    with pytest.raises(ValueError, match="relations need two tasks with two rows or more"):
         task_relations(MKMTRLRegressor().fit(X, y), X, y)

@@ -108,12 +108,11 @@ def tested_relations(groups, tasks):
         likeness=likeness,
         intervals=np.stack([likeness - 0.1, likeness], axis=2),
         groups=groups,
-        shares_more=True,
-        shared_p_value=0.01,
         linkage=np.column_stack([first, steps + 1, steps, steps + 2]).astype(float),
         null="permutation",
         reason="the tasks have like inputs, levels and noise",
         alpha=0.05,
         n_permutations=199,
         sizes=np.full(len(groups), 12),
+        left_out=np.array([]),
     )

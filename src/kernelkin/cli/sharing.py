@@ -56,8 +56,9 @@ def verdict_on_sharing(
 
 
 def tested_relations(model: Any, X: np.ndarray, y: Any, tasks: np.ndarray | None, seed: int) -> dict[str, Any] | None:
-    """The test of the tasks' relations, for the file of a model; None for one task, or very many."""
-    if not 2 <= len(model.tasks_) <= MOST_TASKS:
+    """The test of the tasks' relations, for the file of a model; None for very many tasks, or too few with two rows."""
+    sizes = None if tasks is None else np.unique(tasks, return_counts=True)[1]
+    if not 2 <= len(model.tasks_) <= MOST_TASKS or (sizes is not None and (sizes > 1).sum() < 2):
         return None
     rng = check_random_state(seed)
     return task_relations(model, X, y, tasks, n_permutations=PERMUTATIONS, random_state=rng).to_dict()

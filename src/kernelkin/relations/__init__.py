@@ -1,8 +1,7 @@
 """How alike tasks are, whether that is more than chance, and whether sharing helps."""
 
-from .analysis import task_relations
+from .analysis import TaskRelations, task_relations
 from .baselines import GradientBoosting, LinearMixedModel, OneModel, SeparateModels
-from .result import TaskRelations
 from .scores import Gain
 from .sharing import Comparison, SharingReport, sharing_report
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,139 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import TaskData
-from ..engines import Engine, read_engine
-from .estimate import group_likeness
-from .groups import evidence_linkage, task_evidence, tested_groups
-from .null import CommonFunctionTest, choose_null, shared_p_value
-from .result import TaskRelations
-from .rows import mix_features, pool, pooled_kernels
+from ..data import listing
+from .pooled import PooledRows
+from .structure import choose_null, evidence_tree, group_likeness, structure_p_values, tested_groups
+
+_ARRAYS = ("tasks", "likeness", "intervals", "groups", "linkage", "sizes", "left_out")
+
+
+@dataclass(frozen=True)
+class TaskRelations:
+    """How alike tasks are, and whether that is more than chance.
+
+    Parameters
+    ----------
+    tasks : array of shape (T,)
+        Task labels, in the order of everything below; tasks with one row are not among them.
+    structured : bool
+        Whether `p_value` is at most `alpha`: the tasks do not all share one function up to an offset.
+    p_value : float
+        Of one function for all tasks, up to an offset of each.
+    likeness : array of shape (T, T)
+        Correlation of the tasks' functions: one value for each pair of groups, ones on the diagonal; without structure
+        one value for all pairs.
+    intervals : array of shape (T, T, 2)
+        Their lower and upper ends.
+    groups : array of shape (T,) of int
+        Tasks of one label could not be told apart; groups were. All zero without structure.
+    linkage : array of shape (T - 1, 4)
+        The tree of tasks in scipy's form; heights are the log evidence against joining.
+    null, reason : str
+        How targets without structure were made ("permutation" or "simulation"), and why so.
+    alpha : float
+        Level of the tests, and of the intervals (1 - alpha).
+    n_permutations : int
+        Draws without structure.
+    sizes : array of shape (T,) of int
+        Rows of each task.
+    left_out : array
+        Labels of the tasks with one row, which are in no group.
+    """
+
+    tasks: np.ndarray
+    structured: bool
+    p_value: float
+    likeness: np.ndarray
+    intervals: np.ndarray
+    groups: np.ndarray
+    linkage: np.ndarray
+    null: str
+    reason: str
+    alpha: float
+    n_permutations: int
+    sizes: np.ndarray
+    left_out: np.ndarray
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return int(self.groups.max()) + 1
+
+    def members(self) -> list[np.ndarray]:
+        """The task labels of each group."""
+        return [self.tasks[self.groups == g] for g in range(self.n_groups)]
+
+    def related_tasks(self, task: Any, n: int = 10) -> dict[Any, float]:
+        """Return the tasks most like one task, and their likeness, the largest first.
+
+        Parameters
+        ----------
+        task : label
+            One of `tasks`.
+        n : int, default 10
+            Number of tasks to return, at most.
+
+        Returns
+        -------
+        likeness : dict from task to float
+            Without structure all values are the same.
+        """
+        found = np.flatnonzero(self.tasks == task)
+        if not len(found):
+            raise ValueError(f"task {task!r} is not among the tasks that were compared")
+        t = int(found[0])
+        order = np.argsort(-self.likeness[t], kind="stable")
+        order = order[order != t][:n]
+        return dict(zip(self.tasks[order].tolist(), self.likeness[t, order].tolist(), strict=True))
+
+    def headline(self) -> str:
+        """One sentence: whether there is structure, and how many groups."""
+        p, T = f"p = {self.p_value:.3g}", len(self.tasks)
+        one = "share one function up to an offset"
+        if not self.structured:
+            return f"No structure found ({p}): nothing speaks against {T} tasks that {one}."
+        if self.n_groups == 1:
+            return f"Structure found ({p}): the tasks do not all {one}, but no groups can be told apart."
+        if self.n_groups == T:
+            return f"Structure found ({p}): the tasks do not {one}, and no two of them pass as one."
+        return f"Structure found ({p}): the tasks do not all {one}. {self.n_groups} groups can be told apart."
+
+    def __str__(self) -> str:
+        found, level = [self.headline()], f"{1 - self.alpha:.0%}"
+        if self.n_groups == 1:
+            (low, high), value = self.intervals[0, -1], self.likeness[0, -1]
+            known = f"Likeness of any two tasks: {value:.2f} ({level} interval {low:.2f} to {high:.2f})."
+            unknown = "The likeness of the tasks is not determined by these rows."
+            found.append(unknown if low <= -1 and high >= 1 else known)
+        else:
+            if self.n_groups < len(self.tasks):
+                named = "; ".join(f"({g + 1}) {listing(part, 6)}" for g, part in enumerate(self.members()[:10]))
+                found.append(f"Groups: {named}{'; ...' if self.n_groups > 10 else ''}.")
+            between = self.likeness[self.groups[:, None] != self.groups]
+            found.append(f"Likeness between groups: {between.min():.2f} to {between.max():.2f}.")
+        if len(self.left_out):
+            found.append(f"Tasks with one row are in no group: {listing(self.left_out, 6)}.")
+        how = "rows dealt to tasks at random" if self.null == "permutation" else "targets simulated without structure"
+        return " ".join([*found, f"Compared with {self.n_permutations} draws: {how}, because {self.reason}."])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, lists and texts, for files and pages; likeness and intervals are those of pairs of groups."""
+        places = [np.flatnonzero(self.groups == g) for g in range(self.n_groups)]
+        pairs = np.ix_([place[0] for place in places], [place[-1] for place in places])
+        found = vars(self) | {"likeness": self.likeness[pairs], "intervals": self.intervals[pairs]}
+        return {name: value.tolist() if name in _ARRAYS else value for name, value in found.items()}
+
+    @classmethod
+    def from_dict(cls, found: dict[str, Any]) -> TaskRelations:
+        """The relations from what `to_dict` returned."""
+        given = {"left_out": [], **found}
+        read = {f.name: np.asarray(given[f.name]) if f.name in _ARRAYS else given[f.name] for f in fields(cls)}
+        own = np.arange(len(read["groups"]))
+        for name in ("likeness", "intervals"):
+            read[name] = read[name][read["groups"]][:, read["groups"]]
+            read[name][own, own] = 1.0
+        return cls(**read)
 
 
 def task_relations(
@@ -27,7 +154,6 @@ def task_relations(
     n_permutations: int = 199,
     alpha: float = 0.05,
     random_state: Any = None,
-    engine: Any = "threads",
 ) -> TaskRelations:
     """Test whether the tasks of a fitted model differ in their functions, and find the groups that do.
 
@@ -40,7 +166,8 @@ def task_relations(
     of random signs.
 
     Groups are the clusters of a tree of the tasks, which are split as long as they do not pass as one function; a
-    cluster of q tasks is tested at level ``alpha * q / T``.
+    cluster of q tasks is tested at level ``alpha * q / T``. Groups whose functions have a correlation above 0.99 are
+    joined again. Tasks with one row are left out.
 
     Parameters
     ----------
@@ -53,9 +180,6 @@ def task_relations(
         Level of the tests; intervals have level ``1 - alpha``.
     random_state : int, RandomState or None
         Seed of the draws.
-    engine : "threads", a Dask client or an engine
-        Where draws are evaluated: in this process, or on the workers of a cluster. The
-        result does not depend on it.
 
     Returns
     -------
@@ -78,52 +202,36 @@ def task_relations(
         raise ValueError(f"alpha must be between 0 and 1, got {alpha!r}")
     if n_permutations < 39:
         raise ValueError(f"n_permutations must be 39 or more, got {n_permutations!r}")
-    data = _read(model, X, y, tasks)
-    return _find_relations(model, data, n_permutations, alpha, check_random_state(random_state), read_engine(engine))
-
-
-def _read(model: Any, X: Any, y: Any, tasks: Any) -> TaskData:
     encoder = getattr(model, "encoder_", None)
     data = clone(model).training_data(X, y, tasks, encode=None if encoder is None else encoder.encode)
-    if data.n_tasks < 2:
-        raise ValueError("relations need two tasks or more")
     if data.labels.tolist() != model.tasks_.tolist():
         raise ValueError("the tasks of these rows are not those of the model")
-    return data
-
-
-def _find_relations(
-    model: Any, data: TaskData, n_permutations: int, alpha: float, rng: np.random.RandomState, engine: Engine
-) -> TaskRelations:
-    kernels, mixes = pooled_kernels(model, data.X)
-    rows = pool(data, mix_features(kernels, mixes.mean(axis=0), data), classification=is_classifier(model))
-    wide = data.form == "wide"
-    null = choose_null(rows, wide=wide)
-    test = CommonFunctionTest(rows, null, wide)
-    p_value = test.test(n_permutations, rng, engine).p_value
-    shared = shared_p_value(test.products.directions(test.fit.residuals), rows.sizes, n_permutations, rng)
-
-    def node_p_value(tasks: np.ndarray) -> float:
-        node = CommonFunctionTest(rows.select(tasks), null, wide)
-        return node.test(n_permutations, rng, engine).tail_p_value
-
-    linkage = evidence_linkage(task_evidence(rows))
-    groups = tested_groups(linkage, node_p_value, p_value, alpha)
-    likeness = group_likeness(rows, groups, wide=wide, level=1 - alpha, rng=rng)
-    structured = p_value <= alpha
+    several = np.array([len(rows) > 1 for rows in data.rows])
+    if several.sum() < 2:
+        raise ValueError("relations need two tasks with two rows or more")
+    left_out, data = data.labels[~several], data.select(np.flatnonzero(several))
+    rows, rng = PooledRows.of(model, data, classification=is_classifier(model)), check_random_state(random_state)
+    null, reason = choose_null(rows)
+    p_value = structure_p_values(rows, null, n_permutations, rng)[0]
+    linkage = evidence_tree(rows)
+    tested = tested_groups(
+        linkage, lambda part: structure_p_values(rows.select(part), null, n_permutations, rng)[1], p_value, alpha
+    )
+    groups, likeness, intervals = group_likeness(rows, tested, 1 - alpha, rng)
+    if groups.max() < tested.max():
+        linkage = evidence_tree(rows, groups)
     return TaskRelations(
         tasks=data.labels,
-        structured=structured,
+        structured=p_value <= alpha,
         p_value=p_value,
-        likeness=likeness.values,
-        intervals=likeness.intervals,
+        likeness=likeness,
+        intervals=intervals,
         groups=groups,
-        shares_more=structured and shared <= alpha,
-        shared_p_value=shared,
         linkage=linkage,
-        null=null.kind,
-        reason=null.reason,
+        null=null,
+        reason=reason,
         alpha=alpha,
         n_permutations=n_permutations,
         sizes=rows.sizes,
+        left_out=left_out,
     )

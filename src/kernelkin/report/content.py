@@ -168,13 +168,14 @@ def _relation(saved: SavedModel) -> dict[str, Any] | None:
         return {"tested": False}
     found = TaskRelations.from_dict(saved.about["relations"])
     several = bool(found.structured) and found.n_groups > 1
+    place = dict(zip(found.tasks.tolist(), found.groups.tolist(), strict=True))
     first = [int(np.flatnonzero(found.groups == g)[0]) for g in range(found.n_groups)]
     return {
         "tested": True,
         "structured": bool(found.structured),
         "headline": found.headline(),
         "text": str(found),
-        "groups": found.groups.tolist() if several else None,
+        "groups": [place.get(task) for task in saved.model.tasks_.tolist()] if several else None,
         "matrix": table(found.likeness[np.ix_(first, first)]) if several and found.n_groups <= MOST_GROUPS else None,
     }
 

@@ -24,7 +24,7 @@ function taskRecords(model) {
       gain: best ? best.task_gain[place.get(task)] : null,
       kernel: top >= 0 && K.shares[t][top] > 0 ? `${K.names[top]} ${percent(K.shares[t][top])}` : null,
       shared: P ? 1 - P.shares[t].at(-1) : null,
-      group: groups ? groups[t] + 1 : null,
+      group: groups && groups[t] !== null ? groups[t] + 1 : null,
     };
   });
 }

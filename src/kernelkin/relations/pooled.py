@@ -1,0 +1,267 @@
+"""The rows of all tasks in one list, one function for all of them, and what each task's rows say against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from ..data import TaskData
+from ..decompositions import eigh
+from ..kernels import default_kernels, evaluate, fit_kernels
+
+# Features of a mix of kernels: the leading directions on a sample of so many rows, up to this share of the trace.
+SAMPLE, MOST_FEATURES, TRACE_SHARE, BLOCK = 500, 50, 0.99, 2000
+# The prior spread of functions of log odds, and the log odds beyond which rows are treated alike.
+ODDS_SPREAD, MOST_ODDS = 2.0, 3.0
+# Penalties of the common function; with a level for each task it is penalised less than the data ask for.
+RIDGES, WEAKER = np.logspace(-3, 3, 13), 0.1
+
+
+@dataclass(frozen=True)
+class PooledRows:
+    """One entry for each label: on wide data a row of X has an entry for each task.
+
+    Attributes
+    ----------
+    features : (n, m) features of the rows.
+    targets : (n, M) targets; classes as 1 and -1, or on the scale of log odds.
+    codes : (n,) the task of each entry, from 0, ascending.
+    rows : (n,) the row of X of each entry.
+    wide : whether tasks share rows.
+    """
+
+    features: np.ndarray
+    targets: np.ndarray
+    codes: np.ndarray
+    rows: np.ndarray
+    wide: bool = False
+
+    @classmethod
+    def of(cls, model: Any, data: TaskData, *, classification: bool) -> PooledRows:
+        """The entries of tasks, with features of the model's kernels and targets on one scale.
+
+        Targets of rows that belong to one task each are in the same units, and divided by their pooled spread. The
+        columns of wide targets may have units of their own: each is divided by its own spread. Two classes of tasks
+        with rows of their own are on the scale of log odds, where other base rates are other levels.
+        """
+        rows, wide = np.concatenate(data.rows), data.form == "wide"
+        codes = np.repeat(np.arange(data.n_tasks), [len(part) for part in data.rows])
+        targets = _indicators(data) if classification else np.concatenate(data.y).astype(np.float64)[:, None]
+        found = cls(mix_features(model, data)[rows], targets, codes, rows, wide)
+        if classification and targets.shape[1] == 1 and not wide:
+            targets = _log_odds(found)
+        squares = np.square(targets - found.means(targets)).sum(axis=1, keepdims=True)
+        spread = np.sqrt(found.means(squares) if wide and not classification else np.full_like(squares, squares.mean()))
+        return replace(found, targets=targets / np.where(spread > 0, spread, 1.0))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Entries of each task (T,)."""
+        return np.bincount(self.codes)
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The first entry of each task (T,)."""
+        return np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+
+    def select(self, tasks: np.ndarray) -> PooledRows:
+        """Entries of some tasks (ascending positions), which become tasks 0, 1, ..."""
+        found = self.take(np.flatnonzero(np.isin(self.codes, tasks)))
+        return replace(found, codes=np.searchsorted(tasks, found.codes))
+
+    def take(self, entries: np.ndarray) -> PooledRows:
+        """Some entries, ascending."""
+        parts = (values[entries] for values in (self.features, self.targets, self.codes, self.rows))
+        return PooledRows(*parts, self.wide)
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Sums over the entries of each task: (n, ...) -> (T, ...)."""
+        return np.add.reduceat(values, self.starts, axis=0)
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """The mean of each task, at each of its entries: (n, q) -> (n, q)."""
+        return (self.sums(values) / self.sizes[:, None])[self.codes]
+
+
+def mix_features(model: Any, data: TaskData) -> np.ndarray:
+    """Features (n, m) of the rows of X whose inner products are nearly a mix of kernels of unit mean diagonal.
+
+    The mix is the mean of the tasks' mixes of a model with kernel weights, else the default kernels in equal shares.
+    Features are the leading directions on a sample of rows (Nystroem), uncorrelated there; their variances sum to one.
+    """
+    grams, mix = _model_kernels(model, data.X)
+    used = np.unique(np.concatenate(data.rows))
+    sample = used[np.unique(np.linspace(0, len(used) - 1, min(len(used), SAMPLE)).astype(np.intp))]
+    stack = grams(sample, sample)
+    stack = stack - stack.mean(axis=1, keepdims=True)
+    stack -= stack.mean(axis=2, keepdims=True)
+    traces = np.einsum("kii->k", stack) / len(sample)
+    factor = np.divide(mix, traces, out=np.zeros_like(mix), where=traces > 1e-12 * max(traces.max(), 1e-300))
+    values, vectors = (part[..., ::-1] for part in eigh(np.tensordot(factor, stack, axes=1)))
+    if values[0] <= 0:
+        return np.zeros((len(data.X), 1))
+    count = min(MOST_FEATURES, 1 + int((np.cumsum(values) < TRACE_SHARE * values[values > 0].sum()).sum()))
+    count = min(count, int((values > 1e-10 * values[0]).sum()))
+    right = vectors[:, :count] / np.sqrt(values[:count])
+    features = np.zeros((len(data.X), count))
+    for start in range(0, len(used), BLOCK):
+        part = used[start : start + BLOCK]
+        features[part] = np.tensordot(factor, grams(part, sample), axes=1) @ right
+    features[used] -= features[used].mean(axis=0)
+    return features / np.sqrt(np.square(features[used]).sum(axis=1).mean())
+
+
+def _model_kernels(model: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
+    """A function from rows (r,) and others (s,) of X to kernel matrices (K, r, s), and the mix (K,) of kernels."""
+    kernels, mix, Z = getattr(model, "kernels_", None), None, X
+    if hasattr(model, "kernel_weights_") and kernels is not None:
+        weights = np.array(model.kernel_weights_, dtype=np.float64)
+        for coupling, shared in zip(
+            getattr(model, "couplings_", ()), getattr(model, "coupling_weights_", ()), strict=True
+        ):
+            weights += np.square(coupling.factor).sum(axis=1)[:, None] * shared
+        totals = weights.sum(axis=1, keepdims=True)
+        # A task without weight has all kernels to equal shares.
+        mix = np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), 1.0 / weights.shape[1]).mean(axis=0)
+    elif X.ndim == 2:
+        spread = X.std(axis=0)
+        Z = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        kernels = fit_kernels(default_kernels(), Z)
+    if X.ndim == 3:
+        mix = np.full(X.shape[2], 1.0 / X.shape[2]) if mix is None else mix
+        return lambda rows, others: np.moveaxis(X[np.ix_(rows, others)], 2, 0).astype(np.float64), mix
+    mix = np.full(len(kernels), 1.0 / len(kernels)) if mix is None else mix
+    Z = np.asarray(Z, dtype=np.float64)
+    return lambda rows, others: evaluate(kernels, Z[rows], Z[others]), mix
+
+
+def _indicators(data: TaskData) -> np.ndarray:
+    """Classes as numbers (n, M): one column of 1 and -1 where every task has two classes, otherwise one a class."""
+    classes = [np.unique(y) for y in data.y]
+    if all(len(found) == 2 for found in classes):
+        signs = [np.where(y == found[1], 1.0, -1.0) for y, found in zip(data.y, classes, strict=True)]
+        return np.concatenate(signs)[:, None]
+    labels = np.unique(np.concatenate(classes))
+    return np.where(np.concatenate(data.y)[:, None] == labels, 1.0, -1.0)
+
+
+def _log_odds(data: PooledRows) -> np.ndarray:
+    """Working responses (n, 1) of a logistic regression on the features with a level for each task.
+
+    They are `eta + (y - p) / (p (1 - p))`, with y of 0 and 1, and have the log odds of a row as their mean up to second
+    order in the error of the fit.
+    """
+    X, y, T = data.features, (data.targets[:, 0] > 0).astype(np.float64), len(data.sizes)
+    m = X.shape[1]
+    penalty = np.repeat([0.5 / ODDS_SPREAD**2, 0.05], [m, T])
+
+    def loss(c: np.ndarray) -> tuple[float, np.ndarray]:
+        f = X @ c[:m] + c[m:][data.codes]
+        rest = expit(f) - y
+        gradient = np.concatenate([X.T @ rest, np.bincount(data.codes, rest, T)])
+        return float(np.logaddexp(0.0, f).sum() - y @ f + penalty @ c**2), gradient + 2.0 * penalty * c
+
+    c = minimize(loss, np.zeros(m + T), jac=True, method="L-BFGS-B").x
+    f = np.clip(X @ c[:m] + c[m:][data.codes], -MOST_ODDS, MOST_ODDS)
+    p = expit(f)
+    return (f + (y - p) / (p * (1.0 - p)))[:, None]
+
+
+class CommonFit:
+    """Ridge regression on the features, for all tasks together; every task has a level (`offsets`), or all have one.
+
+    Attributes
+    ----------
+    design : (n, m) features, centred by task or all together.
+    ridge : the penalty, by generalised cross-validation. With offsets it is weaker: what the common function misses
+        would look like differences of tasks where their inputs differ.
+    fitted, residuals : (n, M)
+    errors : (n, M) residuals of the size that errors have: divided by the root of one less the leverage.
+    """
+
+    def __init__(self, data: PooledRows, *, offsets: bool) -> None:
+        self.data, self.offsets = data, offsets
+        self.design, y = self._centre(data.features), self._centre(data.targets)
+        values, vectors = eigh(self.design.T @ self.design)
+        kept = values > 1e-10 * max(values[-1], 1e-300)
+        self.squares = values[kept]
+        self.U = self.design @ (vectors[:, kept] / np.sqrt(self.squares))
+        shrink = self.squares / (self.squares + RIDGES[:, None])
+        error = (y**2).sum() - (((2 - shrink) * shrink)[..., None] * (self.U.T @ y) ** 2).sum(axis=(1, 2))
+        free = len(y) - (len(data.sizes) if offsets else 1) - shrink.sum(axis=1)
+        best = float(RIDGES[np.argmin(error / np.maximum(free, 1e-9) ** 2)])
+        self.ridge = WEAKER * best if offsets else best
+        self.fitted = self.smooth(y)
+        self.residuals = y - self.fitted
+        leverage = np.square(self.U * np.sqrt(self.squares / (self.squares + self.ridge))).sum(axis=1)
+        leverage += 1.0 / data.sizes[data.codes] if offsets else 1.0 / len(y)
+        self.errors = self.residuals / np.sqrt(np.maximum(1.0 - leverage, 0.1))[:, None]
+
+    def _centre(self, values: np.ndarray) -> np.ndarray:
+        return values - (self.data.means(values) if self.offsets else values.mean(axis=0))
+
+    def smooth(self, y: np.ndarray) -> np.ndarray:
+        """Fitted values (n, M) of centred targets (n, M)."""
+        return self.U @ ((self.squares / (self.squares + self.ridge))[:, None] * (self.U.T @ y))
+
+    def simulate(self, signs: np.ndarray) -> np.ndarray:
+        """Residuals (n, M) of new targets: the fitted function, and errors with these signs (n,)."""
+        y = self._centre(self.fitted + signs[:, None] * self.errors)
+        return y - self.smooth(y)
+
+    def noise_of_means(self, features: np.ndarray) -> float:
+        """What errors add, on average, to the squared length of the means of features (n, m) times fitted values."""
+        gain = features.T @ (self.U * (self.squares / (self.squares + self.ridge))) / len(features)
+        return float(np.square(self.errors).sum(axis=1).mean() * np.square(gain).sum())
+
+
+def even_features(features: np.ndarray, floor: float) -> np.ndarray:
+    """Features (n, m) with directions above this share of the variance brought near to one variance."""
+    variance = np.square(features).mean(axis=0)
+    return features / np.sqrt(variance + floor * max(variance.sum(), 1e-300))
+
+
+class ScoreProducts:
+    """Products of the tasks' scores, from the residuals of the common function.
+
+    The scores of a task are the sums over its entries of centred features times residuals, divided by the root of its
+    number of rows: zero on average where the task follows the common function.
+    """
+
+    def __init__(self, features: np.ndarray, data: PooledRows) -> None:
+        self.data, self.features = data, features - data.means(features)
+        self.lengths = np.square(self.features).sum(axis=1, keepdims=True)
+
+    def scores(self, residuals: np.ndarray) -> np.ndarray:
+        """Residuals (n, M) -> (T, m, M)."""
+        bounds = self.data.starts[1:]
+        parts = zip(np.split(self.features, bounds), np.split(residuals, bounds), strict=True)
+        return np.stack([F.T @ r for F, r in parts]) / np.sqrt(self.data.sizes)[:, None, None]
+
+    def matrix(self, residuals: np.ndarray) -> np.ndarray:
+        """Products (T, T) of the scores of two tasks, without terms of a row with itself.
+
+        They are zero on average where tasks follow the common function, the diagonal too: noise does not enter, since
+        errors of different rows are independent. Between the tasks of wide data, whose errors may be correlated, terms
+        of one row are left out as well.
+        """
+        scores = self.scores(residuals)
+        return np.einsum("sjo,tjo->st", scores, scores, optimize=True) - self._same_rows(residuals)
+
+    def _same_rows(self, residuals: np.ndarray) -> np.ndarray:
+        """Terms of a row with itself (T, T), from residuals (n, M)."""
+        data, T = self.data, len(self.data.sizes)
+        residuals = residuals - data.means(residuals)
+        if not data.wide:
+            return np.diag(data.sums(self.lengths * np.square(residuals).sum(axis=1, keepdims=True))[:, 0] / data.sizes)
+        rows, place = np.unique(data.rows, return_inverse=True)
+        found = np.zeros((T, T))
+        for column in (np.sqrt(self.lengths) * residuals / np.sqrt(data.sizes[data.codes])[:, None]).T:
+            terms = np.zeros((len(rows), T))
+            terms[place, data.codes] = column
+            found += terms.T @ terms
+        return found

@@ -1,0 +1,242 @@
+"""Is there structure among tasks, which groups are there, and how alike are they?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import stats
+from scipy.sparse.csgraph import connected_components
+
+from ..decompositions import cholesky_stack, eigvalsh, inverse_stack
+from .pooled import CommonFit, PooledRows, ScoreProducts, even_features
+
+# Directions of the features with less than this share of their variance count less: in the test, and in the likeness.
+TEST_FLOOR, LIKENESS_FLOOR = 0.01, 0.1
+# Tasks are taken as exchangeable unless a test at this level says that they differ in inputs, levels or noise.
+ALIKE_LEVEL = 0.05
+# Directions of the features in which inputs are compared.
+COMPARED = 10
+# Prior variances of the deviations of tasks that are tried, relative to that of the noise.
+PRIORS, BLOCK = np.logspace(-3, 2, 11), 2000
+# Parts of every task's rows that are left out in turn for the standard errors of the likeness.
+PARTS = 10
+# Groups that are more alike than this are one, whatever a test says: small differences are certain with many rows.
+ALIKE = 0.99
+
+
+def choose_null(data: PooledRows) -> tuple[str, str]:
+    """How targets without structure are made, and why.
+
+    "permutation": rows are dealt to tasks at random, where tasks have like inputs, levels and noise. Otherwise
+    "simulation": targets from the common function, the levels, and residuals of random signs.
+    """
+    if data.wide:
+        return "simulation", "the tasks are columns of targets on the same rows"
+    residuals, inputs = CommonFit(data, offsets=False).residuals, data.features[:, :COMPARED]
+    differ = []
+    if min(_anova(inputs, data), _anova(np.abs(inputs - data.means(inputs)), data)) < ALIKE_LEVEL / 2:
+        differ.append("inputs")
+    if _anova(residuals, data) < ALIKE_LEVEL:
+        differ.append("levels")
+    if _anova(np.abs(residuals - data.means(residuals)), data) < ALIKE_LEVEL:
+        differ.append("noise")
+    if not differ:
+        return "permutation", "the tasks have like inputs, levels and noise"
+    return "simulation", f"the tasks differ in their {' and '.join(differ)}"
+
+
+def _anova(values: np.ndarray, data: PooledRows) -> float:
+    """The p-value of equal means of tasks, the smallest of the columns (n, q) times their number."""
+    T, n = len(data.sizes), len(values)
+    if n <= T:
+        return 1.0
+    means = data.means(values)
+    within = np.square(values - means).sum(axis=0)
+    between = np.square(means - values.mean(axis=0)).sum(axis=0)
+    ratio = np.divide(between / (T - 1), within / (n - T), out=np.zeros_like(within), where=within > 0)
+    return float(min(1.0, values.shape[1] * stats.f.sf(ratio, T - 1, n - T).min()))
+
+
+def structure_p_values(data: PooledRows, null: str, n: int, rng: np.random.RandomState) -> tuple[float, float]:
+    """The p-value of one function for all tasks, against n draws without structure, and a finer one.
+
+    There are two statistics of the products of the tasks' scores (T, T). The trace is the spread of the tasks around
+    the common function; the largest eigenvalue is the spread in the one pattern that has most of it, large where a few
+    groups explain the spread. Twice the smaller of their p-values is at most the level, whatever their correlation.
+    Where no draw is as extreme, the finer p-value is read off a Pearson III distribution that is fitted to the draws.
+    """
+    fit = CommonFit(data, offsets=null == "simulation")
+    features = even_features(fit.design, TEST_FLOOR)
+    products = ScoreProducts(features, data)
+    found = [products.matrix(fit.residuals)]
+    for _ in range(n):
+        if null == "permutation":
+            order = rng.permutation(len(data.codes))
+            found.append(ScoreProducts(features[order], data).matrix(fit.residuals[order]))
+        else:
+            # One sign a row of X: errors of tasks on the same rows stay as correlated as they are.
+            signs = rng.choice([-1.0, 1.0], size=data.rows.max() + 1)
+            found.append(products.matrix(fit.simulate(signs[data.rows])))
+    values = np.array([[np.trace(matrix), eigvalsh(matrix)[-1]] for matrix in found])
+    p = float(min(1.0, 2.0 * (values >= values[0]).mean(axis=0).min()))
+    if p > 2.5 / len(values):
+        return p, p
+    draws = values[1:]
+    standard = (values[0] - draws.mean(axis=0)) / np.maximum(draws.std(axis=0, ddof=1), 1e-300)
+    tails = stats.pearson3.sf(standard, np.clip(stats.skew(draws), 0.01, 3.0))
+    return p, float(min(2.0 * np.nanmin(tails), p))
+
+
+def _log_evidence(scores: np.ndarray, information: np.ndarray, prior: float) -> np.ndarray:
+    """Log evidence (P,) from scores (P, m, M) and information (P, m, m), of deviations of prior variance `prior`."""
+    found = np.empty(len(scores))
+    m, M = scores.shape[1:]
+    for start in range(0, len(scores), BLOCK):
+        part = slice(start, start + BLOCK)
+        factor = cholesky_stack(information[part] + np.eye(m) / prior)
+        inside = inverse_stack(factor) @ scores[part]
+        logs = 2.0 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1) + m * np.log(prior)
+        found[part] = 0.5 * np.square(inside).sum(axis=(1, 2)) - 0.5 * M * logs
+    return found
+
+
+def evidence_tree(data: PooledRows, groups: np.ndarray | None = None) -> np.ndarray:
+    """The tree of tasks (T - 1, 4), in scipy's form: the two clusters whose union has most evidence are joined.
+
+    Tasks say exp(s'w - w'Aw / 2) about their deviations w from one function with offsets. The height of a union is the
+    log evidence that it loses, and never less than the heights below it: 0 where nothing speaks against it. With labels
+    of groups (T,), tasks of one group are joined first.
+    """
+    fit, T = CommonFit(data, offsets=True), len(data.sizes)
+    noise = max(float(np.square(fit.errors).mean()), 1e-300)
+    of_task = np.stack([data.sums(fit.design * r[:, None]) for r in fit.residuals.T], axis=2) / noise
+    squares = np.stack([part.T @ part for part in np.split(fit.design, data.starts[1:])]) / noise
+    prior = float(max(PRIORS, key=lambda prior: _log_evidence(of_task, squares, prior).sum()))
+    scores, information, alone = list(of_task), list(squares), list(_log_evidence(of_task, squares, prior))
+    labels = [0] * T if groups is None else groups.tolist()
+    heights, counts, active = [0.0] * T, [1] * T, list(range(T))
+    gains: dict[tuple[int, int], float] = {}
+
+    def compare(pairs: list[tuple[int, int]]) -> None:
+        for start in range(0, len(pairs), BLOCK):
+            part = pairs[start : start + BLOCK]
+            joint = (np.stack([values[a] + values[b] for a, b in part]) for values in (scores, information))
+            found = _log_evidence(*joint, prior).tolist()
+            gains.update({(a, b): value - alone[a] - alone[b] for (a, b), value in zip(part, found, strict=True)})
+
+    compare([(a, b) for b in range(T) for a in range(b)])
+    linkage = np.zeros((T - 1, 4))
+    for step in range(T - 1):
+        a, b = max(gains, key=lambda pair: (labels[pair[0]] == labels[pair[1]], gains[pair]))
+        heights.append(max(-gains[a, b], heights[a], heights[b], 0.0))
+        counts.append(counts[a] + counts[b])
+        linkage[step] = a, b, heights[-1], counts[-1]
+        scores.append(scores[a] + scores[b])
+        information.append(information[a] + information[b])
+        alone.append(gains[a, b] + alone[a] + alone[b])
+        labels.append(labels[a] if labels[a] == labels[b] else -1)
+        active = [c for c in active if c not in (a, b)]
+        gains = {pair: gain for pair, gain in gains.items() if a not in pair and b not in pair}
+        compare([(c, T + step) for c in active])
+        active.append(T + step)
+    return linkage
+
+
+def tested_groups(
+    linkage: np.ndarray, p_value: Callable[[np.ndarray], float], root_p_value: float, alpha: float
+) -> np.ndarray:
+    """Labels (T,) of the groups: a cluster is split where its tasks do not pass as one, from the top of the tree.
+
+    A cluster of q of the T tasks is tested at level alpha q / T: the chance that any group is split that is one is at
+    most alpha. Labels are numbered in the order of the tasks.
+    """
+    T = len(linkage) + 1
+    members = [np.array([t]) for t in range(T)]
+    for a, b, _, _ in linkage:
+        members.append(np.sort(np.concatenate([members[int(a)], members[int(b)]])))
+    groups = np.zeros(T, dtype=np.intp)
+    todo, count = [(len(members) - 1, root_p_value)], 0
+    while todo:
+        node, p = todo.pop()
+        tasks = members[node]
+        if len(tasks) > 1 and p <= alpha * len(tasks) / T:
+            children = [int(child) for child in linkage[node - T, :2]]
+            todo += [(c, p_value(members[c]) if len(members[c]) > 1 else 1.0) for c in children]
+            continue
+        groups[tasks] = count
+        count += 1
+    return _numbered(groups)
+
+
+def _numbered(groups: np.ndarray) -> np.ndarray:
+    """Labels 0, 1, ... in the order in which groups first occur."""
+    _, first, labels = np.unique(groups, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[labels]
+
+
+def group_likeness(
+    data: PooledRows, groups: np.ndarray, level: float, rng: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Groups (T,) of which those are joined that are alike; correlations (T, T) of the tasks' functions; intervals.
+
+    There is one value for each pair of groups, over the rows of all tasks. Inner products of functions are those of the
+    common function, and of the tasks' deviations from it; products of a row with itself are left out of the latter, so
+    that noise neither adds to the variance of a function nor lowers correlations where rows are few. They are averaged
+    over the tasks of a group, which pass as one. Intervals (T, T, 2) are by the jackknife over parts of every task's
+    rows.
+    """
+    values, parts = _group_correlations(data, groups), _parts(data, rng)
+    kept = [np.flatnonzero(parts != part) for part in range(PARTS)]
+    without = np.stack([_group_correlations(data.take(rows), groups) for rows in kept])
+    error = np.sqrt((PARTS - 1) / PARTS * np.square(without - without.mean(axis=0)).sum(axis=0))
+    reach = stats.t.ppf(0.5 + level / 2, PARTS - 1) * error
+    known = np.isfinite(values) & np.isfinite(reach)
+    ends = [np.where(known, values - reach, -1.0), np.where(known, values, 0.0), np.where(known, values + reach, 1.0)]
+    found = np.clip(ends, -1.0, 1.0)
+    _, joined = connected_components(found[1] > ALIKE, directed=False)
+    # The value of groups that are joined is the mean over theirs.
+    share = (joined[:, None] == np.arange(joined.max() + 1)) / np.bincount(joined)
+    low, likeness, high = (share.T @ found @ share)[:, joined[groups]][:, :, joined[groups]]
+    own = np.arange(len(groups))
+    low[own, own] = likeness[own, own] = high[own, own] = 1.0
+    return _numbered(joined[groups]), likeness, np.stack([low, high], axis=2)
+
+
+def _parts(data: PooledRows, rng: np.random.RandomState) -> np.ndarray:
+    """The part (n,) that each entry belongs to; rows of X stay together, and no task loses all of its entries."""
+    used, first = np.unique(data.rows, return_index=True)
+    # Counted off task by task, so that every part has its share of each task.
+    order = np.lexsort((rng.permutation(len(used)), data.codes[first]))
+    labels = np.empty(data.rows.max() + 1, dtype=np.intp)
+    labels[used[order]] = np.arange(len(used)) % PARTS
+    parts = labels[data.rows]
+    for start, size in zip(data.starts, data.sizes, strict=True):
+        if len(set(parts[start : start + size].tolist())) == 1:
+            parts[start : start + size] = PARTS
+    return parts
+
+
+def _group_correlations(data: PooledRows, groups: np.ndarray) -> np.ndarray:
+    """Correlations (G, G) of the functions of groups; within a group, that of two of its tasks. NaN: no variance."""
+    fit = CommonFit(data, offsets=True)
+    features = even_features(fit.design, LIKENESS_FLOOR)
+    scores, root = ScoreProducts(features, data), np.sqrt(data.sizes)
+    deviations = scores.scores(fit.residuals) / root[:, None, None]
+    # The common function in the same units as the deviations: means of features times values.
+    common = features.T @ fit.fitted / len(features)
+    shared = max(float(np.square(common).sum()) - fit.noise_of_means(features), 0.0)
+    cross = np.einsum("tjo,jo->t", deviations, common)
+    products = shared + cross[:, None] + cross + scores.matrix(fit.residuals) / np.outer(root, root)
+    member = (groups[:, None] == np.arange(groups.max() + 1)) * data.sizes[:, None].astype(np.float64)
+    weights = member / member.sum(axis=0)
+    own = weights.T @ np.diag(products)
+    total = weights.T @ (products - np.diag(np.diag(products))) @ weights
+    share = np.outer(weights.sum(axis=0), weights.sum(axis=0)) - np.diag(np.square(weights).sum(axis=0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        covariance = np.where(share > 1e-12, total / share, np.nan)
+        # A group of one task has no pair of its own.
+        single = np.flatnonzero(np.bincount(groups) == 1)
+        covariance[single, single] = own[single]
+        variance = np.where(own > 0, own, np.nan)
+        return covariance / np.sqrt(np.outer(variance, variance))

@@ -9,12 +9,10 @@ So a `compiled` function and all `helper` functions and constants it uses belong
 from __future__ import annotations
 
 import functools
-import gc
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from numba import njit
@@ -56,7 +54,7 @@ def compiled(signature: str, purpose: str, seconds: int) -> Callable[[Callable[.
         def call(*args: Any) -> Any:
             nonlocal dispatcher
             if dispatcher is None:
-                with _lock, _no_garbage_collection():
+                with _lock:
                     if dispatcher is None:
                         dispatcher = _load_or_compile(function, signature, purpose, seconds)
             return dispatcher(*args)
@@ -68,27 +66,20 @@ def compiled(signature: str, purpose: str, seconds: int) -> Callable[[Callable[.
 
 def _load_or_compile(function: Callable[..., Any], signature: str, purpose: str, seconds: int) -> Callable[..., Any]:
     """Load the function from the cache, compile it into the cache, or compile it without one where that fails."""
-    dispatcher = njit(**_OPTIONS)(function)
-    try:
-        dispatcher.enable_caching()
-    except RuntimeError:  # neither the package's directory nor a home directory can be written to
-        return _compile_uncached(function, signature, purpose, seconds)
-    try:
-        with event.install_listener("numba:compile", _Announcement(purpose, seconds, "cached for later runs")):
-            dispatcher.compile(signature)
-    except (OSError, EOFError, pickle.UnpicklingError):
-        if not dispatcher.overloads:  # a damaged cache
-            return _compile_uncached(function, signature, purpose, seconds)
-        # Otherwise it was compiled, but could not be saved: a full disk.
-    dispatcher.disable_compile()
-    return dispatcher
-
-
-def _compile_uncached(function: Callable[..., Any], signature: str, purpose: str, seconds: int) -> Callable[..., Any]:
-    dispatcher = njit(**_OPTIONS)(function)
-    advice = "not cached: set NUMBA_CACHE_DIR to a writable directory to save this time in later runs"
-    with event.install_listener("numba:compile", _Announcement(purpose, seconds, advice)):
-        dispatcher.compile(signature)
+    for caching in ("cached for later runs", "not cached: set NUMBA_CACHE_DIR to a writable directory for later runs"):
+        dispatcher = njit(**_OPTIONS)(function)
+        try:
+            if caching.startswith("cached"):
+                dispatcher.enable_caching()
+            with event.install_listener("numba:compile", _Announcement(purpose, seconds, caching)):
+                dispatcher.compile(signature)
+        except RuntimeError:  # neither the package's directory nor a home directory can be written to
+            continue
+        except (OSError, EOFError, pickle.UnpicklingError):
+            if not dispatcher.overloads:  # a damaged cache
+                continue
+            # Otherwise it was compiled, but could not be saved: a full disk.
+        break
     dispatcher.disable_compile()
     return dispatcher
 
@@ -107,15 +98,3 @@ class _Announcement(event.Listener):
 
     def on_end(self, event: Any) -> None:
         pass
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Without garbage collection compilation takes about a tenth less time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
@@ -26,6 +27,11 @@ _JITTER = 4 * np.finfo(np.float64).eps
 def svd(A: Array) -> tuple[Array, Array, Array]:
     """Thin singular value decomposition U (m, r), s (r,), Vt (r, n) of A (m, n), r = min(m, n)."""
     return _first_that_works(A, lambda X: np.linalg.svd(X, full_matrices=False), _slow_svd)
+
+
+def singular_values(A: Array) -> Array:
+    """Singular values (r,) of A (m, n), in falling order."""
+    return _first_that_works(A, lambda X: np.linalg.svd(X, compute_uv=False), lambda X: _slow_svd(X)[1])
 
 
 def gram_svd(A: Array) -> tuple[Array, Array, Array]:
@@ -48,61 +54,48 @@ def gram_svd(A: Array) -> tuple[Array, Array, Array]:
     return (A @ vectors) / s, top * s, vectors.T
 
 
-def singular_values(A: Array) -> Array:
-    """Singular values (r,) of A (m, n), in falling order."""
-    return _first_that_works(A, lambda X: np.linalg.svd(X, compute_uv=False), lambda X: _slow_svd(X)[1])
-
-
 def eigh(S: Array) -> tuple[Array, Array]:
     """Eigenvalues (n,) in rising order and eigenvectors (n, n) of a symmetric S (n, n)."""
-    return _first_that_works(S, lambda X: tuple(np.linalg.eigh(X)), _slow_eigh)
+    return _first_that_works(S, lambda X: tuple(np.linalg.eigh(X)), lambda X: scipy.linalg.eigh(X, driver="ev"))
 
 
 def eigvalsh(S: Array) -> Array:
     """Eigenvalues (n,) of a symmetric S (n, n), in rising order."""
-    return _first_that_works(S, np.linalg.eigvalsh, lambda X: _slow_eigh(X)[0])
+    return _first_that_works(S, np.linalg.eigvalsh, lambda X: scipy.linalg.eigh(X, driver="ev")[0])
 
 
 def smallest_eigenvalue(S: Array) -> float:
     """The smallest eigenvalue of a symmetric S (n, n), without computing the others where that works."""
-    from scipy.linalg import eigvalsh as some_eigenvalues
-
-    return float(_first_that_works(S, lambda X: some_eigenvalues(X, subset_by_index=[0, 0]), eigvalsh)[0])
+    return float(_first_that_works(S, lambda X: scipy.linalg.eigvalsh(X, subset_by_index=[0, 0]), eigvalsh)[0])
 
 
 def cholesky(S: Array) -> Array:
-    """Lower triangular L (n, n) with L L' = S for symmetric S (n, n); eigenvalues below rounding are raised to it."""
+    """Lower triangular L with L L' = S, for symmetric S (..., n, n); eigenvalues below rounding are raised to it."""
     try:
         return np.asarray(np.linalg.cholesky(S), dtype=np.float64)
     except LinAlgError:
+        if S.ndim > 2:
+            return np.array([cholesky(one) for one in S])
         values, vectors = eigh(S)
         roots = np.sqrt(np.maximum(values, len(S) * _JITTER * np.abs(values).max()))
         R = np.linalg.qr(roots[:, np.newaxis] * vectors.T, mode="r")
         return (R * np.sign(np.diag(R))[:, np.newaxis]).T
 
 
-def inverse(A: Array) -> Array:
-    """The inverse of A (n, n), or its Moore-Penrose inverse where A is singular."""
-    try:
-        return np.asarray(np.linalg.inv(A), dtype=np.float64)
-    except LinAlgError:
-        return pseudo_inverse(A)
-
-
-def inverse_stack(A: np.ndarray) -> np.ndarray:
-    """The inverse of each of the matrices A (..., n, n), in their precision; as `inverse` where one is singular."""
+def inverse(A: np.ndarray) -> np.ndarray:
+    """The inverse of each matrix A (..., n, n), or its Moore-Penrose inverse where it is singular, in its precision."""
     try:
         return np.linalg.inv(A)
     except LinAlgError:
-        return np.array([inverse(one) for one in A.reshape(-1, *A.shape[-2:])], dtype=A.dtype).reshape(A.shape)
+        inverses = pseudo_inverse(A) if A.ndim == 2 else np.array([inverse(one) for one in A])
+        return inverses.astype(A.dtype, copy=False)
 
 
-def cholesky_stack(S: Array) -> Array:
-    """Lower triangular factors of the matrices S (..., n, n), positive semi-definite; as `cholesky` where one fails."""
-    try:
-        return np.asarray(np.linalg.cholesky(S), dtype=np.float64)
-    except LinAlgError:
-        return np.array([cholesky(one) for one in S.reshape(-1, *S.shape[-2:])]).reshape(S.shape)
+def pseudo_inverse(A: Array, cutoff: float = 1e-15) -> Array:
+    """Moore-Penrose inverse (n, m) of A (m, n); singular values below a share `cutoff` of the largest count as zero."""
+    U, s, Vt = svd(A)
+    kept = s > cutoff * s[:1]
+    return (Vt[kept].T / s[kept]) @ U[:, kept].T
 
 
 def least_squares(A: Array, Y: Array) -> Array:
@@ -113,22 +106,14 @@ def least_squares(A: Array, Y: Array) -> Array:
         return pseudo_inverse(A) @ Y
 
 
-def pseudo_inverse(A: Array, cutoff: float = 1e-15) -> Array:
-    """Moore-Penrose inverse (n, m) of A (m, n); singular values below a share `cutoff` of the largest count as zero."""
-    U, s, Vt = svd(A)
-    kept = s > cutoff * s[:1]
-    return (Vt[kept].T / s[kept]) @ U[:, kept].T
-
-
 def solve_stack(A: Array, b: Array) -> Array:
     """Solutions (..., n) of the systems A (..., n, n) x = b (..., n); least-squares ones where A is singular."""
     try:
-        solution = np.linalg.solve(A, b[..., np.newaxis])[..., 0]
-        return np.asarray(solution, dtype=np.float64)
+        return np.asarray(np.linalg.solve(A, b[..., np.newaxis])[..., 0], dtype=np.float64)
     except LinAlgError:
-        flat, right = A.reshape(-1, *A.shape[-2:]), b.reshape(-1, b.shape[-1])
-        solved = [pseudo_inverse(one) @ r for one, r in zip(flat, right, strict=True)]
-        return np.array(solved).reshape(b.shape)
+        if A.ndim == 2:
+            return pseudo_inverse(A) @ b
+        return np.array([solve_stack(one, right) for one, right in zip(A, b, strict=True)])
 
 
 def solve_symmetric(system: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -163,18 +148,16 @@ class Cholesky:
 
 
 class Spectral:
-    """The eigenvectors of I + S, from the upper triangle of S (n, n), its negative eigenvalues set to zero."""
+    """As `Cholesky` by the eigenvectors of S, its negative eigenvalues set to zero."""
 
     def __init__(self, upper: np.ndarray) -> None:
         values, self.vectors = eigh(np.triu(upper) + np.triu(upper, 1).T)
         self.roots = np.sqrt(1.0 + np.maximum(values, 0.0))[:, None]
 
     def solve(self, r: np.ndarray) -> np.ndarray:
-        """r (n, m) -> x with (I + S) x = r."""
         return self.vectors @ (self.half(r) / self.roots)
 
     def half(self, r: np.ndarray) -> np.ndarray:
-        """h with h'h = r' solve(r)."""
         return (self.vectors.T @ r) / self.roots
 
 
@@ -199,23 +182,11 @@ def _first_that_works(A: Array, fast: Callable[[Array], Any], slow: Callable[[Ar
             return routine(A)
         except LinAlgError:
             continue
-    return fast(A + _jitter(A))
-
-
-def _jitter(A: Array) -> Array:
-    """A fixed perturbation of A within its rounding; symmetric where A is square."""
+    # A fixed perturbation of A within its rounding, symmetric where A is square.
     noise = np.random.default_rng(0).uniform(-1.0, 1.0, size=A.shape)
     noise = noise + noise.T if A.shape[0] == A.shape[1] else noise
-    return _JITTER * np.abs(A).max() * noise
+    return fast(A + _JITTER * np.abs(A).max() * noise)
 
 
 def _slow_svd(A: Array) -> tuple[Array, Array, Array]:
-    from scipy.linalg import svd as scipy_svd
-
-    return scipy_svd(A, full_matrices=False, lapack_driver="gesvd")
-
-
-def _slow_eigh(S: Array) -> tuple[Array, Array]:
-    from scipy.linalg import eigh as scipy_eigh
-
-    return scipy_eigh(S, driver="ev")
+    return scipy.linalg.svd(A, full_matrices=False, lapack_driver="gesvd")

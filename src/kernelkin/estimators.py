@@ -134,7 +134,8 @@ class MultiTaskEstimator(ShownEstimator):
         """
         data, options = self.training_data(X, y, tasks, sample_weight), self.run_options()
         with SingleThreadedBLAS():
-            plan = place(self.specification(), X, data).plan(data)
+            specification = self.specification()
+            plan = (place(specification, X, data) if hasattr(X, "detach") else specification).plan(data)
             if not options.engine.splits:
                 check_memory(plan.memory(count_workers(options.n_jobs)))
             fitted = plan.run(options)

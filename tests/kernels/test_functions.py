@@ -31,9 +31,8 @@ def brute_squares(X, Y):
     return ((X[:, None, :] - Y[None, :, :]) ** 2).sum(axis=2)
 
 
-@pytest.mark.parametrize("d", [1, 2, 7])
-@pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_squared_distances(rng, d, offset):
+@pytest.mark.parametrize("d", [1, 7])
+def test_squared_distances(rng, d, offset=1e6):
     X, Y = rng.normal(size=(23, d)) + offset, rng.normal(size=(9, d)) + offset
     out = np.empty((23, 9))
     squared_distances(X, Y, out)

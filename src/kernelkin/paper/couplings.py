@@ -93,6 +93,8 @@ def read_couplings(
     the order of `data.labels`, or a dict from task to label; tasks with the same label share a function) or to T x T
     matrices. Features of tasks add a coupling for each kernel between tasks.
     """
+    if couplings is None and task_features is None:
+        return ()
     if isinstance(couplings, str) and couplings == COMMON:
         couplings = {COMMON: COMMON}
     if not isinstance(couplings, Mapping | None):

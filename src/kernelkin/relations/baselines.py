@@ -12,7 +12,6 @@ from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -21,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from ..data.checks import read_groupings
+from ..decompositions import eigh
 from ..mixed import Bernoulli, FittedStructure, Gaussian, MixedData, Structure
 from ..mixed.likelihoods import LabelRegression
 from ..tables import TableEncoder

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 from scipy.sparse.csgraph import connected_components
 
-from ..decompositions import cholesky_stack, eigvalsh, inverse_stack
+from ..decompositions import cholesky, eigvalsh, inverse
 from .pooled import CommonFit, PooledRows, ScoreProducts, even_features
 
 # Directions of the features with less than this share of their variance count less: in the test, and in the likeness.
@@ -94,8 +94,8 @@ def _log_evidence(scores: np.ndarray, information: np.ndarray, prior: float) -> 
     m, M = scores.shape[1:]
     for start in range(0, len(scores), BLOCK):
         part = slice(start, start + BLOCK)
-        factor = cholesky_stack(information[part] + np.eye(m) / prior)
-        inside = inverse_stack(factor) @ scores[part]
+        factor = cholesky(information[part] + np.eye(m) / prior)
+        inside = inverse(factor) @ scores[part]
         logs = 2.0 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1) + m * np.log(prior)
         found[part] = 0.5 * np.square(inside).sum(axis=(1, 2)) - 0.5 * M * logs
     return found

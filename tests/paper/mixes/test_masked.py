@@ -8,9 +8,7 @@ import pytest
 from kernelkin import MKMTRLRegressorCV
 from kernelkin.paper.grams.operator import SharedOperator
 from kernelkin.paper.mixes import choose_mixes
-from kernelkin.paper.mixes.components import drawn_together
-from kernelkin.paper.mixes.left_out import Targets
-from kernelkin.paper.mixes.masked import FOLDS, MaskedTargets, solutions_at_strengths
+from kernelkin.paper.mixes.errors import FOLDS, CompleteTargets, MaskedTargets, drawn_together, solutions_at_strengths
 
 N, T = 30, 5
 RNG = np.random.default_rng(0)
@@ -22,7 +20,8 @@ MIX, STRENGTHS = np.array([0.5, 0.3, 0.2]), np.array([0.1, 1.0, 20.0])
 
 
 def targets_on(arrays, intercept, given=MISSING, stack=STACK):
-    return MaskedTargets.of(SharedOperator(arrays, arrays.array(stack)), given, intercept, STRENGTHS)
+    operator, mask = SharedOperator(arrays, arrays.array(stack)), (~np.isnan(given)).astype(np.float32)
+    return MaskedTargets(operator, np.nan_to_num(given), intercept, STRENGTHS, mask)
 
 
 def ridge(gram, y, intercept):
@@ -79,10 +78,9 @@ def test_own_weights_are_those_of_the_rows_that_a_task_has(arrays):
     rows = np.arange(N) % 4 > 0
     given = np.where(rows[:, np.newaxis], Y, np.nan)
     masked = targets_on(arrays, True, given)
-    few = Targets(
+    few = CompleteTargets(
         SharedOperator(arrays, arrays.array(np.ascontiguousarray(STACK[:, rows][:, :, rows]))), Y[rows], True, STRENGTHS
     )
-    few, _ = few.take(np.arange(int(rows.sum())))
     every = np.arange(T)
     own = masked.own_weights(masked.decompose(MIX), 1.0, every)
     np.testing.assert_allclose(own, few.own_weights(few.decompose(MIX), 1.0, every), rtol=0.1, atol=0.02)

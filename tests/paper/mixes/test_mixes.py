@@ -9,11 +9,9 @@ from sklearn.metrics import r2_score
 
 from kernelkin import MKMTRLRegressorCV
 from kernelkin.paper.grams.operator import SharedOperator
-from kernelkin.paper.mixes import choose_mixes, components
-from kernelkin.paper.mixes.components import Scoring, drawn_together, expected_gains, mean_strengths
-from kernelkin.paper.mixes.held_out import Group, gains_of_own_weights
-from kernelkin.paper.mixes.left_out import Targets
-from kernelkin.paper.mixes.spectrum import MixSpectrum
+from kernelkin.paper.mixes import choose_mixes, errors
+from kernelkin.paper.mixes.errors import CompleteTargets, drawn_together, information
+from kernelkin.paper.mixes.search import expected_gains, gains_of_own_weights, mean_strengths
 
 N, T = 24, 5
 RNG = np.random.default_rng(0)
@@ -39,9 +37,9 @@ def ridge(gram, y, intercept):
 
 @pytest.mark.parametrize("intercept", [False, True])
 def test_left_out_errors_are_those_of_refits(arrays, intercept):
-    spectrum = MixSpectrum.of(operator_on(arrays), MIX, intercept)
-    centred = Y - Y.mean(axis=0) if intercept else Y
-    found = arrays.numpy(spectrum.left_out(spectrum.turn(arrays.array(centred)), STRENGTH))
+    targets = CompleteTargets(operator_on(arrays), Y, intercept, np.ones(1))
+    spectrum = targets.decompose(MIX)
+    found = arrays.numpy(spectrum.left_out(spectrum.vectors.T @ arrays.array(targets.Y), STRENGTH))
     gram = STRENGTH * np.tensordot(MIX, STACK, 1)
     for i in range(N):
         kept = np.delete(np.arange(N), i)
@@ -52,16 +50,16 @@ def test_left_out_errors_are_those_of_refits(arrays, intercept):
 
 @pytest.mark.parametrize("intercept", [False, True])
 def test_a_scoring_step_solves_the_equations_of_variance_components(arrays, intercept, monkeypatch):
-    monkeypatch.setattr(components, "_TRACE_ROWS", 10)  # in parts, the last of them smaller
+    monkeypatch.setattr(errors, "_TRACE_ROWS", 10)  # in parts, the last of them smaller
     operator = operator_on(arrays)
-    spectrum = MixSpectrum.of(operator, MIX, intercept)
-    scoring = Scoring.at(operator, spectrum, STRENGTH)
+    targets = CompleteTargets(operator, Y, intercept, np.ones(1))
+    spectrum = targets.decompose(MIX)
     P = np.eye(N) - (1 / N if intercept else 0.0)
     R = np.linalg.pinv(P @ (STRENGTH * np.tensordot(MIX, STACK, 1) + np.eye(N)) @ P)
     parts = [np.eye(N), *STACK]
     S = np.array([[np.trace(R @ first @ R @ second) for second in parts] for first in parts])
-    np.testing.assert_allclose(scoring.information, S, rtol=1e-9)
-    moments = scoring.moments(spectrum.turn(arrays.array(P @ Y)))
+    np.testing.assert_allclose(information(operator, spectrum.inverse(STRENGTH)), S, rtol=1e-9)
+    moments = targets.moments(spectrum, STRENGTH, arrays.array(P @ Y))
     expected = [np.einsum("it,ij,jt->t", Y, R @ part @ R, Y) for part in parts]
     np.testing.assert_allclose(moments[:-1], expected, rtol=1e-9)
     np.testing.assert_allclose(moments[-1], np.einsum("it,ij,jt->t", Y, R, Y), rtol=1e-9)
@@ -103,14 +101,14 @@ def test_own_weights_must_predict_rows_that_were_held_out(arrays):
     Z = rng.normal(size=(2, 80, 3))
     stack = np.array([z @ z.T / 3 for z in Z])
     targets = np.column_stack([z @ rng.normal(size=(3, 6)) for z in Z]) + 0.1 * rng.normal(size=(80, 12))
-    given = Targets(operator_on(arrays, stack), targets - targets.mean(axis=0), True, np.logspace(-1, 2, 4))
+    given = CompleteTargets(operator_on(arrays, stack), targets, True, np.logspace(-1, 2, 4))
     every = np.arange(12)
     # Of one kernel alone each: tasks of the other kernel gain by weights of their own, those of this one do not.
-    gains, errors = gains_of_own_weights(given, [Group(every, np.array([0.5, 0.5]), 1.0)], np.eye(2)[:, [0] * 12] * 10)
-    assert (gains[6:] > 2 * errors[6:]).all()
-    assert (gains[:6] < 2 * errors[:6] + 1e-3).all()
-    one = Targets(operator_on(arrays, stack[:1]), given.Y, True, given.strengths)
-    gains, _ = gains_of_own_weights(one, [Group(every, np.ones(1), 1.0)], np.full((1, 12), 10.0))
+    gains, spread = gains_of_own_weights(given, [(every, np.array([0.5, 0.5]), 1.0)], np.eye(2)[:, [0] * 12] * 10)
+    assert (gains[6:] > 2 * spread[6:]).all()
+    assert (gains[:6] < 2 * spread[:6] + 1e-3).all()
+    one = CompleteTargets(operator_on(arrays, stack[:1]), given.Y, True, given.strengths)
+    gains, _ = gains_of_own_weights(one, [(every, np.ones(1), 1.0)], np.full((1, 12), 10.0))
     np.testing.assert_allclose(gains, 0.0, atol=1e-12)
 
 

@@ -4,7 +4,6 @@ from .fit import Fit, FitPlan, Fitted, Plan, RunOptions, Shape, Specification
 from .linear import LinearFit
 from .pooled import PooledFit
 from .targets import Classification, Regression, Targets
-from .task_mixes import TaskMixFit, TaskMixPlan
 from .two_stage import (
     SecondStage,
     TwoStageFit,
@@ -29,8 +28,6 @@ __all__ = [
     "Shape",
     "Specification",
     "Targets",
-    "TaskMixFit",
-    "TaskMixPlan",
     "TwoStageFit",
     "TwoStagePlan",
     "check_stream",

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...decompositions import eigh, inverse_stack
+from ...decompositions import eigh, inverse
 from ...kernels.checks import has_cholesky
 
 Result = TypeVar("Result")
@@ -103,7 +103,7 @@ class Arrays:
     def inverses(self, S: Any) -> Any:
         """The inverse of each of the matrices S (n, T, T)."""
         if self.in_main_memory:
-            return inverse_stack(S)
+            return inverse(S)
         try:
             return self.xp.linalg.inv(S)
         except self.xp.linalg.LinAlgError:

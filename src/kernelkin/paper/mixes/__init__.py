@@ -1,5 +1,5 @@
-"""Kernel weights and strength chosen for each task of wide data, all tasks at once."""
+"""Kernel weights and strength for each task of wide data, chosen by held-out errors."""
 
-from .search import STRENGTHS, TaskMixes, choose_mixes
+from .search import STRENGTHS, TaskMixes, TaskMixFit, TaskMixPlan, choose_mixes
 
-__all__ = ["STRENGTHS", "TaskMixes", "choose_mixes"]
+__all__ = ["STRENGTHS", "TaskMixFit", "TaskMixPlan", "TaskMixes", "choose_mixes"]

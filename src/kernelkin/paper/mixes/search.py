@@ -1,24 +1,32 @@
-"""The search: a few mixes that tasks share, leave-one-out errors of all tasks at each, and each task's own weights.
+"""Kernel ridge regression of wide data: kernel weights and strength chosen for each task by held-out errors.
 
-The first mix is even, the second that of all tasks, the others are those of groups of tasks with like weights. For each
-mix there is one eigendecomposition; leave-one-out errors at all strengths, and a step towards each task's own weights,
-are matrix products then. Where labels are missing, out-of-fold errors by conjugate gradients take their place; see
-`masked`. Tasks choose among mixes and strengths by their errors. A task that chooses a learned mix takes its own
-weights in its place where these predict rows that took no part in finding them better.
+A few mixes of kernels are tried that tasks share. The first is even, the second that of all tasks, the others are those
+of groups of tasks with like weights. For each mix, `errors` has the held-out errors of all tasks at all strengths, and
+a step towards each task's own weights. Tasks choose among mixes and strengths by their errors. A task that chooses a
+learned mix takes its own weights in its place where these predict rows that took no part in finding them better.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..grams.operator import SharedOperator
-from .components import expected_gains, mean_strengths
-from .held_out import Group, gains_of_own_weights
-from .left_out import Targets
-from .masked import MaskedTargets
-from .targets import TaskTargets, best_strength
+from ...data import TaskData
+from ...estimators import Fitted, RunOptions
+from ...kernels import FittedKernel
+from ...memory import Need
+from ...uncertainty import Uncertainty
+from ..fitting import Fit, FitPlan, Regression, Shape
+from ..grams import Grams, SharedGrams, on_device
+from ..grams.operator import PANEL_COLUMNS, SharedOperator, in_blocks
+from ..learners import Machine, Ridge
+from ..penalties import FixedWeights
+from ..problems import MachinePanel
+from ..problems.columns import Block, solve_block
+from .errors import CompleteTargets, MaskedTargets
 
 # Strengths that are tried: C times the sum of the weights, for kernels of mean diagonal one.
 STRENGTHS = np.logspace(-3, 4, 15)
@@ -26,10 +34,90 @@ STRENGTHS = np.logspace(-3, 4, 15)
 GROUPS, TASKS_PER_GROUP = 8, 12
 # What weights of a task's own must gain, as a share of the variance of its targets: less is the accuracy of machines.
 _LEAST_GAIN = 1e-4
+# The share of rows that is held out to compare own weights, the fewest rows that are worth a split, and the fewest
+# labels of a task among them that are counted.
+_HELD, _FEWEST, _FEWEST_HELD = 0.25, 12, 3
+# The relative gap to which their machines are solved: far below what their errors tell.
+_TOL = 1e-4
+
+Targets = CompleteTargets | MaskedTargets
 
 
-@dataclass(frozen=True)
-class TaskMixes:
+@dataclass(frozen=True, kw_only=True)
+class TaskMixFit:
+    """Specification of kernel machines whose weights are chosen for each task.
+
+    Parameters
+    ----------
+    targets : Regression
+        With the squared loss.
+    kernels, parsimony, normalize, tol, device : as for `Fit`
+    """
+
+    targets: Regression
+    kernels: Any = None
+    parsimony: float = 0.0
+    normalize: str | None = "trace"
+    tol: float = 1e-3
+    device: str | None = None
+
+    def plan(self, data: TaskData, kernels: Sequence[FittedKernel] | None = None) -> TaskMixPlan:
+        """Apply to data; refuse what errors of each task are not computed for."""
+        if not isinstance(self.targets, Regression) or not isinstance(self.targets.learner(), Ridge):
+            lacking = "the squared loss of regression"
+        elif data.form != "wide":
+            lacking = "wide data (y with a column for each task)"
+        else:
+            lacking = "rows of equal weight" if len(np.unique(data.sample_weight)) > 1 else ""
+        if lacking:
+            raise ValueError(f"per_task=True: weights are chosen by held-out errors of each task, which need {lacking}")
+        fit = Fit(
+            targets=self.targets,
+            penalty=_even,
+            kernels=self.kernels,
+            parsimony=self.parsimony,
+            normalize=self.normalize,
+            tol=self.tol,
+            device=self.device,
+        )
+        return TaskMixPlan(self, fit.plan(data, kernels))
+
+
+def _even(shape: Shape) -> FixedWeights:
+    return FixedWeights(np.full((shape.n_kernels, shape.n_components), 1.0 / shape.n_kernels))
+
+
+class TaskMixPlan(NamedTuple):
+    """A specification applied to data; `fit` is the fit at even weights, which the chosen ones replace."""
+
+    spec: TaskMixFit
+    fit: FitPlan
+
+    def memory(self, n_jobs: int = 1) -> Need:
+        need = self.fit.memory(n_jobs)
+        # Beside the Gram matrices: their products with an inverse, that inverse and eigenvectors.
+        data, n_kernels = self.fit.data, self.fit.gram_plan().n_kernels
+        extra = 8 * len(data.X) ** 2 * (n_kernels + 6)
+        if any(len(rows) < len(data.X) for rows in data.rows):
+            # Masks, folds and errors of all labels, and a block of columns at all strengths.
+            extra += len(data.X) * (20 * data.n_tasks + 24 * PANEL_COLUMNS * len(STRENGTHS))
+        return Need(need.peak + extra, need.advice)
+
+    def run(self, options: RunOptions) -> Fitted:
+        """Choose the weights, then fit with them."""
+        return self.run_chosen(options)[0]
+
+    def run_chosen(self, options: RunOptions) -> tuple[Fitted, TaskMixes]:
+        """The fit, and how its weights were chosen."""
+        plan = self.fit
+        grams, bank = plan.grams()
+        found = task_mixes(grams, plan.machines, plan.data, plan.fit.device)
+        fitted = replace(plan, penalty=FixedWeights(found.B)).run_scaled(grams, bank, options)
+        fitted.attributes["uncertainty_"] = Uncertainty(self.spec, plan.data, options, classification=False)
+        return fitted, found
+
+
+class TaskMixes(NamedTuple):
     """What the search found.
 
     Attributes
@@ -52,6 +140,15 @@ class TaskMixes:
     by_own: np.ndarray
 
 
+def task_mixes(grams: Grams, machines: Sequence[Machine], data: TaskData, device: str | None) -> TaskMixes:
+    """Choose the kernel weights of the machines of wide data."""
+    grams = grams if device is None else on_device(grams, device)
+    assert isinstance(grams, SharedGrams)
+    panel = machines if isinstance(machines, MachinePanel) else MachinePanel.of(machines, data.rows, len(data.X))
+    Y = panel.y if len(panel.cost) == 1 else np.where(panel.cost > 0, panel.y, np.nan)
+    return choose_mixes(grams.operator, Y, has_intercept=panel.has_intercept)
+
+
 def choose_mixes(
     operator: SharedOperator,
     Y: np.ndarray,
@@ -61,40 +158,53 @@ def choose_mixes(
     n_groups: int = GROUPS,
 ) -> TaskMixes:
     """Choose the kernel weights of each column of Y (n, T), with NaN for missing labels."""
-    targets = _read_targets(operator, Y, has_intercept, strengths)
+    targets = read_targets(operator, Y, has_intercept, strengths)
     every, even = np.arange(Y.shape[1]), np.full(operator.n_kernels, 1.0 / operator.n_kernels)
-    plain = targets.decompose(even)
-    strength = best_strength(targets, targets.losses(plain), every)
+    plain: Any = targets.decompose(even)
+    strength = _best_strength(targets, targets.losses(plain), every)
     reference, own = targets.reference(plain, strength), targets.own_weights(plain, strength, every)
     mixes, found = [even], [targets.errors(plain, reference)]
-    groups: list[Group] = []
+    groups: list[tuple[np.ndarray, np.ndarray, float]] = []
     for labels in (np.zeros(len(every), dtype=int), None):
         labels = _groups(own, n_groups) if labels is None else labels
         start, groups = own, []
         own = own.copy()
         for label in range(labels.max() + 1):
             members = np.flatnonzero(labels == label)
-            spectrum = targets.decompose(mean_mix(start[:, members]))
-            mixes.append(spectrum.mix)
-            found.append(targets.errors(spectrum, reference))
-            groups.append(Group(members, spectrum.mix, best_strength(targets, found[-1].loss, members)))
-            own[:, members] = targets.own_weights(spectrum, groups[-1].strength, members)
-    errors = np.array([each.loss for each in found])
+            mix = mean_mix(start[:, members])
+            matrix: Any = targets.decompose(mix)
+            mixes.append(mix)
+            found.append(targets.errors(matrix, reference))
+            strength = _best_strength(targets, found[-1].loss, members)
+            groups.append((members, mix, strength))
+            own[:, members] = targets.own_weights(matrix, strength, members)
     # Targets may have any units: tasks are compared by shares of their variance.
     unit = targets.variance
     gains = np.array([unit * expected_gains(each.gain / unit, each.error / unit) for each in found])
-    return _take(own, groups, np.array(mixes), targets, errors, gains)
+    return _take(targets, own, groups, np.array(mixes), np.array([each.loss for each in found]), gains)
 
 
-def _read_targets(operator: SharedOperator, Y: np.ndarray, has_intercept: bool, strengths: np.ndarray) -> TaskTargets:
+def read_targets(operator: SharedOperator, Y: np.ndarray, has_intercept: bool, strengths: np.ndarray) -> Targets:
     """The targets (n, T) with NaN for missing labels; where there are any, with strengths that suit them."""
-    if np.isnan(Y).any():
-        return MaskedTargets.of(operator, Y, has_intercept, strengths).with_useful_strengths()
-    return Targets(operator, Y - Y.mean(axis=0) if has_intercept else Y, has_intercept, strengths)
+    missing = np.isnan(Y)
+    if not missing.any():
+        return CompleteTargets(operator, Y, has_intercept, strengths)
+    mask = (~missing).astype(np.float32)
+    return MaskedTargets(operator, np.nan_to_num(Y), has_intercept, strengths, mask).with_useful_strengths()
+
+
+def _best_strength(targets: Targets, loss: np.ndarray, members: np.ndarray) -> float:
+    """The strength that is best for some tasks together, by the losses (c, T) of all."""
+    return float(targets.strengths[(loss[:, members] / targets.variance[members]).mean(axis=1).argmin()])
 
 
 def _take(
-    own: np.ndarray, groups: list[Group], mixes: np.ndarray, targets: TaskTargets, errors: np.ndarray, gains: np.ndarray
+    targets: Targets,
+    own: np.ndarray,
+    groups: Sequence[tuple[np.ndarray, np.ndarray, float]],
+    mixes: np.ndarray,
+    errors: np.ndarray,
+    gains: np.ndarray,
 ) -> TaskMixes:
     """The weights of each task from own weights (K, T), mixes (m, K), and errors and gains (m, c, T)."""
     n_tasks, strengths = own.shape[1], targets.strengths
@@ -129,3 +239,82 @@ def _groups(weights: np.ndarray, n_groups: int) -> np.ndarray:
     from sklearn.cluster import KMeans
 
     return np.unique(KMeans(count, n_init=1, random_state=0).fit_predict(points), return_inverse=True)[1]
+
+
+def expected_gains(gains: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """Gains (c, T) of candidates over a reference, each with a standard error (c, T) -> what to expect of them.
+
+    The true gains of a candidate are taken to spread over tasks around their mean, by as much as the measured ones do
+    beyond their errors. The expectation is the posterior mean: a task whose rows tell little has the mean of all tasks.
+    """
+    mean = gains.mean(axis=1, keepdims=True)
+    variance = np.square(errors)
+    between = np.maximum(gains.var(axis=1, keepdims=True) - variance.mean(axis=1, keepdims=True), 0.0)
+    total = between + variance
+    drawn = (between * gains + variance * mean) / np.maximum(total, np.finfo(float).tiny)
+    return np.where(total > 0, drawn, gains)
+
+
+def mean_strengths(strengths: np.ndarray, gains: np.ndarray, loss: np.ndarray, n_rows: Any) -> np.ndarray:
+    """The strength of each task (T,): the geometric mean of strengths (c,), weighted by their gains (c, T).
+
+    The weights are those of Gaussian errors of which `loss` (T,) is the mean square, over `n_rows` or as many (T,).
+    """
+    weights = 0.5 * n_rows * gains / np.maximum(loss, np.finfo(float).tiny)
+    weights = np.exp(weights - weights.max(axis=0))
+    return np.exp(np.log(strengths) @ weights / weights.sum(axis=0))
+
+
+def gains_of_own_weights(
+    targets: Targets, groups: Sequence[tuple[np.ndarray, np.ndarray, float]], shared: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(T,) by how much the error of each task falls with weights of its own, and the standard error of that.
+
+    A leave-one-out error says nothing here, for a task's own weights were found from all of its rows. So they are found
+    again without a quarter of the rows, and both they and the mix that the task chose predict that quarter. `groups`
+    have members, mix (K,) and strength; `shared` (K, T) are the weights, at cost 1, that own ones of the same sum would
+    replace.
+    """
+    gains, errors = np.zeros((2, targets.Y.shape[1]))
+    n_rows = len(targets.Y)
+    if n_rows < _FEWEST:
+        return gains, errors
+    order = np.random.default_rng(0).permutation(n_rows)
+    held, rows = np.sort(order[: int(_HELD * n_rows)]), np.sort(order[int(_HELD * n_rows) :])
+    kept, cross = targets.take(rows), targets.operator.entries(held, rows)
+    Y, mask = targets.Y[held] - kept.means, np.ones((len(held), 1)) if targets.mask is None else targets.mask[held]
+    arrays, n_held = targets.arrays, mask.sum(axis=0, dtype=np.float64)
+
+    def squares(b: np.ndarray, members: np.ndarray) -> Any:
+        """(h, o) squared errors of some tasks at kernel weights b (K, o) and cost 1."""
+        weights, labels = arrays.array(b), None
+        if kept.mask is not None:
+            labels = arrays.array(kept.mask[:, members].astype(np.float64))
+        cost = arrays.array(np.ones((1, len(members)))) if labels is None else labels
+        block = Block(kept.operator, weights, arrays.array(kept.Y[:, members]), cost, labels, kept.has_intercept)
+        solution = solve_block(block, None, _TOL)
+        values = 0.0
+        for matrix, weight in zip(cross, weights, strict=True):
+            values = values + arrays.cast(matrix, single=False) @ (solution.a * weight)
+        return (arrays.array(Y[:, members]) - values - solution.intercept) ** 2
+
+    for members, mix, strength in groups:
+        found = kept.own_weights(kept.decompose(mix), strength, members)
+        sums, common = found.sum(axis=0), shared[:, members]
+        own = np.where(sums > 0, found * (common.sum(axis=0) / np.where(sums > 0, sums, 1.0)), common)
+
+        def compare(where: slice, own: Any = own, common: Any = common, members: Any = members) -> np.ndarray:
+            some = members[where]
+            fall = squares(common[:, where], some) - squares(own[:, where], some)
+            known = np.broadcast_to(mask, targets.Y[held].shape)[:, some].astype(np.float64)
+            known = arrays.array(np.ascontiguousarray(known))
+            count = known.sum(0) + 1e-300
+            gain = (known * fall).sum(0) / count
+            return arrays.numpy(arrays.xp.stack([gain, (known * (fall - gain) ** 2).sum(0) / count, count]))
+
+        size = arrays.columns(kept.operator.n_rows, kept.operator.n_kernels)
+        gain, variance, count = np.concatenate(in_blocks(arrays, len(members), size, compare), axis=1)
+        gains[members], errors[members] = gain, np.sqrt(variance / np.maximum(count, 1.0))
+    # Few labels held out say nothing of their own.
+    few = n_held < _FEWEST_HELD
+    return np.where(few, 0.0, gains), np.where(few, errors.max(initial=0.0), errors)

@@ -24,8 +24,8 @@ from ...estimators import Fitted, MultiTaskEstimator, ShownEstimator, device_of
 from ...exceptions import warn_user
 from ...memory import check_memory
 from ...parameters import REGRESSION_LOSS, Parameter, describe, set_parameters
-from ..fitting import Regression, TaskMixFit
-from ..mixes import TaskMixes
+from ..fitting import Regression
+from ..mixes import TaskMixes, TaskMixFit
 from ..models import MKMTRLClassifier, MKMTRLRegressor
 from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid
 from .scoring import PooledScorer, Scorer, read_scoring

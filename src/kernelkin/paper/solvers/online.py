@@ -367,9 +367,9 @@ class Reservoirs:
 
     Attributes
     ----------
-    slots : (tasks, at most capacity) places of each task; sizes, seen : (tasks,) places in use, and rows so far.
-    used : (1,) places in use in all.
-    X, row, y : the rows, and for each place (places,) its row and its target.
+    slots : for each task the numbers of the entries (a row and a target) that it holds; `seen`: its rows so far.
+    n_seen : entries so far, which are numbered in the order in which they come.
+    held, row, y : (h,) the numbers of all entries that are held, in rising order, their rows of `X`, their targets.
     sums, counts, moments : of each task the sum of k(x, x) (tasks, K), the number of rows, and mean and sum of squares
         about the mean of the targets (tasks, 2).
     n_skipped : rows that had no partner.
@@ -385,9 +385,10 @@ class Reservoirs:
         classes: bool,
     ) -> None:
         self.kernels, self.normalize, self.capacity, self.rng = tuple(kernels), normalize, capacity, rng
-        self.classes, self.n_skipped = classes, 0
-        self.slots, self.sizes, self.seen = np.zeros((0, 0), dtype=int), np.zeros(0, dtype=int), np.zeros(0, dtype=int)
-        self.used, self.row, self.y = np.zeros(1, dtype=int), np.zeros(0, dtype=int), np.zeros(0)
+        self.classes, self.n_skipped, self.n_seen = classes, 0, 0
+        self.slots: list[list[int]] = []
+        self.seen: list[int] = []
+        self.held, self.row, self.y = np.zeros(0, dtype=int), np.zeros(0, dtype=int), np.zeros(0)
         self.X: np.ndarray | None = None
         self.sums, self.counts, self.moments = np.zeros((0, len(self.kernels))), np.zeros(0), np.zeros((0, 2))
 
@@ -398,16 +399,34 @@ class Reservoirs:
 
         Without `learn` there are no rounds in the blocks, and no kernel is evaluated at a pair.
         """
+        from .online_loops import scale_stream
+
         length = block_length(X.shape[1], len(self.kernels))
         for start in range(0, len(codes), length):
             part = slice(start, start + length)
-            self._grow(codes[part])
-            yield self._take_block(X, rows[part], codes[part], y[part], learn)
+            partner = self._plan(codes[part].tolist())
+            found, at = np.unique(rows[part], return_inverse=True)
+            # The rows of the block, after those that are held.
+            X_all = X[found] if self.X is None else np.concatenate([self.X, X[found]])
+            numbers = np.concatenate([self.held, np.arange(self.n_seen, self.n_seen + len(partner))])
+            row, target = np.concatenate([self.row, len(X_all) - len(found) + at]), np.concatenate([self.y, y[part]])
+            new = len(self.held) + np.arange(len(partner))
+            paired = np.flatnonzero(partner >= 0) if learn else np.arange(0)
+            other = np.searchsorted(numbers, np.maximum(partner, numbers[0]))
+            z = self._values(X_all, row[new[paired]], row[other[paired]])
+            rounds, signs = np.full(len(partner), -1), np.empty(len(paired))
+            rounds[paired] = np.arange(len(paired))
+            diagonal = np.ascontiguousarray(diagonals(self.kernels, X[found]).T, dtype=np.float64)[at]
+            settings, statistics = (self.classes, self.normalize == "trace"), (self.sums, self.counts, self.moments)
+            scale_stream(codes[part], y[part], target[other], rounds, diagonal, z, signs, *settings, *statistics)
+            self._keep(X_all, numbers, row, target)
+            self.n_skipped += len(partner) - len(paired) if learn else 0
+            yield Rounds(codes[part][paired], signs, z)
 
     def data(self, labels: np.ndarray, classes: np.ndarray | None) -> TaskData:
         """Return the rows in the reservoirs as data; `classes` decodes targets."""
         assert self.X is not None
-        places = [slots[:size] for slots, size in zip(self.slots, self.sizes, strict=True)][: len(labels)]
+        places = [np.searchsorted(self.held, own) for own in self.slots]
         y = self.y if classes is None else classes[self.y.astype(np.intp)]
         return TaskData(
             X=self.X,
@@ -418,70 +437,42 @@ class Reservoirs:
             form="long",
         )
 
-    def _take_block(self, X: np.ndarray, rows: np.ndarray, codes: np.ndarray, y: np.ndarray, learn: bool) -> Rounds:
-        from .online_loops import plan_pairs, scale_stream
-
-        n = len(codes)
-        rows, at = np.unique(rows, return_inverse=True)
-        X = X[rows]
-        source, partner, held = np.full(len(self.row), -1), np.empty(n, dtype=int), np.empty(n, dtype=int)
-        u = self.rng.random((n, 2))
-        plan_pairs(codes, u, self.capacity, self.slots, self.sizes, self.seen, self.used, source, partner, held)
-        paired = np.flatnonzero((partner >= 0) | (held >= 0)) if learn else np.arange(0)
-        rounds = np.full(n, -1)
-        rounds[paired] = np.arange(len(paired))
-        z, other = self._pairs(X, at, y, paired, partner, held)
-        signs = np.empty(len(paired))
-        diagonal = np.ascontiguousarray(diagonals(self.kernels, X).T, dtype=np.float64)[at]
-        settings, statistics = (self.classes, self.normalize == "trace"), (self.sums, self.counts, self.moments)
-        scale_stream(codes, y, other, rounds, diagonal, z, signs, *settings, *statistics)
-        self._keep(X, at, y, source)
-        self.n_skipped += n - len(paired) if learn else 0
-        return Rounds(codes[paired], signs, z)
-
-    def _pairs(self, X, at, y, paired, partner, held) -> tuple[np.ndarray, np.ndarray]:
-        """Return the kernels (p, K) at the pairs of a block, and the target (n,) of each row's partner.
-
-        at (n,) are the rows of X (u, d) that the block consists of; partners are in the block, or at a place of the
-        store in `held` (n,).
-        """
-        old, new = paired[held[paired] >= 0], paired[held[paired] < 0]
-        row, other = np.zeros(len(at), dtype=np.intp), np.zeros(len(at))
-        row[new], other[new] = at[partner[new]], y[partner[new]]
-        row[old], other[old] = len(X) + np.arange(len(old)), self.y[held[old]]
-        if not len(paired):
-            return np.empty((0, len(self.kernels))), other
-        together = np.concatenate([X, self.X[self.row[held[old]]]]) if len(old) else X
-        z = pairs(self.kernels, together, at[paired], row[paired])
-        if self.normalize == "cosine":
-            scaling = fit_diagonal_scaling("cosine", diagonals(self.kernels, together))
-            z = scaling.apply_pairs(z, at[paired], row[paired])
-        return np.ascontiguousarray(z.T, dtype=np.float64), other
-
-    def _keep(self, X: np.ndarray, at: np.ndarray, y: np.ndarray, source: np.ndarray) -> None:
-        """Store the rows of a block that are now at places, and drop those that are at none.
-
-        source (places,) are the positions in the block of new rows; -1 where a place is as it was.
-        """
-        new = np.flatnonzero(source >= 0)
-        stored = np.zeros((0, X.shape[1]), dtype=X.dtype) if self.X is None else self.X
-        self.row[new], self.y[new] = len(stored) + at[source[new]], y[source[new]]
-        kept, self.row = np.unique(self.row, return_inverse=True)
-        old = np.searchsorted(kept, len(stored))
-        self.X = np.concatenate([stored[kept[:old]], X[kept[old:] - len(stored)]])
-
-    def _grow(self, codes: np.ndarray) -> None:
-        """Make the arrays long enough for the tasks and rows of a block, as far as the reservoirs can take these."""
-        more = int(codes.max(initial=-1)) + 1 - len(self.sizes)
+    def _plan(self, codes: list[int]) -> np.ndarray:
+        """The number of each entry's partner from its task's reservoir, -1 without; then it is offered to that."""
+        more = max(codes) + 1 - len(self.slots)
         if more > 0:
-            for name in ("slots", "sums", "moments"):
-                setattr(self, name, np.pad(getattr(self, name), ((0, more), (0, 0))))
-            for name in ("sizes", "seen", "counts"):
-                setattr(self, name, np.pad(getattr(self, name), (0, more)))
-        sizes = np.minimum(self.sizes + np.bincount(codes, minlength=len(self.sizes)), self.capacity)
-        self.slots = np.pad(self.slots, ((0, 0), (0, max(int(sizes.max()) - self.slots.shape[1], 0))))
-        places = int(sizes.sum()) - len(self.row)
-        self.row, self.y = np.pad(self.row, (0, places)), np.pad(self.y, (0, places))
+            self.slots += [[] for _ in range(more)]
+            self.seen += [0] * more
+            self.sums, self.moments = (np.pad(array, ((0, more), (0, 0))) for array in (self.sums, self.moments))
+            self.counts = np.pad(self.counts, (0, more))
+        partner = []
+        for entry, (t, (u, v)) in enumerate(zip(codes, self.rng.random((len(codes), 2)).tolist(), strict=True)):
+            own = self.slots[t]
+            partner.append(own[int(u * len(own))] if own else -1)
+            self.seen[t] += 1
+            if len(own) < self.capacity:
+                own.append(self.n_seen + entry)
+            elif (place := int(v * self.seen[t])) < self.capacity:
+                own[place] = self.n_seen + entry
+        return np.array(partner)
+
+    def _values(self, X: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Return the kernels (p, K) at pairs of rows of X."""
+        if not len(i):
+            return np.empty((0, len(self.kernels)))
+        rows, where = np.unique(np.concatenate([i, j]), return_inverse=True)
+        X, i, j = X[rows], where[: len(i)], where[len(i) :]
+        z = pairs(self.kernels, X, i, j)
+        if self.normalize == "cosine":
+            z = fit_diagonal_scaling("cosine", diagonals(self.kernels, X)).apply_pairs(z, i, j)
+        return np.ascontiguousarray(z.T, dtype=np.float64)
+
+    def _keep(self, X: np.ndarray, numbers: np.ndarray, row: np.ndarray, y: np.ndarray) -> None:
+        """Store the entries that are in reservoirs, of those held before and those of a block."""
+        self.held = np.sort(np.concatenate([np.array(own, dtype=int) for own in self.slots]))
+        kept = np.searchsorted(numbers, self.held)
+        used, self.row = np.unique(row[kept], return_inverse=True)
+        self.X, self.y, self.n_seen = X[used], y[kept], int(numbers[-1]) + 1
 
 
 class Codes:

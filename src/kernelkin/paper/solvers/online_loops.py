@@ -1,6 +1,6 @@
 """The compiled loops of the online solver; imported where they are used, since numba is slow to import.
 
-`run_rounds` learns from rounds; `center_pairs`, `plan_pairs` and `scale_stream` prepare them.
+`run_rounds` learns from rounds; `center_pairs` and `scale_stream` prepare them.
 
 Task t's weights are ``held[t] L + own[t]``: `held` (T, K) as they were when Omega was last refreshed, `own` (T, K)
 what the task has gained alone since, and L (K, K) what tasks have gained from each other's mistakes. ``n L - late`` is
@@ -101,40 +101,6 @@ def center_pairs(tasks, z, sums, counts):
             sums[0, k] += z[r, k]
             sums[t, k] += z[r, k]
             z[r, k] -= (sums[t, k] + PRIOR * sums[0, k] / counts[0]) / (counts[t] + PRIOR)
-
-
-@compiled(
-    f"({_INTS}, {_TABLE}, int64, int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
-    "int64[::1])",
-    "the two-stage loops",
-    2,
-)
-def plan_pairs(codes, u, capacity, slots, sizes, seen, used, source, partner, held):
-    """Give every row of a block a partner from its task's reservoir, then offer it to the reservoir.
-
-    codes (n,) tasks, u (n, 2) uniform numbers, slots (T, at most `capacity`) places in the store, sizes and seen (T,),
-    used (1,) places of the store in use. Sets source (places,), the row of the block that is now at a place, and for
-    each row its partner: a row of the block, or a place of the store in `held`, or neither (-1).
-    """
-    for e in range(len(codes)):
-        t = codes[e]
-        partner[e] = held[e] = -1
-        if sizes[t] > 0:
-            place = slots[t, int(u[e, 0] * sizes[t])]
-            if source[place] >= 0:
-                partner[e] = source[place]
-            else:
-                held[e] = place
-        seen[t] += 1
-        if sizes[t] < capacity:
-            slots[t, sizes[t]] = used[0]
-            source[used[0]] = e
-            sizes[t] += 1
-            used[0] += 1
-        else:
-            other = int(u[e, 1] * seen[t])
-            if other < capacity:
-                source[slots[t, other]] = e
 
 
 @compiled(

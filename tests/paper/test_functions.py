@@ -68,7 +68,7 @@ def test_queries_in_blocks_are_the_same(monkeypatch):
     a = [rng.normal(size=(len(rows), 2)) for rows in data.rows]
     functions = task_functions(data, bank, rng.uniform(size=(3, 2)), a, [np.zeros(2)] * 2)
     whole, parts = functions.values(X, None), functions.parts(X, None)
-    monkeypatch.setattr("kernelkin.paper.functions.expansion._BLOCK_BYTES", 1)
+    monkeypatch.setattr("kernelkin.paper.functions._BLOCK_BYTES", 1)
     np.testing.assert_allclose(functions.values(X, None), whole, atol=1e-12)
     np.testing.assert_allclose(functions.parts(X, None), parts, atol=1e-12)
 

@@ -1,0 +1,450 @@
+"""What a fit leaves behind: the functions of all tasks as sums over support rows, without any training Gram matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..data import Queries, TaskData
+from ..kernels import FittedKernel, Scaling, diagonals, evaluate
+from .couplings import Coupling, new_kernels
+from .grams import KernelBank, arrays_on
+from .grams.operator import Arrays, in_blocks
+from .task_features import level_weights
+
+# Kernel values held at one time while predicting, in bytes: they stay in cache from their evaluation to the product.
+_BLOCK_BYTES = 1 << 22
+# Coefficients of all kernels held at one time, in bytes.
+_COEFFICIENT_BYTES = 1 << 26
+# Rows that a device predicts at one time.
+_DEVICE_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class LinearFunctions:
+    """f_t(x) = coef_t'x + intercept_t, with coef (T, d) and intercept (T,)."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    def rows(self) -> None:
+        """None: no training row is kept."""
+
+    def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+        """X (q, d), the task of each row (q,) -> (q, 1); without codes, every task on every row -> (q, T, 1)."""
+        if codes is None:
+            return (X @ self.coef.T + self.intercept)[..., np.newaxis]
+        return (np.einsum("ij,ij->i", X, self.coef[codes]) + self.intercept[codes])[:, np.newaxis]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Kernels with the support rows they are evaluated at, and the coefficients there.
+
+    Attributes
+    ----------
+    kernels : the A kernels; None where Grams are precomputed.
+    active : (A,) their positions among all K kernels.
+    scaling : theirs.
+    support : (s,) the training rows with a coefficient that is not zero.
+    rows : (s, d) those rows of X; None where Grams are precomputed.
+    a : (s, O) coefficients.
+    """
+
+    kernels: tuple[FittedKernel, ...] | None
+    active: np.ndarray
+    scaling: Scaling
+    support: np.ndarray
+    rows: np.ndarray | None
+    a: np.ndarray
+
+    def products(self, X: np.ndarray, b: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
+        """Blocks of queries and of outputs, and what each kernel adds there (A, q, o) at weights b (K, O)."""
+        weights = self._scaled(b)
+        row_bytes = 8 * len(self.active) * len(self.support)
+        # The coefficients are made anew for every block of queries, so that a block has as many queries as outputs.
+        width = max(1, _COEFFICIENT_BYTES // row_bytes)
+        size = max(1, _BLOCK_BYTES // row_bytes, min(width, b.shape[1]))
+        for start in range(0, len(X), size):
+            part = slice(start, start + size)
+            cross = np.ascontiguousarray(self._cross(X[part]))
+            for first in range(0, b.shape[1], width):
+                outputs = slice(first, first + width)
+                with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                    added = cross @ (self.a[:, outputs] * weights[:, np.newaxis, outputs])
+                finite = np.isfinite(added).all(axis=(1, 2))
+                if not finite.all():
+                    i = int(np.argmin(finite))
+                    name = f"kernel {self.active[i]}" if self.kernels is None else self.kernels[i].name
+                    raise ValueError(f"kernel {name!r} overflows at rows to predict: are they too large?")
+                yield part, outputs, added
+
+    def total(self, X: np.ndarray, b: np.ndarray, arrays: Arrays) -> np.ndarray:
+        """X (q, d), weights b (K, O) -> (q, O): the sum of what kernels add, computed where `arrays` are."""
+        cross, weights = arrays.array(self._cross(X)), self._scaled(b)
+
+        def some(outputs: slice) -> np.ndarray:
+            a, w, total = arrays.array(self.a[:, outputs]), arrays.array(weights[:, outputs]), 0.0
+            for values, weight in zip(cross, w, strict=True):
+                total = total + arrays.cast(values, single=False) @ (a * weight)
+            return arrays.numpy(total)
+
+        size = arrays.columns(len(self.support) + len(X), len(self.active))
+        return np.concatenate(in_blocks(arrays, b.shape[1], size, some), axis=1)
+
+    def _scaled(self, b: np.ndarray) -> np.ndarray:
+        """(A, O) the weights of its kernels, with the factor where that is all of the scaling."""
+        weights = b[self.active]
+        return weights * self.scaling.factor[:, np.newaxis] if self.scaling.factor_only else weights
+
+    def _cross(self, X: np.ndarray) -> np.ndarray:
+        """Kernel values (A, q, s), scaled but for a factor where that is all of the scaling."""
+        if self.kernels is None:
+            every = len(self.support) == X.shape[1] and bool((self.support == np.arange(X.shape[1])).all())
+            if every and len(self.active) == X.shape[2]:
+                cross = np.moveaxis(X, 2, 0)
+            else:
+                cross = np.stack([X[:, :, k].take(self.support, axis=1) for k in self.active])
+            return cross if self.scaling.factor_only else self.scaling.apply(cross)
+        cross = evaluate(self.kernels, X, self.rows)
+        return cross if self.scaling.factor_only else self.scaling.apply(cross, diagonals(self.kernels, X), True)
+
+    def condensed(self) -> Iterator[Bundle]:
+        """Kernels on columns in which support rows repeat get their distinct rows only, coefficients added up."""
+        if self.kernels is None or self.rows is None or not self.scaling.factor_only:
+            yield self
+            return
+        by_columns: dict[tuple[int, ...], list[int]] = {}
+        for position, kernel in enumerate(self.kernels):
+            by_columns.setdefault(kernel.columns, []).append(position)
+        left: list[int] = []
+        few, ordered = len(self.rows) // 2, np.sort(self.rows, axis=0)
+        distinct = 1 + np.count_nonzero(ordered[1:] != ordered[:-1], axis=0)
+        for columns, positions in by_columns.items():
+            # Rows repeat no more often than the values of any one column.
+            if distinct[list(columns)].max() <= few:
+                _, first, place = np.unique(self.rows[:, columns], axis=0, return_index=True, return_inverse=True)
+                if len(first) <= few:
+                    a = np.zeros((len(first), self.a.shape[1]))
+                    np.add.at(a, place.ravel(), self.a)
+                    yield self._pick(positions, self.support[first], self.rows[first], a)
+                    continue
+            left += positions
+        if left:
+            yield self._pick(sorted(left), self.support, self.rows, self.a)
+
+    def _pick(self, positions: list[int], support: np.ndarray, rows: np.ndarray, a: np.ndarray) -> Bundle:
+        assert self.kernels is not None
+        kernels = tuple(self.kernels[p] for p in positions)
+        return Bundle(kernels, self.active[positions], self.scaling.select(positions), support, rows, a)
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """f_o(x) = sum_k b_ko sum_i a_io k_k(x, x_i) + c_o, for O outputs over one set of support rows.
+
+    Attributes
+    ----------
+    bundles : the kernels with a weight above zero for some output; others are never evaluated.
+    b : (K, O) kernel weights.
+    intercept : (O,)
+    """
+
+    bundles: tuple[Bundle, ...]
+    b: np.ndarray
+    intercept: np.ndarray
+
+    def values(self, X: np.ndarray, arrays: Arrays | None = None) -> np.ndarray:
+        """X (q, d), or precomputed (q, n_train, K) -> (q, O); products are made where `arrays` are."""
+        if arrays is not None and not arrays.in_main_memory:
+            out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
+            for bundle in self.bundles:
+                for start in range(0, len(X), _DEVICE_ROWS):
+                    out[start : start + _DEVICE_ROWS] += bundle.total(X[start : start + _DEVICE_ROWS], self.b, arrays)
+            if np.isfinite(out).all():
+                return out
+            # What overflows is named below.
+        out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
+        for bundle in self.bundles:
+            for part, outputs, added in bundle.products(X, self.b):
+                out[part, outputs] += added.sum(axis=0)
+        return out
+
+    def parts(self, X: np.ndarray) -> np.ndarray:
+        """X (q, d) -> (q, K, O): what each kernel adds; with the intercept they sum to `values`."""
+        out = np.zeros((len(X), *self.b.shape))
+        for bundle in self.bundles:
+            for part, outputs, added in bundle.products(X, self.b):
+                out[part, bundle.active, outputs] = np.moveaxis(added, 0, 1)
+        return out
+
+
+def make_expansion(
+    X: np.ndarray,
+    rows: np.ndarray,
+    kernels: tuple[FittedKernel, ...] | None,
+    scaling: Scaling,
+    a: np.ndarray,
+    b: np.ndarray,
+    intercept: np.ndarray,
+) -> Expansion:
+    """Keep what counts of a (n, O) over the training rows X[rows], and of the kernel weights b (K,) or (K, O)."""
+    b = np.repeat(b[:, np.newaxis], a.shape[1], axis=1) if b.ndim == 1 else b
+    support = np.arange(len(rows)) if scaling.needs_all_rows else np.flatnonzero(a.any(axis=1))
+    active = np.flatnonzero(b.any(axis=1))
+    if not len(support) or not len(active):
+        return Expansion((), b, intercept)
+    whole = Bundle(
+        kernels=None if kernels is None else tuple(kernels[k] for k in active),
+        active=active,
+        scaling=scaling.select(active).take(support),
+        support=rows[support],
+        rows=None if kernels is None else X[rows[support]],
+        a=a if len(support) == len(a) else a[support],
+    )
+    return Expansion(tuple(whole.condensed()), b, intercept)
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one expansion gives a task: `sum_r weights[r] f_r`, each f_r a run of the expansion's outputs."""
+
+    expansion: int
+    outputs: slice
+    weights: np.ndarray
+
+    @property
+    def n_outputs(self) -> int:
+        return (self.outputs.stop - self.outputs.start) // len(self.weights)
+
+    def __call__(self, values: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+        """values (q, ..., O) of the expansion -> (q, ..., m) of the task, of some rows or of all."""
+        used = values[..., self.outputs]
+        used = used if rows is None else used[rows]
+        if len(self.weights) == 1:
+            return used if self.weights[0] == 1.0 else self.weights[0] * used
+        return np.einsum("r,...rm->...m", self.weights, used.reshape(*used.shape[:-1], len(self.weights), -1))
+
+
+@dataclass(frozen=True)
+class TaskFunctions:
+    """The fitted function of every task: its own part and, for coupled tasks, its share of what tasks have in common.
+
+    Attributes
+    ----------
+    expansions : the expansions, which tasks may share.
+    shares : for each task, its own share and then that of each coupling.
+    n_kernels : K.
+    unknown : the shares of a task that was never seen (code -1): what all tasks have in common, and the mean of their
+        intercepts. Empty where tasks have nothing in common.
+    new_tasks : (E,) labels of tasks without training rows that have features (codes T to T + E - 1).
+    new_shares : their shares: an intercept in place of their own part, and then that of each coupling.
+    """
+
+    expansions: tuple[Expansion, ...]
+    shares: tuple[tuple[Share, ...], ...]
+    n_kernels: int
+    unknown: tuple[Share, ...] = ()
+    new_tasks: np.ndarray = field(default_factory=lambda: np.empty(0))
+    new_shares: tuple[tuple[Share, ...], ...] = ()
+
+    def values(
+        self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None, arrays: Arrays | None = None
+    ) -> np.ndarray:
+        """X (q, d), the task of each row (q,) -> (q, M); without codes, every task on every row -> (q, T, M).
+
+        M is the largest number of outputs of a task; a task with fewer leaves the last ones NaN. `only` picks one part:
+        0 the tasks' own, j the j-th coupling's. Products are made where `arrays` are, by default in main memory.
+        """
+        if codes is None and not only and len(X) and self._are_columns():
+            return self.expansions[0].values(X, arrays).reshape(len(X), len(self.shares), -1)
+        return self._gather(X, codes, (), lambda expansion, rows: expansion.values(rows, arrays), only)
+
+    def _are_columns(self) -> bool:
+        """Whether the tasks' functions are the outputs of the first expansion, in order and of one number each."""
+        width = self.shares[0][0].n_outputs
+        return len(self.expansions[0].intercept) == width * len(self.shares) and all(
+            len(shares) == 1
+            and shares[0].expansion == 0
+            and shares[0].outputs == slice(t * width, (t + 1) * width)
+            and shares[0].weights.tolist() == [1.0]
+            for t, shares in enumerate(self.shares)
+        )
+
+    def rows(self) -> np.ndarray | None:
+        """The rows (s, d) that the expansions are over; None where Gram matrices are precomputed, or there are none."""
+        kept = [b.rows for expansion in self.expansions for b in expansion.bundles if b.rows is not None]
+        return np.unique(np.concatenate(kept), axis=0) if kept else None
+
+    def parts(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
+        """What each kernel adds, (q, K, M) or (q, T, K, M); with the intercepts they sum to `values`."""
+        return self._gather(X, codes, (self.n_kernels,), lambda expansion, rows: expansion.parts(rows), only)
+
+    def intercepts(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+        """The intercept of each row's task, (q, M) or (q, T, M)."""
+        return self._gather(X, codes, (), lambda e, rows: np.repeat(e.intercept[np.newaxis], len(rows), axis=0), None)
+
+    def with_kept(self, old: TaskFunctions, kept: np.ndarray) -> TaskFunctions:
+        """Return these functions with those of some tasks, by position in both, as they were in `old`."""
+        shares, shift = list(self.shares), len(self.expansions)
+        for t in kept.tolist():
+            shares[t] = tuple(replace(share, expansion=shift + share.expansion) for share in old.shares[t])
+        return replace(self, expansions=(*self.expansions, *old.expansions), shares=tuple(shares))
+
+    def _gather(
+        self,
+        X: np.ndarray,
+        codes: np.ndarray | None,
+        inner: tuple[int, ...],
+        evaluate: Callable[[Expansion, np.ndarray], np.ndarray],
+        only: int | None,
+    ) -> np.ndarray:
+        """Add up the tasks' shares; an expansion is evaluated once on all rows of the tasks that have a share in it."""
+        shares = [*self.shares, *self.new_shares, self.unknown]
+        rows_of = self._rows(len(X), codes)
+        width = max(share.n_outputs for task_shares in shares for share in task_shares[:1])
+        lead = (len(X), len(self.shares)) if codes is None else (len(X),)
+        out = np.full((*lead, *inner, width), np.nan)
+        users: dict[int, list[tuple[int, Share]]] = {}
+        for task, rows in rows_of.items():
+            for share in shares[task] if only is None else shares[task][only : only + 1]:
+                users.setdefault(share.expansion, []).append((task, share))
+            where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
+            out[(*where, ..., slice(0, shares[task][0].n_outputs))] = 0.0
+        for e, used_by in users.items():
+            sets = list({id(rows_of[task]): rows_of[task] for task, _ in used_by}.values())
+            needed = sets[0] if len(sets) == 1 else np.unique(np.concatenate(sets))
+            values = evaluate(self.expansions[e], X[needed])
+            for task, share in used_by:
+                rows = rows_of[task]
+                where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
+                picked = None if len(rows) == len(needed) else np.searchsorted(needed, rows)
+                out[(*where, ..., slice(0, share.n_outputs))] += share(values, picked)
+        return out
+
+    def _rows(self, n: int, codes: np.ndarray | None) -> dict[int, np.ndarray]:
+        """The rows that each task predicts, where there are any; one past the last task stands for unknown ones."""
+        if codes is None:
+            return dict.fromkeys(range(len(self.shares)), np.arange(n)) if n else {}
+        if not self.unknown and (codes < 0).any():
+            raise ValueError(
+                "tasks that were not in training are predicted by the part that all tasks share: fit with "
+                "couplings='common'"
+            )
+        codes = np.where(codes < 0, len(self.shares) + len(self.new_shares), codes)
+        order = np.argsort(codes, kind="stable")
+        present, starts = np.unique(codes[order], return_index=True)
+        return dict(zip(present.tolist(), np.split(order, starts[1:]), strict=True)) if n else {}
+
+
+def task_functions(
+    data: TaskData,
+    bank: KernelBank,
+    B: np.ndarray,
+    a: Sequence[np.ndarray],
+    intercepts: Sequence[np.ndarray],
+    couplings: Sequence[Coupling] = (),
+    spread: np.ndarray | None = None,
+) -> TaskFunctions:
+    """The functions of all tasks from kernel weights B (K, J), and the dual variables and intercepts of each task.
+
+    `spread` (n, outputs of all tasks) are the dual variables of wide data side by side, where they are known so.
+    """
+    widths, T = [part.shape[1] for part in a], data.n_tasks
+    if data.form == "wide":
+        # One expansion for all tasks, over the rows they share.
+        starts = np.cumsum([0, *widths]).tolist()
+        outputs = [slice(start, stop) for start, stop in pairwise(starts)]
+        if spread is None:
+            spread = np.zeros((len(data.X), starts[-1]))
+            for rows, where, part in zip(data.rows, outputs, a, strict=True):
+                spread[rows, where] = part
+        weights, every, c = np.repeat(B[:, :T], widths, axis=1), np.arange(len(data.X)), np.concatenate(intercepts)
+        expansions = [make_expansion(data.X, every, bank.kernels, bank.scalings[0], spread, weights, c)]
+        shares = [[Share(0, where, np.ones(1))] for where in outputs]
+    else:
+        expansions = [
+            make_expansion(data.X, data.rows[t], bank.kernels, bank.scalings[t], a[t], B[:, t], intercepts[t])
+            for t in range(T)
+        ]
+        shares = [[Share(t, slice(0, width), np.ones(1))] for t, width in enumerate(widths)]
+    for j, coupling in enumerate(couplings):
+        expansions.append(_link_expansion(data, bank, B[:, T + j], a, coupling))
+        whole = slice(0, len(expansions[-1].intercept))
+        for task, task_shares in enumerate(shares):
+            task_shares.append(Share(len(expansions) - 1, whole, coupling.factor[task]))
+    functions = TaskFunctions(tuple(expansions), tuple(map(tuple, shares)), len(B))
+    if couplings and len(set(widths)) == 1:
+        return _with_new_tasks(functions, couplings, data.labels, np.array(intercepts))
+    return functions
+
+
+def _link_expansion(
+    data: TaskData, bank: KernelBank, b: np.ndarray, a: Sequence[np.ndarray], coupling: Coupling
+) -> Expansion:
+    """The functions f_r that a coupling's tasks mix: f_r(x) = sum over tasks t, rows i of L[t, r] a_ti k(x, x_ti)."""
+    assert bank.link_scaling is not None
+    is_wide = data.form == "wide"
+    rows = np.arange(len(data.X)) if is_wide else np.concatenate(data.rows)
+    V, start = np.zeros((len(rows), coupling.factor.shape[1], a[0].shape[1])), 0
+    for factor, of_task, part in zip(coupling.factor, data.rows, a, strict=True):
+        V[of_task if is_wide else slice(start, start + len(part))] += factor[:, np.newaxis] * part[:, np.newaxis, :]
+        start += len(part)
+    V = V.reshape(len(rows), -1)
+    exact, bundles, zeros = b.copy(), [], np.zeros(V.shape[1])
+    for family in () if bank.link_factors is None else bank.link_factors.families:
+        # A kernel whose factor is approximate is expanded over its landmarks.
+        if family.landmarks is not None and b[family.kernels].any():
+            assert bank.kernels is not None
+            active, at, coefficients = family.kernels, family.landmarks.rows, family.landmarks.dual(family.factor.T @ V)
+            kernels, scaling = tuple(bank.kernels[k] for k in active), bank.link_scaling.select(active)
+            bundles.append(Bundle(kernels, active, scaling, at, data.X[at], coefficients))
+            exact[active] = 0.0
+    rest = make_expansion(data.X, rows, bank.kernels, bank.link_scaling, V, exact, zeros)
+    return Expansion((*rest.bundles, *bundles), np.repeat(b[:, np.newaxis], len(zeros), axis=1), zeros)
+
+
+def _with_new_tasks(
+    functions: TaskFunctions, couplings: Sequence[Coupling], tasks: np.ndarray, intercepts: np.ndarray
+) -> TaskFunctions:
+    """Add the functions of tasks without rows: of unknown ones, and of those that have features.
+
+    `tasks` (T,) and `intercepts` (T, m) are those of training. A new task has an intercept in place of an own part, and
+    in each coupling the share that its features give it; without features, what is common to all tasks.
+    """
+    first, m, is_common = functions.shares[0][1:], intercepts.shape[1], [coupling.is_common for coupling in couplings]
+    labels, kernels = new_kernels(couplings, tasks)
+    levels = intercepts.mean(axis=0, keepdims=True)
+    factors: list[np.ndarray | None] = [None] * len(couplings)
+    if len(labels):
+        known = np.mean([each.kernel.take(tasks).values for each in couplings if each.kernel is not None], axis=0)
+        similarities = np.mean([kernel.values for kernel in kernels if kernel is not None], axis=0)
+        levels = np.vstack([level_weights(known, similarities, intercepts) @ intercepts, levels])
+        pairs = zip(couplings, kernels, strict=True)
+        factors = [None if kernel is None else coupling.factor_of_new(kernel.values) for coupling, kernel in pairs]
+    constant = Expansion((), np.zeros((functions.n_kernels, levels.size)), levels.ravel())
+    found = []
+    for i in range(len(levels)):
+        own = Share(len(functions.expansions), slice(i * m, (i + 1) * m), np.ones(1))
+        rows = [None if factor is None or i == len(labels) else factor[i] for factor in factors]
+        parts = zip(first, is_common, rows, strict=True)
+        found.append((own, *(replace(s, weights=s.weights * c if row is None else row) for s, c, row in parts)))
+    return replace(
+        functions,
+        expansions=(*functions.expansions, constant),
+        unknown=found[-1] if any(is_common) else (),
+        new_tasks=labels,
+        new_shares=tuple(found[:-1]),
+    )
+
+
+def function_values(model: Any, queries: Queries) -> np.ndarray:
+    """(q, M) for rows with a task, (q, T, M) for wide data; see `TaskFunctions.values`."""
+    functions, device = model.functions_, queries.device or getattr(model, "device", None)
+    if device is None or not isinstance(functions, TaskFunctions):
+        return functions.values(queries.X, queries.codes)
+    return functions.values(queries.X, queries.codes, arrays=arrays_on(device))

@@ -1,6 +1,6 @@
-"""Coverage of `KinRegressor`'s intervals on made data: tiny groups, uneven noise, heavy tails, groups never seen.
+"""Coverage of intervals on made data: tiny groups, uneven noise, heavy tails, groups never seen.
 
-python -m benchmarks intervals -- --seeds 28 --n-jobs 2
+python -m benchmarks intervals -- --model mk-mtrl --seeds 28 --n-jobs 2
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from itertools import product
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn.base import clone
 
-from kernelkin import KinRegressor
+from kernelkin import KinRegressor, MKMTRLRegressor
 
 KINDS = (
     "12 groups of 2 to 4 rows, noise alone",
@@ -23,9 +24,13 @@ KINDS = (
 )
 COVERAGES = (0.9, 0.99)
 TEST_ROWS = 40
+MODELS = {
+    "kin": KinRegressor(random_state=0, n_jobs=1),
+    "mk-mtrl": MKMTRLRegressor(C=10.0, couplings="common", unknown_tasks="common"),
+}
 
 
-def coverage(kind: int, seed: int) -> list[float]:
+def coverage(kind: int, seed: int, name: str) -> list[float]:
     """Return the share of test targets that intervals contain, for each nominal coverage."""
     rng = np.random.default_rng([seed, kind])
     T = (12, 12, 10, 10, 10, 20)[kind]
@@ -45,18 +50,19 @@ def coverage(kind: int, seed: int) -> list[float]:
     if kind == 5:
         tasks, tasks_test = tasks[tasks < 12], tasks_test[tasks_test >= 12]
     (X, y), (X_test, y_test) = draw(tasks), draw(tasks_test)
-    model = KinRegressor(random_state=0, n_jobs=1).fit(X, y, tasks=tasks)
+    model = clone(MODELS[name]).fit(X, y, tasks=tasks)
     ends = [model.predict_interval(X_test, tasks=tasks_test, coverage=c) for c in COVERAGES]
     return [float(((y_test >= low) & (y_test <= high)).mean()) for low, high in (part.T for part in ends)]
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks intervals --", description=__doc__)
+    parser.add_argument("--model", choices=MODELS, default="kin")
     parser.add_argument("--seeds", type=int, default=28)
     parser.add_argument("--n-jobs", type=int, default=2)
     options = parser.parse_args(arguments)
     jobs = list(product(range(len(KINDS)), range(options.seeds)))
-    found = Parallel(options.n_jobs)(delayed(coverage)(*job) for job in jobs)
+    found = Parallel(options.n_jobs)(delayed(coverage)(*job, options.model) for job in jobs)
     shares = np.array(found).reshape(len(KINDS), options.seeds, len(COVERAGES))
     print("| data | nominal 0.9 | least of all seeds | nominal 0.99 |\n| --- | --- | --- | --- |")
     for kind, each in zip(KINDS, shares, strict=True):

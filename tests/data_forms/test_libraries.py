@@ -15,7 +15,7 @@ DAYS = [date(2020, 1, 1) + timedelta(days=k) for k in range(N)]
 
 
 def columns_of(library, columns):
-    """A table of pandas, polars or Arrow from a dict of lists and arrays."""
+    """A table of polars or Arrow from a dict of lists and arrays."""
     if library == "pyarrow":
         return pa.table(columns)
     return pytest.importorskip(library).DataFrame(columns)
@@ -23,15 +23,13 @@ def columns_of(library, columns):
 
 def encoded(library, values):
     """Text as categories, in the way of the library."""
-    if library == "pandas":
-        return pd.Categorical(values)
     if library == "polars":
         polars = import_module("polars")
         return polars.Series(values, dtype=polars.Categorical)
     return pa.array(values).dictionary_encode()
 
 
-@pytest.fixture(params=["pandas", "polars", "pyarrow"])
+@pytest.fixture(params=["polars", "pyarrow"])
 def library(request):
     pytest.importorskip(request.param)
     return request.param
@@ -44,7 +42,7 @@ def table(library):
     return columns_of(library, columns)
 
 
-@pytest.mark.parametrize("column", ["task", 1, -3])
+@pytest.mark.parametrize("column", ["task", -3])
 def test_a_task_column_by_name_or_position(table, column):
     data = read(table, task_column=column)
     assert_same(data, read(tasks=NAMES))

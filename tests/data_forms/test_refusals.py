@@ -23,10 +23,6 @@ def but_first(values, dtype):
     return pd.array([None, *list(values)[1:]], dtype=dtype)
 
 
-def number_in_words(thing):
-    return rf"float\(\) argument must be a string or a real number, not '{thing}'"
-
-
 # The first words of scikit-learn's long message.
 INFINITE = r"Input X contains infinity or a value too large for dtype\('float64'\)\.$"
 ENCODE = "encode the table with TableEncoder in a pipeline, or fit KinRegressor or KinClassifier, which do so$"
@@ -35,22 +31,16 @@ NAN = rf"Input X contains NaN(\.$|: {ENCODE})"
 
 ROWS = {
     "one dimension": (X[:, 0], r"Expected 2D array, got 1D array instead:"),
-    "None": (None, r"Expected 2D array, got scalar array instead:\narray=None\."),
     "three dimensions": (
         X[:, :, None],
         r"X: Found array with dim 3(, while dim|\. Reader expected) <= 2.*\.$",
     ),
     "ragged": ([[1.0, 2.0]] * (N - 1) + [[1.0]], r"X is not an array: setting an array element with a sequence\. .*"),
     "no columns": (X[:, :0], r"X: Found array with 0 feature\(s\) \(shape=\(12, 0\)\) while a minimum of 1 is"),
-    "a table of no columns": (frame()[[]], r"X has no columns of features$"),
     "NaN": (put(X, (3, 1), np.nan), rf"X, column 1: {NAN}"),
     "infinity": (put(X, (3, 1), -np.inf), rf"X, column 1: {INFINITE}"),
-    "pandas.NA inside": (put(X, (3, 1), pd.NA, object), rf"X, column 1: {NAN}"),
     "text inside": (put(X, (3, 1), "tall", object), rf"X, column 1: {TEXT}"),
-    "a complex number inside": (put(X, (3, 1), 1j, object), rf"X, column 1: {number_in_words('complex')}$"),
-    "a list inside": (put(X, (3, 1), [1.0], object), r"X, column 1: setting an array element with a sequence\.$"),
     "beyond all floats": (put(X, (3, 1), 10**400, object), r"X, column 1: int too large to convert to float$"),
-    "beyond all doubles": (np.longdouble(10) ** 400 * X.astype(np.longdouble), rf"X, column 0: {INFINITE}"),
     "a date of Python": (put(X, (3, 1), date(2020, 1, 1), object), r"X, column 1 holds dates or times \(object\), not"),
     "dates": (X.astype("datetime64[s]"), r"X holds dates or times \(datetime64\[s\]\), not numbers$"),
     "complex": (X + 1j, r"X: Complex data not supported\n"),
@@ -60,35 +50,19 @@ ROWS = {
         1e160 * X,
         r"X has values of size 2\.33e\+160; above 1\.34e\+151 a fit overflows: rescale X$",
     ),
-    "too large in float32": (
-        (1e20 * X).astype(np.float32),
-        r"X has values of size 2\.33e\+20; above 1\.84e\+16 a fit overflows: rescale X$",
-    ),
     "a column of text beside one with NaN": (frame(a=np.nan, b="tall"), rf"X, column 'b': {TEXT}"),
-    "a column of strings": (frame(b=pd.array(["tall"] * N, dtype="string")), rf"X, column 'b': {TEXT}"),
     "a column of dates": (
         frame(b=DAYS),
         r"X, column 'b' holds dates or times \(datetime64\[\w+\]\), not numbers: encode ",
-    ),
-    "a column of months": (
-        frame(b=DAYS.to_period("M")),
-        r"X, column 'b' holds dates or times \(period\[M\]\), not num",
     ),
     "a column of categories": (
         frame(b=pd.Categorical(X[:, 1] > 0)),
         r"X, column 'b' holds categories \(category\), not",
     ),
-    "a column of intervals": (
-        frame(b=pd.interval_range(0, N)),
-        r"X, column 'b' holds intervals \(interval\[int64, righ",
-    ),
     "a sparse column": (
         frame(b=pd.arrays.SparseArray(X[:, 1])),
         r"X, column 'b' holds sparse values \(Sparse\[float64",
     ),
-    "a complex column": (frame(b=1j * X[:, 1]), r"X, column 'b': Complex data not supported$"),
-    "a missing integer": (frame(b=but_first(range(N), "Int64")), rf"X, column 'b': {NAN}"),
-    "three columns of one name": (pd.DataFrame(X, columns=["a", "a", "a"]), r"X has the column 'a' 3 times$"),
     "names of mixed types": (
         pd.DataFrame(X, columns=["a", 1, "b"]),
         r"Feature names are only supported if all input f",
@@ -103,25 +77,15 @@ REGRESSION = {
     "too short": (Y[:-1], r"X has 12 rows, but y has 11$"),
     "a number": (3, r"y must have shape \(n,\) or \(n, n_tasks\), not \(\)$"),
     "no columns": (np.zeros((N, 0)), r"y has no columns, and every column is a task$"),
-    "NaN": (put(Y, 3, np.nan), r"Input y contains NaN in row 3 \(counted from 0\): leave these rows out$"),
     "two NaN": (put(Y, [3, 7], np.nan), r"Input y contains NaN in row 3, and 1 more \(counted from 0\)"),
-    "a missing integer": (but_first(range(N), "Int64"), r"Input y contains NaN in row 0 "),
     "infinity": (put(Y, 3, np.inf), r"Input y contains infinity in row 3 "),
-    "infinity in wide y": (put([Y, Y], (1, 3), np.inf).T, r"Input y contains infinity in row 3 "),
-    "complex": (1j * Y, r"y: Complex data not supported\n"),
     "sparse": (csr_array(Y[:, None]), r"Sparse data was passed for y, but dense data is required: use y\.toarray\(\)$"),
     "text": (
         CLASSES,
         r"Unknown label type: y holds text, not numbers\. Maybe you are trying to fit a regressor, which e",
     ),
-    "beyond all floats": ([10**400] * N, r"y: int too large to convert to float$"),
     "dates": (DAYS, r"y holds dates or times, not numbers$"),
-    "masked": (np.ma.masked_array(Y, np.arange(N) < 3), r"y has masked values: fill them in, or leave them out$"),
     "too large": (1e150 * Y, r"y has values of size \d\.\d+e\+150; above 1e\+150 a fit overflows: rescale y$"),
-    "two columns of one name": (
-        pd.DataFrame({"p": Y, "q": Y}).set_axis(["p", "p"], axis=1),
-        r"y has the column 'p' tw",
-    ),
     "a column without a name": (
         pd.DataFrame({"p": Y, None: Y}),
         r"column 1 of y has no name, and columns name the tasks$",
@@ -141,12 +105,7 @@ CLASSIFICATION = {
         Y,
         r"Unknown label type: continuous\. Maybe you are trying to fit a classifier, which expects dis",
     ),
-    "a wide column of real numbers": (np.column_stack([Y > 0, Y]), r"Unknown label type: continuous\."),
     "NaN": (put(Y > 0, 3, np.nan, float), r"Input y contains NaN or None in row 3 "),
-    "None inside": (put(CLASSES, 3, None, object), r"Input y contains NaN or None in row 3 "),
-    "a missing string": (but_first(CLASSES, "string"), r"Input y contains NaN or None in row 0 "),
-    "no date": (put(DAYS.to_numpy(), 3, "NaT"), r"Input y contains NaN or None in row 3 "),
-    "infinity in wide y": (put([Y > 0] * 2, (1, 3), np.inf, float).T, r"Input y contains infinity in row 3 "),
     "integers that floats merge": (
         [*[2**53 + 1, float(2**53)] * HALF],
         r"y has integers beside floats, and 9007199254",
@@ -165,7 +124,6 @@ LABELS = {
     "too short": (TASKS[:-1], r"X has 12 rows, but tasks has 11$"),
     "a word": ("ada", r"tasks='ada' is one text, not the task of each row: .* parameter task_column='ada'$"),
     "a number": (3, r"tasks must be one label for each row, not an array of shape \(\)$"),
-    "three dimensions": (np.ones((N, 2, 2)), r"tasks must be one label for each row, not an array of shape \(12, 2, 2"),
     "sets, which have no total order": (
         [frozenset("ab"), frozenset("c"), frozenset("ab"), frozenset("a")] * 3,
         r"task labels of type frozenset cannot be sorted: use text or numbers$",
@@ -174,18 +132,9 @@ LABELS = {
         [2**53 + 1, float(2**53)] * HALF,
         r"tasks has integers beside floats, and 9007199254740993 is no float: use text, or one type$",
     ),
-    "integers that are too many for 64 bits": ([2**63 + 1, -1] * HALF, r"tasks has integers beside"),
     "NaN": (put(TASKS, 3, np.nan, float), r"the task of row 3 is NaN or infinite$"),
     "None": ([*"ab" * 5, None, "a"], r"the task of row 10 is missing$"),
-    "a missing integer": (but_first(TASKS, "Int64"), r"the task of row 0 is (missing|NaN or infinite)$"),
-    "a missing category": (pd.Categorical(but_first("ab" * HALF, "object")), r"the task of row 0 is missing$"),
-    "no date": (put(DAYS.to_numpy(), 3, "NaT"), r"the task of row 3 is missing$"),
-    "masked": (
-        np.ma.masked_array(TASKS, np.arange(N) < 3),
-        r"tasks has masked values: fill them in, or leave them out$",
-    ),
     "mixed types": ([1, *"ab" * 5, "a"], r"task labels are of mixed types: int, str$"),
-    "dicts": ([{}] * N, r"task labels of type dict cannot be sorted: use text or numbers$"),
     "a trailing NUL": (["a", "a\0"] * HALF, r"task label 'a\\x00' ends in a NUL character, which NumPy would drop: r"),
     "one row": (
         [7] + [1] * (N - 1),
@@ -198,15 +147,8 @@ WEIGHTS = {
     "two dimensions": (np.ones((N, 1)), r"sample_weight: Sample weights must be 1D array or scalar"),
     "negative": (-np.ones(N), r"Negative values in data passed to `sample_weight`"),
     "NaN": (put(np.ones(N), 3, np.nan), r"Input sample_weight contains NaN\.$"),
-    "missing": (but_first(np.ones(N), "Float64"), r"Input sample_weight contains NaN\.$"),
     "dates": (DAYS, r"sample_weight holds dates or times, not numbers$"),
-    "infinity": (put(np.ones(N), 3, np.inf), r"Input sample_weight contains infinity or a value too large for dtype"),
     "text": (["x"] * N, r"sample_weight: could not convert string to float: 'x'$"),
-    "complex": (1j * np.ones(N), r"sample_weight: Complex data not supported\n"),
-    "masked": (
-        np.ma.masked_array(np.ones(N), np.arange(N) < 3),
-        r"sample_weight has masked values: fill them in, or le",
-    ),
     "too small": (
         1e-320 * np.ones(N),
         r"sample_weight has no value above 1e-320 in size; below 1\.49e-151 their squares vanish: rescale sample_weigh",
@@ -221,8 +163,6 @@ COLUMNS = {
         r"the task of each row is given twice: by tasks= and by task_co",
     ),
     "out of range": ({"task_column": 3}, r"task_column=3 is not a column of X, an array of shape \(12, 3\)$"),
-    "a name in an array": ({"task_column": "t"}, r"task_column='t' is not a column of X, an array of shape \(12, 3\)$"),
-    "a truth": ({"task_column": True}, r"task_column=True is not a column of X, an array of shape \(12, 3\)$"),
     "unknown": ({"X": frame(), "task_column": "t"}, r"task_column='t' is not a column of X, which has 'a', 'b', 'c'$"),
     "one level of two": (
         {"X": frame().set_axis(pd.MultiIndex.from_tuples(["up", "uq", "vr"]), axis=1), "task_column": "u"},

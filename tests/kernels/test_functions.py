@@ -5,15 +5,14 @@ from kernelkin.kernels import (
     evaluate,
     fit_kernels,
     gaussian_kernels,
-    median_distance,
     mirror,
     pairs,
     polynomial_kernels,
     resolve_kernels,
-    squared_distances,
 )
 from kernelkin.kernels import functions as functions_module
 from kernelkin.kernels import kernel as kernel_module
+from kernelkin.kernels.functions import median_distance, squared_distances
 
 
 def brute_median(X, repeats=None):
@@ -31,9 +30,8 @@ def brute_squares(X, Y):
     return ((X[:, None, :] - Y[None, :, :]) ** 2).sum(axis=2)
 
 
-@pytest.mark.parametrize("d", [1, 2, 7])
-@pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_squared_distances(rng, d, offset):
+@pytest.mark.parametrize("d", [1, 7])
+def test_squared_distances(rng, d, offset=1e6):
     X, Y = rng.normal(size=(23, d)) + offset, rng.normal(size=(9, d)) + offset
     out = np.empty((23, 9))
     squared_distances(X, Y, out)

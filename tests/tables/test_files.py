@@ -104,7 +104,7 @@ def test_a_file_without_end_is_not_read_to_it(tmp_path):
         read_table(str(tmp_path / "t.csv"))
 
 
-@pytest.mark.parametrize("name", ["t.csv.gz", "t.CSV.GZ", "T.Csv.bz2", "t.TSV.xz", "t.csv", "t.v2.txt"])
+@pytest.mark.parametrize("name", ["t.csv.gz", "T.Csv.bz2", "t.TSV.xz", "t.v2.txt"])
 def test_what_is_written_under_a_name_is_read_under_it(tmp_path, name):
     path = str(tmp_path / name)
     separator = check_output(path)
@@ -117,7 +117,7 @@ def test_what_is_written_under_a_name_is_read_under_it(tmp_path, name):
     )
 
 
-@pytest.mark.parametrize("name", ["x.parquet", "x.csv.zip", "x", "x.gz", "x.xls"])
+@pytest.mark.parametrize("name", ["x.csv.zip", "x"])
 def test_the_error_of_an_output_of_unknown_type_lists_the_types(tmp_path, name):
     with pytest.raises(ValueError) as caught:
         check_output(str(tmp_path / name))

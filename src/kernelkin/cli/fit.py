@@ -20,9 +20,20 @@ from ..report.held_out import rows_of_table
 from ..storage import SavedModel
 from ..tables import TableSchema
 from ..tables.files import STDIN, display_name
-from .evaluation import hold_out, mean, predict_baseline, predict_entries, read_entries, score_models, show_scores
+from .evaluation import (
+    REPEATS,
+    SECONDS,
+    hold_out,
+    mean,
+    predict_baseline,
+    predict_entries,
+    read_entries,
+    score_models,
+    show_scores,
+    tested_relations,
+    verdict_on_sharing,
+)
 from .problem import Problem, add_data_arguments, load_problem
-from .sharing import REPEATS, SECONDS, tested_relations, verdict_on_sharing
 from .terminal import Terminal, complain
 from .training import (
     KERNELS_HELP,

@@ -69,7 +69,7 @@ def as_table(values: Any, name: str) -> Table | None:
     if hasattr(kind, "columns") and not hasattr(kind, "__len__"):
         raise TypeError(f"{name} is a {kind.__name__}, whose rows are not in memory yet: collect them first")
     if hasattr(values, "iloc") and hasattr(values, "columns"):  # pandas
-        named = [(column, values.iloc[:, k]) for k, column in enumerate(values.columns)]
+        named = list(values.items())
     elif hasattr(values, "get_columns"):  # polars
         named = [(column.name, column) for column in values.get_columns()]
     elif hasattr(values, "column_names") and hasattr(values, "itercolumns"):  # Arrow

@@ -13,7 +13,7 @@ from ..registry import all_models
 from ..relations import SharingReport, TaskRelations
 from ..storage import SavedModel
 from .effects import drivers_content
-from .values import number, numbers, table
+from .evaluation import number, numbers, table
 
 # With more groups, a heatmap of all pairs is neither readable nor small.
 MOST_GROUPS = 60

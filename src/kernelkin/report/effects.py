@@ -13,7 +13,7 @@ from ..data import Queries
 from ..storage import SavedModel
 from ..tables.columns import RARE, Column
 from ..uncertainty import class_probabilities
-from .values import number, numbers
+from .evaluation import number, numbers
 
 # Rows that effects are computed over, columns whose effect is drawn, and rows that are used to choose these columns.
 MAX_ROWS, MAX_COLUMNS, SCREEN_ROWS = 200, 12, 30

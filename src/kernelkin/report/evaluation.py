@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .held_out import COVERAGE, HeldOutRows
-from .values import number, numbers
 
 SCORES = {"r2": "R²", "accuracy": "accuracy", "roc_auc": "AUC"}
 # Below this share of the rarer of two classes, accuracy says little.
@@ -174,3 +174,22 @@ def _pooled(rows: HeldOutRows, metric: str, rng: np.random.Generator) -> list[fl
         return None
     found = [lost[rng.integers(len(lost), size=len(lost))].mean() for _ in range(BOOTSTRAP)]
     return numbers([1.0 - lost.mean() / unit, *(1.0 - np.quantile(found, TAILS[::-1]) / unit)])
+
+
+def number(value: Any) -> float | None:
+    """A number to six digits; None if it is not finite.
+
+    >>> number(1 / 3), number(float("nan"))
+    (0.333333, None)
+    """
+    return None if value is None or not np.isfinite(value) else float(f"{value:.6g}")
+
+
+def numbers(values: Iterable[Any]) -> list[float | None]:
+    """Numbers to six digits; None for those that are not finite."""
+    return [number(value) for value in values]
+
+
+def table(values: np.ndarray) -> list[list[float]]:
+    """Values (n, m) to three decimals."""
+    return [[float(value) for value in row] for row in np.round(values, 3) + 0.0]

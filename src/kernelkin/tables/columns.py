@@ -208,8 +208,8 @@ class ColumnReader:
             return EMPTY
         if not n_missing and (known == known[0]).all():
             return TOO_LONG if len(set(values[~missing(values)].tolist())) > 1 else CONSTANT
-        whole_and_distinct = len(np.unique(known)) == len(numbers) and bool((known == np.round(known)).all())
-        if kind == "number" and whole_and_distinct and len(numbers) > 2 and _IDENTIFIER.fullmatch(column.name.strip()):
+        named_so = kind == "number" and len(numbers) > 2 and _IDENTIFIER.fullmatch(column.name.strip())
+        if named_so and len(np.unique(known)) == len(numbers) and (known == np.round(known)).all():
             return "a different whole number in every row, and by its name it identifies rows"
         mean, scale = mean_and_scale(known)
         named = _UNIT_IN_NAME.fullmatch(column.name)

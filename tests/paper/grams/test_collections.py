@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelkin.paper.grams import GramStack, SharedGrams, TaskGrams
-from kernelkin.paper.grams.stack import _runs
+from kernelkin.paper.grams.stack import runs
 
 K, N, T = 3, 14, 4
 FACTORS = np.random.default_rng(0).normal(size=(K, N, N))
@@ -72,4 +72,4 @@ def test_batches_cover_all_machines_in_order(monkeypatch):
 
 def test_batches_stay_below_the_limit(monkeypatch):
     monkeypatch.setattr("kernelkin.paper.grams.stack._BATCH_BYTES", 10)
-    assert list(_runs([4, 4, 4, 20, 1, 9, 1])) == [range(2), range(2, 3), range(3, 4), range(4, 6), range(6, 7)]
+    assert list(runs([4, 4, 4, 20, 1, 9, 1])) == [range(2), range(2, 3), range(3, 4), range(4, 6), range(6, 7)]

@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 from kernelkin.data import read_training
 from kernelkin.kernels import evaluate, fit_kernels, fit_scaling, gaussian_kernels, resolve_kernels
 from kernelkin.paper import MTFLClassifier, MTFLRegressor, MTRLClassifier, MTRLRegressor
-from kernelkin.paper.grams.row_kernels import pivoted_cholesky, pool_kernels
+from kernelkin.paper.grams.row_kernels import PooledKernel, pivoted_cholesky
 
 STRENGTHS = {"MTFL": (0.0, 1.0), "MTRL": (1.0, 0.5)}
 ESTIMATORS = {
@@ -135,7 +135,7 @@ def test_several_classes():
 def test_a_low_rank_gram_is_factored_exactly(normalize):
     X, y, _, tasks = long_data(7, T=6, d=2)
     data = read_training(X, y, tasks, None, classification=False)
-    pool = pool_kernels(data, fit_kernels(resolve_kernels("linear"), X), normalize)
+    pool = PooledKernel(data, fit_kernels(resolve_kernels("linear"), X), normalize)
     features, gram = pool.features(10), pool.gram()
     assert features.Phi.shape[1] == 2
     np.testing.assert_allclose(features.Phi @ features.Phi.T, gram, atol=1e-12)

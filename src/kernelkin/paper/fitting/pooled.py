@@ -14,7 +14,7 @@ from ...kernels import FittedKernel, is_precomputed, read_kernels
 from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need, memory_limit
 from ...uncertainty import Uncertainty
 from ..functions import Share, TaskFunctions, make_expansion
-from ..grams.row_kernels import Features, PooledKernel, needs_stack, pool_kernels
+from ..grams.row_kernels import Features, PooledKernel, needs_stack
 from ..learners import Learner, Machine
 from ..penalties import Relation, SpectralNorm, effective_rank
 from ..penalties.norms import unit_root
@@ -88,7 +88,7 @@ class PooledPlan:
 
     def make_pool(self) -> tuple[PooledKernel, Features | None]:
         """Build the kernel, and its features where it has no more of them than there are outputs."""
-        pool = pool_kernels(self.data, self.kernels, self.fit.normalize)
+        pool = PooledKernel(self.data, self.kernels, self.fit.normalize)
         return pool, pool.features(min(self.n_outputs, memory_limit() // (8 * self.n_rows)))
 
     def memory(self, n_jobs: int = 1) -> Need:

@@ -18,7 +18,9 @@ from .coupled import CoupledGrams, on_device
 from .heldout import HeldOut
 from .operator import arrays_on
 from .row_kernels import BLOCK_BYTES, RowKernels
-from .stack import Grams, GramStack, SeparateGrams, SharedGrams, TaskGrams, batch_bytes
+from .stack import GramStack, SharedGrams, TaskGrams, batch_bytes, runs
+
+Grams = TaskGrams | SharedGrams | CoupledGrams
 
 __all__ = [
     "BLOCK_BYTES",
@@ -30,7 +32,6 @@ __all__ = [
     "KernelBank",
     "RawGrams",
     "RowKernels",
-    "SeparateGrams",
     "SharedGrams",
     "TaskGrams",
     "arrays_on",
@@ -41,6 +42,7 @@ __all__ = [
     "on_device",
     "plan_grams",
     "raw_grams",
+    "runs",
     "scale_grams",
     "scales_on_device",
     "task_block_grams",

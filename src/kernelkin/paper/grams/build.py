@@ -18,7 +18,7 @@ from ...decompositions import inverse
 from ...kernels import (
     ASYMMETRY,
     FittedKernel,
-    Gaussian,
+    GaussianKernel,
     Scaling,
     check_gram,
     check_precomputed,
@@ -34,7 +34,7 @@ from ..couplings import Coupling, width
 from .coupled import CoupledGrams, PointStack, is_worthwhile
 from .lowrank import DEFAULT_RANK, LowRankKernels, has_factors, low_rank_kernels, nystroem_kernels
 from .operator import Arrays, SharedOperator
-from .stack import Grams, GramStack, SharedGrams, TaskGrams, take_block
+from .stack import GramStack, SharedGrams, TaskGrams, take_block
 
 # With more rows of all coupled tasks, the part that they share is approximated unless the user says otherwise.
 MOST_EXACT_ROWS = 5000
@@ -133,7 +133,7 @@ def plan_grams(
         elif shared_rank is not None:
             rank = int(shared_rank)
         low_rank = low_rank_kernels(data, kernels, normalize, max(rank, LARGEST_EXACT) if rank else None)
-    relative = kernels is not None and any(isinstance(kernel.function, Gaussian) for kernel in kernels)
+    relative = kernels is not None and any(isinstance(kernel.function, GaussianKernel) for kernel in kernels)
     classes = [1 if y.dtype.kind == "f" else len(set(y.tolist())) for y in data.y]
     return GramPlan(
         sizes=(len(data.X),) if wide else machines,
@@ -217,7 +217,7 @@ def build_grams(
     kernels: Sequence[FittedKernel] | None,
     normalize: str | None,
     couplings: Sequence[Coupling] = (),
-) -> tuple[Grams, KernelBank]:
+) -> tuple[Any, KernelBank]:
     """Compute, check and scale the Gram matrices of every task; `kernels` None stands for precomputed ones."""
     raw = raw_grams(data, kernels, normalize, plan_grams(data, kernels, normalize, width(couplings)))
     return scale_grams(raw, data, normalize, couplings, overwrite=True)
@@ -295,7 +295,7 @@ def scale_grams(
     couplings: Sequence[Coupling] = (),
     overwrite: bool = False,
     parsimony: float = 0.0,
-) -> tuple[Grams, KernelBank]:
+) -> tuple[Any, KernelBank]:
     """Scale raw stacks by the rows of `data`, in place with `overwrite`, and charge kernels by `parsimony`."""
     weights, charges = stack_weights(data), np.ones(len(raw.names))
     scalings, stacks = _scaled(raw.own, weights, normalize, raw.names, overwrite)
@@ -306,7 +306,7 @@ def scale_grams(
     bank = KernelBank(raw.names, raw.kernels, tuple(scalings), clipped=raw.clipped)
     if data.form == "wide":
         stack = GramStack(stacks[0])
-        grams: Grams = SharedGrams(stack, data.rows)
+        grams: Any = SharedGrams(stack, data.rows)
         link, link_scaling = PointStack(stack, data.rows), scalings[0]
     else:
         grams = TaskGrams([GramStack(scaled) for scaled in stacks])

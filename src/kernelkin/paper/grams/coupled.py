@@ -8,6 +8,7 @@ one of the rank.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
@@ -17,7 +18,7 @@ from ...engines import Each, serially
 from ..couplings import Coupling, connected_tasks
 from .lowrank import LowRankKernels
 from .operator import arrays_on
-from .stack import Grams, GramStack, SharedGrams
+from .stack import GramStack, SharedGrams
 
 # A factor is used while its columns are fewer than this share of a machine's rows.
 _WORTHWHILE = 0.5
@@ -74,7 +75,7 @@ LinkStack = PointStack | LowRankKernels
 class CoupledGrams:
     """Own stacks of the tasks with couplings across them. Components: the tasks, then the couplings."""
 
-    def __init__(self, own: Grams, link: LinkStack, couplings: Sequence[Coupling], sizes: Sequence[int]) -> None:
+    def __init__(self, own: Any, link: LinkStack, couplings: Sequence[Coupling], sizes: Sequence[int]) -> None:
         self.own, self.link = own, link
         self.factors = [coupling.factor for coupling in couplings]
         self.n_tasks, self.n_kernels = own.n_components, own.n_kernels
@@ -173,7 +174,7 @@ class CoupledGrams:
         return parts
 
 
-def on_device(grams: Grams, device: str) -> Grams:
+def on_device(grams: Any, device: str) -> Any:
     """The Gram matrices of wide data with their operator on a device of torch."""
     own = grams.own if isinstance(grams, CoupledGrams) else grams
     if isinstance(own, SharedGrams):

@@ -18,7 +18,6 @@ from ...kernels import (
     diagonals,
     evaluate,
     fit_diagonal_scaling,
-    fit_scaling,
     pairs,
     project,
     project_stack,
@@ -130,42 +129,11 @@ FIRST_RANK = 64
 TESTED_ROWS = 1000
 
 
-@dataclass(frozen=True)
-class PooledKernel:
-    """The average of K scaled kernels on the rows that any task uses.
-
-    Attributes
-    ----------
-    rows : (n,) these rows of the training X, ascending.
-    bank : the kernels and their one scaling, fitted on these rows.
-    diagonal : (n,) k(x, x).
-    column : position i -> k(x, x_i) for all these rows, (n,).
-    """
-
-    rows: np.ndarray
-    bank: KernelBank
-    diagonal: np.ndarray
-    column: Callable[[int], np.ndarray]
-
-    def gram(self) -> np.ndarray:
-        """(n, n) float64."""
-        columns = np.empty((len(self.rows), len(self.rows)))
-        for i in range(len(columns)):
-            columns[i] = self.column(i)
-        known = self.bank.kernels is None or all(kernel.known_psd for kernel in self.bank.kernels)
-        return columns.T if known else project("average of all kernels", columns.T)
-
-    def features(self, max_rank: int) -> Features | None:
-        """Explicit features of the kernel, or None where it has more than `max_rank`."""
-        return pivoted_cholesky(self.diagonal, self.column, max_rank)
-
-
-@dataclass(frozen=True)
 class Features:
     """Phi (n, r) with Phi Phi' the Gram. A function Phi w is `sum over pivots of k(x, x_i) c_i` with c of `dual(w)`."""
 
-    Phi: np.ndarray
-    pivots: np.ndarray
+    def __init__(self, Phi: np.ndarray, pivots: np.ndarray) -> None:
+        self.Phi, self.pivots = Phi, pivots
 
     def dual(self, W: np.ndarray) -> np.ndarray:
         """W (r, O) -> coefficients (n, O), zero but at the pivots."""
@@ -198,60 +166,52 @@ def needs_stack(kernels: Sequence[FittedKernel] | None, normalize: str | None) -
     return kernels is None or normalize == "center"
 
 
-def pool_kernels(data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None) -> PooledKernel:
-    """Fit one scaling on the rows of all tasks together; `kernels` None stands for precomputed Grams."""
-    rows = np.unique(np.concatenate(data.rows))
-    weight = data.sample_weight[rows]
-    if kernels is None or needs_stack(kernels, normalize):
-        return _from_grams(data, rows, weight, kernels, normalize)
-    X = np.asarray(data.X[rows], dtype=np.float64)
-    names = tuple(kernel.name for kernel in kernels)
-    _check_kernels(kernels, X)
-    raw = diagonals(kernels, X)
-    scaling = fit_diagonal_scaling(normalize, raw, weight, names)
-    every = _scaled_diagonal(scaling, raw)
+class PooledKernel:
+    """The average of K kernels on the rows that any task uses, scaled on all of these together.
 
-    def column(i: int) -> np.ndarray:
-        cross = evaluate(kernels, X, X[i : i + 1])
-        return scaling.take(np.array([i])).apply(cross, raw, overwrite=True)[:, :, 0].mean(axis=0)
+    Parameters
+    ----------
+    data : TaskData
+    kernels : the fitted kernels; None stands for precomputed Grams.
+    normalize : str, optional
 
-    return PooledKernel(rows, KernelBank(names, tuple(kernels), (scaling,)), every.mean(axis=0), column)
+    Attributes
+    ----------
+    rows : (n,) these rows of the training X, ascending.
+    bank : the kernels and their one scaling.
+    """
 
+    def __init__(self, data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None) -> None:
+        self.rows = np.unique(np.concatenate(data.rows))
+        self._every, clipped = np.arange(len(self.rows)), False
+        if kernels is None:
+            names = tuple(check_precomputed(np.moveaxis(data.X, 2, 0), normalize))
+            stack = np.ascontiguousarray(np.moveaxis(data.X[np.ix_(self.rows, self.rows)], 2, 0), dtype=np.float64)
+            clipped = project_stack(names, stack)
+            values = RowKernels(np.moveaxis(stack, 0, 2), None, names)
+        else:
+            values = RowKernels.of(np.asarray(data.X[self.rows], dtype=np.float64), list(kernels), normalize)
+            values.check(self._every[:: len(self.rows) // TESTED_ROWS + 1])
+        values.check_present(self._every)
+        self._values, self._scaling = values, values.scaling(self._every, data.sample_weight[self.rows], normalize)
+        self.bank = KernelBank(values.names, values.kernels, (self._scaling,), clipped=clipped)
+        self._gram = self.gram() if needs_stack(kernels, normalize) else None
 
-def _from_grams(
-    data: TaskData,
-    rows: np.ndarray,
-    weight: np.ndarray,
-    kernels: Sequence[FittedKernel] | None,
-    normalize: str | None,
-) -> PooledKernel:
-    """Where the whole stack is given, or needed to centre it."""
-    if kernels is None:
-        names = tuple(check_precomputed(np.moveaxis(data.X, 2, 0), normalize))
-        stack = np.ascontiguousarray(np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0), dtype=np.float64)
-        clipped = project_stack(names, stack)
-    else:
-        names = tuple(kernel.name for kernel in kernels)
-        X = np.asarray(data.X[rows], dtype=np.float64)
-        stack, clipped = evaluate(kernels, X), False
-        for kernel, gram in zip(kernels, stack, strict=True):
-            checked = check_gram(kernel.name, gram, kernel.known_psd)
-            if checked is not gram:
-                gram[...], clipped = checked, True
-    scaling, stack = fit_scaling(normalize, stack, weight, names, overwrite=True)
-    gram = stack.mean(axis=0)
-    bank = KernelBank(names, None if kernels is None else tuple(kernels), (scaling,), clipped=clipped)
-    return PooledKernel(rows, bank, np.diagonal(gram).copy(), lambda i: gram[i])
+    def gram(self) -> np.ndarray:
+        """(n, n) float64."""
+        gram = self._columns(self._every)
+        known = self._values.kernels is None or self._values.known_psd
+        return gram if known else project("average of all kernels", gram)
 
+    def _columns(self, at: np.ndarray) -> np.ndarray:
+        """k(x, x_i) of all rows and those at some positions, (n, m)."""
+        K = self._values.n_kernels
+        return self._values.combined(np.full(K, 1.0 / K), self._scaling, self._every, self._every, at)
 
-def _scaled_diagonal(scaling: Scaling, raw: np.ndarray) -> np.ndarray:
-    """raw (K, n) values k(x, x) -> scaled."""
-    every = np.arange(raw.shape[1])
-    return scaling.apply_pairs(raw, every, every)
-
-
-def _check_kernels(kernels: Sequence[FittedKernel], X: np.ndarray) -> None:
-    """Refuse a kernel that is zero, not finite or clearly indefinite, as the Gram stacks of the other models do."""
-    X = X[:: len(X) // TESTED_ROWS + 1]
-    for kernel, gram in zip(kernels, evaluate(kernels, X), strict=True):
-        check_gram(kernel.name, gram, kernel.known_psd)
+    def features(self, max_rank: int) -> Features | None:
+        """Explicit features of the kernel, or None where it has more than `max_rank`."""
+        gram = self._gram
+        if gram is not None:
+            return pivoted_cholesky(np.diagonal(gram), lambda i: gram[i], max_rank)
+        own = self._scaling.apply_pairs(self._values.diagonals(self._every), self._every, self._every)
+        return pivoted_cholesky(own.mean(axis=0), lambda i: self._columns(np.array([i]))[:, 0], max_rank)

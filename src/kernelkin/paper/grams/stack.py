@@ -1,19 +1,27 @@
 """Gram matrices of K kernels on one set of rows, and those of all machines of a problem.
 
-Sums are added up in float64 whatever a stack is stored in: what `combine`, `quadratic_forms` and `images` say of a
+Sums are added up in float64 whatever a stack is stored in: what `combine`, `quadratic_forms` and `images` return for a
 float32 stack is exact for the numbers that are in it, so that a primal value and a bound computed from them agree.
 A machine is one kernel machine; a component is one column of the weights B. Without couplings there is one of each for
 every task, with a stack of its own (long data) or one that all tasks share (wide data).
+
+Gram matrices of a problem (`TaskGrams`, `SharedGrams`, `CoupledGrams`) have `n_kernels`, `n_components`, `n_machines`
+and
+
+- `batches()`: machines in runs whose combined Grams fit into memory together;
+- `combine(B, machines, each)`: B (K, J) -> the combined Gram (n_m, n_m) of each machine, an array or a structure that
+  can become one. They hold until the same thread combines again, which may write over them;
+- `quadratic_forms(a, machines, each)`: a (n_m, outputs) of each machine -> Q (K, J), zero for components these machines
+  do not use;
+- `images(a, machines, each)`, where each machine has one component: Q, and the G_k a (K, n_m, outputs) of each machine.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from threading import local
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -26,21 +34,18 @@ _PIECE = 1 << 13
 _BLOCK = 64
 # Products of pairs of rows are written out where they fit into cache: one product over the stack is then all it takes.
 _SMALL = 1 << 16
+# Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.
+_BATCH_BYTES = 1 << 28
+# From so many rows on, computing the rows that support vector machines read takes less time than combining matrices.
+ON_DEMAND_ROWS = 400
 
 
-@dataclass(frozen=True)
 class GramStack:
     """values (K, n, n), symmetric in the last two axes, float32 or float64."""
 
-    values: np.ndarray
-
-    @property
-    def n_kernels(self) -> int:
-        return self.values.shape[0]
-
-    @property
-    def n_rows(self) -> int:
-        return self.values.shape[1]
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+        self.n_kernels, self.n_rows = values.shape[:2]
 
     def combine(self, weights: np.ndarray, each: Each = serially, out: np.ndarray | None = None) -> np.ndarray:
         """weights (K, m) -> (m, n, n) float64: the m combined Grams, in one pass over the stack; in `out` if given."""
@@ -125,11 +130,10 @@ def _upper_forms(a: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     return forms
 
 
-@dataclass(frozen=True)
 class GramOnDemand:
-    """The combined Gram (n, n) of one task.
+    """The combined Gram (n, n) of one task, whose rows are computed when a support vector machine reads them.
 
-    Attributes
+    Parameters
     ----------
     stack : the Gram matrices (K, N, N) of all kernels.
     weights : (K,)
@@ -137,14 +141,11 @@ class GramOnDemand:
     space : memory for n x n numbers, the same for each Gram that a thread works on.
     """
 
-    stack: GramStack
-    weights: np.ndarray
-    points: np.ndarray
-    space: Callable[[int], np.ndarray]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.points), len(self.points)
+    def __init__(
+        self, stack: GramStack, weights: np.ndarray, points: np.ndarray, space: Callable[[int], np.ndarray]
+    ) -> None:
+        self.stack, self.weights, self.points, self.space = stack, weights, points, space
+        self.shape = len(points), len(points)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -161,9 +162,9 @@ class GramOnDemand:
     def block(self, rows: np.ndarray) -> np.ndarray:
         """(m, m) the entries among some of the rows (m,)."""
         points = self.points[rows]
-        out = np.zeros((len(rows), len(rows)))
         if len(points) == self.stack.n_rows:
             return self.stack.combine(self.weights[:, np.newaxis])[0]
+        out = np.zeros((len(rows), len(rows)))
         for weight, gram in zip(self.weights, self.stack.values, strict=True):
             if weight != 0.0:
                 out += weight * gram[np.ix_(points, points)]
@@ -183,55 +184,7 @@ class GramOnDemand:
         return self.space(n), source
 
 
-# Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.
-_BATCH_BYTES = 1 << 28
-
-
-# From so many rows on, computing the rows that support vector machines read takes less time than combining matrices.
-ON_DEMAND_ROWS = 400
-
-
-def on_demand_pays(n_rows: int) -> bool:
-    """Whether rows of combined matrices are computed when they are read."""
-    return n_rows >= ON_DEMAND_ROWS
-
-
-class Grams(Protocol):
-    """What an objective needs of Gram matrices."""
-
-    n_kernels: int
-    n_components: int
-    n_machines: int
-
-    def batches(self) -> Iterator[range]:
-        """Machines in runs whose combined Grams fit into memory together."""
-        ...
-
-    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[Any]:
-        """B (K, J) -> the combined Gram (n_m, n_m) of each machine: an array, or a structure that can become one.
-
-        They hold until the same thread combines again, which may write over them.
-        """
-        ...
-
-    def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
-        """a (n_m, outputs) of each machine -> Q (K, J), zero for components these machines do not use."""
-        ...
-
-
-@runtime_checkable
-class SeparateGrams(Grams, Protocol):
-    """Grams of machines of which each has one component to itself."""
-
-    @abstractmethod
-    def images(
-        self, a: Sequence[np.ndarray], machines: range, each: Each = serially
-    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
-        """Q (K, J) as above, and the G_k a (K, n_m, outputs) of each machine."""
-        ...
-
-
-class TaskGrams(SeparateGrams):
+class TaskGrams:
     """One stack for each task: long data, where tasks have rows of their own."""
 
     def __init__(self, stacks: Sequence[GramStack]) -> None:
@@ -240,8 +193,7 @@ class TaskGrams(SeparateGrams):
         self.n_components = self.n_machines = len(stacks)
 
     def batches(self) -> Iterator[range]:
-        sizes = [8 * stack.n_rows**2 for stack in self.stacks]
-        return _runs(sizes)
+        return runs([8 * stack.n_rows**2 for stack in self.stacks])
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
         return each(lambda m: self.stacks[m].combine(B[:, m : m + 1])[0], machines)
@@ -257,12 +209,13 @@ class TaskGrams(SeparateGrams):
     ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
         images = each(lambda i: self.stacks[machines[i]].images(a[i]), range(len(machines)))
         Q = np.zeros((self.n_kernels, self.n_components))
-        forms = each(lambda i: half_forms(a[i], images[i]).sum(axis=1), range(len(machines)))
-        Q[:, machines.start : machines.stop] = np.array(forms).T
+        Q[:, machines.start : machines.stop] = np.array(
+            [half_forms(part, image).sum(axis=1) for part, image in zip(a, images, strict=True)]
+        ).T
         return Q, images
 
 
-class SharedGrams(SeparateGrams):
+class SharedGrams:
     """One stack for all tasks: wide data. A task without a label on some rows uses the block of its own rows."""
 
     def __init__(self, matrices: GramStack | SharedOperator, rows: Sequence[np.ndarray]) -> None:
@@ -272,7 +225,7 @@ class SharedGrams(SeparateGrams):
         else:
             self.stack = matrices
         self.n_rows, self.n_kernels = matrices.n_rows, matrices.n_kernels
-        self.rows = [None if len(kept) == self.n_rows else kept for kept in rows]
+        self.rows: list[Any] = [slice(None) if len(kept) == self.n_rows else kept for kept in rows]
         self.n_components = self.n_machines = len(rows)
         self.on_demand = False
         self._buffers = local()
@@ -289,28 +242,23 @@ class SharedGrams(SeparateGrams):
 
     def compute_on_demand(self) -> None:
         """Let `combine` return matrices whose rows are computed when they are read, if that pays."""
-        self.on_demand = on_demand_pays(self.n_rows) and self.stack.values.flags.c_contiguous
+        self.on_demand = self.n_rows >= ON_DEMAND_ROWS and self.stack.values.flags.c_contiguous
 
     def batches(self) -> Iterator[range]:
-        if self.on_demand:
-            # What is kept of each machine until the batch is done are the images of its dual variables.
-            return _runs([8 * self.n_kernels * self.n_rows] * self.n_machines)
-        return _runs([8 * self.n_rows**2] * self.n_machines)
+        # What is kept of each machine until the batch is done are the images of its dual variables, or its matrix.
+        size = self.n_kernels if self.on_demand else self.n_rows
+        return runs([8 * size * self.n_rows] * self.n_machines)
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[Any]:
-        if self.on_demand:
-            return self._rows_on_demand(B, machines, each)
-        whole = self.stack.combine(B[:, machines.start : machines.stop], each, self._space(len(machines)))
-        return [_block(gram, self.rows[m]) for m, gram in zip(machines, whole, strict=True)]
-
-    def _rows_on_demand(self, B: np.ndarray, machines: range, each: Each) -> Sequence[Any]:
-        every = np.arange(self.n_rows)
         weights = B[:, machines.start : machines.stop]
-        if len(machines) > 1 and (weights == weights[:, :1]).all():
-            gram = self.stack.combine(weights[:, :1], each, self._space(1))[0]
-            return [_block(gram, self.rows[m]) for m in machines]
-        points = [every if (rows := self.rows[m]) is None else rows for m in machines]
-        return [GramOnDemand(self.stack, B[:, m], at, self._square) for m, at in zip(machines, points, strict=True)]
+        same = len(machines) > 1 and bool((weights == weights[:, :1]).all())
+        if self.on_demand and not same:
+            every = np.arange(self.n_rows)
+            return [GramOnDemand(self.stack, B[:, m], every[self.rows[m]], self._square) for m in machines]
+        weights = weights[:, :1] if self.on_demand else weights
+        whole = self.stack.combine(weights, each, self._space(weights.shape[1]))
+        grams = [whole[0]] * len(machines) if self.on_demand else whole
+        return [_block(gram, self.rows[m]) for m, gram in zip(machines, grams, strict=True)]
 
     def _square(self, n: int) -> np.ndarray:
         """Memory for one matrix (n, n) that the present thread works on."""
@@ -339,29 +287,27 @@ class SharedGrams(SeparateGrams):
         Q = np.zeros((self.n_kernels, self.n_components))
         Q[:, machines.start : machines.stop] = np.add.reduceat(half_forms(spread, images), starts[:-1], axis=1)
         parts = np.split(images, starts[1:-1], axis=2)
-        return Q, [part[:, self._rows_in_stack(m)] for m, part in zip(machines, parts, strict=True)]
+        return Q, [part[:, self.rows[m]] for m, part in zip(machines, parts, strict=True)]
 
     def _spread(self, a: Sequence[np.ndarray], machines: range) -> tuple[np.ndarray, np.ndarray]:
         """The a of all machines side by side, (n, outputs in all), and where each begins, (machines + 1,)."""
         starts = np.cumsum([0, *(part.shape[1] for part in a)])
         spread = np.zeros((self.n_rows, starts[-1]))
         for i, (m, part) in enumerate(zip(machines, a, strict=True)):
-            spread[self._rows_in_stack(m), starts[i] : starts[i + 1]] = part
+            spread[self.rows[m], starts[i] : starts[i + 1]] = part
         return spread, starts
 
-    def _rows_in_stack(self, m: int) -> Any:
-        return slice(None) if self.rows[m] is None else self.rows[m]
+
+def _block(gram: np.ndarray, rows: Any) -> np.ndarray:
+    return gram if isinstance(rows, slice) else gram[np.ix_(rows, rows)]
 
 
-def _block(gram: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
-    return gram if rows is None else gram[np.ix_(rows, rows)]
-
-
-def _runs(sizes: Sequence[int]) -> Iterator[range]:
-    """Consecutive indices whose sizes stay below the batch limit (or one index that exceeds it alone)."""
+def runs(sizes: Sequence[int], limit: int | None = None) -> Iterator[range]:
+    """Consecutive indices whose sizes stay below a limit in bytes (or one index that exceeds it alone)."""
+    limit = _BATCH_BYTES if limit is None else limit
     start, total = 0, 0
     for index, size in enumerate(sizes):
-        if index > start and total + size > _BATCH_BYTES:
+        if index > start and total + size > limit:
             yield range(start, index)
             start, total = index, 0
         total += size
@@ -370,4 +316,4 @@ def _runs(sizes: Sequence[int]) -> Iterator[range]:
 
 def batch_bytes(sizes: Sequence[int]) -> int:
     """Bytes of the largest batch of matrices of these sizes."""
-    return max(sum(sizes[run.start : run.stop]) for run in _runs(sizes))
+    return max(sum(sizes[run.start : run.stop]) for run in runs(sizes))

@@ -30,7 +30,7 @@ from ...data import TaskData
 from ...decompositions import cholesky, inverse, least_squares, singular_values, svd
 from ...parameters import COUNT, LINEAR, NOT_NEGATIVE, POSITIVE, Parameter, describe, set_parameters
 from ..fitting import LinearFit
-from ..fitting.linear import LinearResult, Multivariate, TaskByTask
+from ..fitting.linear import LinearResult, on_shared_rows, task_by_task, task_bytes
 from ..penalties import Relation, effective_rank
 from .base import PaperRegressor
 
@@ -65,7 +65,8 @@ class OLSRegressor(PaperRegressor):
     def specification(self) -> LinearFit:
         from sklearn.linear_model import LinearRegression
 
-        return LinearFit(TaskByTask(partial(LinearRegression, fit_intercept=self.fit_intercept)))
+        make = partial(LinearRegression, fit_intercept=self.fit_intercept)
+        return LinearFit(partial(task_by_task, make=make), task_bytes)
 
 
 @describe(
@@ -97,7 +98,7 @@ class LassoRegressor(PaperRegressor):
         from sklearn.linear_model import Lasso
 
         make = partial(Lasso, self.alpha, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter)
-        return LinearFit(TaskByTask(make, _lasso_attributes))
+        return LinearFit(partial(task_by_task, make=make, describe=_lasso_attributes), task_bytes)
 
 
 def _lasso_attributes(models: list[Any]) -> dict[str, Any]:
@@ -107,18 +108,10 @@ def _lasso_attributes(models: list[Any]) -> dict[str, Any]:
     }
 
 
-class _Means:
+def _means(data: TaskData) -> LinearResult:
     """The weighted mean of each task's targets."""
-
-    def check(self, data: TaskData) -> None:
-        pass
-
-    def work_bytes(self, data: TaskData) -> int:
-        return 0
-
-    def fit(self, data: TaskData) -> LinearResult:
-        means = [np.average(y, weights=data.sample_weight[rows]) for rows, y in zip(data.rows, data.y, strict=True)]
-        return np.zeros((data.n_tasks, data.X.shape[1])), np.array(means), {}, ()
+    means = [np.average(y, weights=data.sample_weight[rows]) for rows, y in zip(data.rows, data.y, strict=True)]
+    return np.zeros((data.n_tasks, data.X.shape[1])), np.array(means), {}, ()
 
 
 @describe(LINEAR)
@@ -139,7 +132,7 @@ class MeanRegressor(PaperRegressor):
         set_parameters(self, locals())
 
     def specification(self) -> LinearFit:
-        return LinearFit(_Means())
+        return LinearFit(_means, lambda n, d, T: 0)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -184,11 +177,12 @@ class FESRegressor(PaperRegressor):
 
     def specification(self) -> LinearFit:
         solve = partial(_fes, alpha=self.alpha, tol=self.tol, max_iter=self.max_iter)
-        return LinearFit(Multivariate("FESRegressor", solve, self.fit_intercept, _fes_bytes))
+        fit = partial(on_shared_rows, solve=solve, fit_intercept=self.fit_intercept)
+        return LinearFit(fit, _fes_bytes, "FESRegressor")
 
 
 def _fes_bytes(n: int, d: int, T: int) -> int:
-    return 8 * (4 * n * d + 6 * n * T + 10 * d * T)
+    return 8 * (8 * n * d + 6 * n * T + 10 * d * T)
 
 
 def _fes(X: np.ndarray, Y: np.ndarray, *, alpha: float, tol: float, max_iter: int) -> Coefficients:
@@ -315,14 +309,15 @@ class MRCERegressor(PaperRegressor):
         solve = partial(
             alternate, alpha=self.alpha, alpha_precision=self.alpha_precision, tol=self.tol, max_iter=self.max_iter
         )
-        method = Multivariate("MRCERegressor", solve, self.fit_intercept, _mrce_bytes)
-        return LinearFit(method, "use fewer columns or tasks, or FES: the lasso has a column for each coefficient")
+        advice = "use fewer columns or tasks, or FES: the lasso has a column for each coefficient"
+        fit = partial(on_shared_rows, solve=solve, fit_intercept=self.fit_intercept)
+        return LinearFit(fit, _mrce_bytes, "MRCERegressor", advice)
 
 
 def _mrce_bytes(n: int, d: int, T: int) -> int:
     """Bound the memory of the lasso of all coefficients at once."""
     design = T * min(n, d) * T * d
-    return 8 * (4 * n * d + 4 * n * T + max(n * d, 4 * design))
+    return 8 * (8 * n * d + 4 * n * T + max(n * d, 4 * design))
 
 
 def alternate(

@@ -16,7 +16,7 @@ from ...data import TaskData, take_tasks
 from ...engines import Each, Engine, serially
 from ...exceptions import GramMemoryError
 from ...kernels import FittedKernel
-from ..grams import KernelBank, TaskGrams, check_kernels, task_block_grams
+from ..grams import KernelBank, TaskGrams, check_kernels, runs, task_block_grams
 from ..learners import Learner
 from .machines import MachineDuals, MachineList, SolvedMachines, solve_machines
 
@@ -140,7 +140,8 @@ class MachineBlocks:
         row_counts = np.array([len(rows) for rows in data.rows], dtype=np.int64)
         sizes = len(kernels) * data.X.dtype.itemsize * row_counts**2
         keeps = keeps_grams(engine, sizes)
-        self.positions = divide(sizes, max(engine.block_bytes, int(sizes.sum()) // MOST_BLOCKS))
+        limit = max(engine.block_bytes, int(sizes.sum()) // MOST_BLOCKS)
+        self.positions = [np.array(run) for run in runs(sizes.tolist(), limit)]
         given = tuple(kernels), normalize, charges
         self.held = engine.hold(
             [
@@ -184,17 +185,6 @@ class MachineBlocks:
         clipped = any(bank.clipped for bank in banks)
         bank = KernelBank(banks[0].names, banks[0].kernels, scalings, clipped=clipped)
         return SolvedMachines.of(B, duals, np.concatenate([Q for _, Q, _ in found], axis=1)), bank
-
-
-def divide(sizes: np.ndarray, block_bytes: int) -> list[np.ndarray]:
-    """Divide tasks whose Gram matrices have these sizes (T,) in bytes into runs; a larger task is a run of its own."""
-    runs, start, total = [], 0, 0
-    for t, size in enumerate(sizes.tolist()):
-        if t > start and total + size > block_bytes:
-            runs.append(np.arange(start, t))
-            start, total = t, 0
-        total += size
-    return [*runs, np.arange(start, len(sizes))]
 
 
 def keeps_grams(engine: Engine, sizes: np.ndarray) -> bool:

@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ...decompositions import eigh, eigvalsh
 from ...engines import Each, serially
-from ..grams import Grams
 from ..grams.row_kernels import Features, PooledKernel
 from ..learners import DualSolution, Learner, Machine
 from ..penalties import Relation, SpectralNorm
@@ -30,30 +29,11 @@ from .problem import AnyProblem, Evaluation
 from .units import Units
 
 
-class SpectralForm(Grams, Protocol):
-    """One of the two sides the problem can be written from, with what a fitted model needs of it."""
-
-    machines: Sequence[Machine]
-
-    def with_machines(self, machines: Sequence[Machine]) -> SpectralForm:
-        """The same form with other targets and costs, given in the shape of `machines`."""
-        ...
-
-    def unpack(self, duals: Sequence[DualSolution]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """The dual variables (n_t, m_t) and intercepts (m_t,) of each task."""
-        ...
-
-    def coefficients(self, duals: Sequence[DualSolution], A: np.ndarray) -> np.ndarray:
-        """(n, O): every output as a sum over the pooled rows."""
-        ...
-
-    def task_covariance(self, duals: Sequence[DualSolution], A: np.ndarray) -> np.ndarray:
-        """W'W (O, O)."""
-        ...
-
-
 class FeatureForm:
-    """From the side of the features: A is (r, r), and every task is a machine of its own."""
+    """The problem from the side of the features: A is (r, r), and every task is a machine of its own.
+
+    Both forms stand for Gram matrices; `unpack`, `coefficients` and `task_covariance` return what a fitted model needs.
+    """
 
     def __init__(self, features: Any, rows: Sequence[np.ndarray], machines: Sequence[Machine]) -> None:
         self.features = features
@@ -63,6 +43,7 @@ class FeatureForm:
         self.n_machines = len(machines)
 
     def with_machines(self, machines: Sequence[Machine]) -> FeatureForm:
+        """The same form with other targets and costs, given in the shape of `machines`."""
         other = copy(self)
         other.machines = machines
         return other
@@ -82,12 +63,15 @@ class FeatureForm:
         return np.hstack([Phi.T @ part for Phi, part in zip(self.Phi, a, strict=True)])
 
     def unpack(self, duals: Sequence[DualSolution]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The dual variables (n_t, m_t) and intercepts (m_t,) of each task."""
         return [dual.a for dual in duals], [dual.intercept.sum(axis=0) for dual in duals]
 
     def coefficients(self, duals: Sequence[DualSolution], A: np.ndarray) -> np.ndarray:
+        """(n, O): every output as a sum over the pooled rows."""
         return self.features.dual(A @ self._directions([dual.a for dual in duals]))
 
     def task_covariance(self, duals: Sequence[DualSolution], A: np.ndarray) -> np.ndarray:
+        """W'W (O, O)."""
         W = A @ self._directions([dual.a for dual in duals])
         return W.T @ W
 
@@ -143,6 +127,9 @@ class GramForm:
 
     def task_covariance(self, duals: Sequence[DualSolution], A: np.ndarray) -> np.ndarray:
         return A @ (2.0 * self.quadratic_forms([duals[0].a], range(1))) @ A
+
+
+SpectralForm = FeatureForm | GramForm
 
 
 def spectral_form(

@@ -280,6 +280,15 @@ def test_targets_that_are_constant(name, which):
         assert solution.primal <= 1e-6
 
 
+@pytest.mark.parametrize("solver", ["joint", "alternating"])
+def test_a_program_that_raises_floating_point_errors_can_solve(solver):
+    stacks, ys = random_problem(0, "squared", T, K)
+    ys[1] = 1e-160 * ys[1]
+    with np.errstate(all="raise"):
+        solution = solve(make_problem(stacks, ys, "squared", RelationPenalty(T), C, MU), solver, max_iter=20)
+    assert np.isfinite(solution.relative_gap)
+
+
 # Which solver solves what.
 
 

@@ -152,8 +152,9 @@ def test_a_task_that_joins_has_the_row_of_the_identity_until_it_has_learned():
     assert not state.fresh[4] and np.abs(row[:4]).max() > 0
 
 
-@pytest.mark.parametrize("shrinkage, min_rank", [(0.0, 1.0), (0.3, 1.0), (0.1, 2.5), (0.0, 4.0)])
-@pytest.mark.parametrize("T, K", [(6, 4), (4, 7)])
+@pytest.mark.parametrize(
+    ("T", "K", "shrinkage", "min_rank"), [(6, 4, 0.0, 1.0), (4, 7, 0.3, 1.0), (6, 4, 0.1, 2.5), (4, 7, 0.0, 4.0)]
+)
 def test_the_relation_of_a_refresh_is_that_of_the_penalty(T, K, shrinkage, min_rank):
     B = np.random.default_rng(0).uniform(size=(K, T))
     B[:, 1] = 0.0

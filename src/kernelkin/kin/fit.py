@@ -82,7 +82,7 @@ class KinFit:
         kept, weight, place = merge_copies(labelled, keys[order], folds, weight)
         labelled, folds = labelled.take(kept), folds[kept]
         task_kernels, new_tasks = read_task_kernels(self.task_features, data.labels)
-        given, values = None, ()
+        given, values = None, tuple[np.ndarray, ...]()
         if self.kernels is not None:
             given, values = GivenKernels.fit(self.kernels, data, labelled.rows, weight)
         units = None

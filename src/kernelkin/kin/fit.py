@@ -167,12 +167,12 @@ class KinPlan:
             if display is not None:
                 display.begin("fitting")
 
-            def report(share: float, text: str) -> None:
+            def report(done: int, total: int, text: str) -> None:
                 if display is not None:
-                    display.share(share, text)
+                    display.share(done / total, text)
                 if options.callback is not None:
                     spent = time.monotonic() - self.fit.began
-                    options.callback(spent, spent / max(share, 0.01))
+                    options.callback(spent, spent * total / done)
 
             search = Search(
                 self.rows,

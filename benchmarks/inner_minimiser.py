@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from kernelkin.paper.penalties import RelationPenalty
-from kernelkin.paper.solvers.lbfgs import Function, minimise_bounded
+from kernelkin.paper.solvers.joint import Function, minimise_bounded
 
 FORCING = 0.03
 # Kernels and tasks.

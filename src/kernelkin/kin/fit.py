@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -248,30 +249,15 @@ class KinPlan:
         functions = KinFunctions(**base, classes=self.classes, link=link)
         return {"functions_": functions, "held_out_": self._held_out(link(p), None)}
 
-    def _held_out(self, values: np.ndarray, deviations: np.ndarray | None) -> HeldOutValues:
-        """Return held-out values of all training rows."""
+    def _held_out(self, values: np.ndarray, deviations: np.ndarray | None) -> SimpleNamespace:
+        """Return predictions of all training rows by fits that left them out; NaN for rows that were never left out.
+
+        `codes` (N,) are their tasks (zeros on wide data), `y` (N,) or (N, T) their targets as they were given, `values`
+        of their shape the predicted means, or for classes probabilities (N, r) of each output, `deviations` theirs.
+        """
         rows = self.labelled.take(self.place)
-        return HeldOutValues(
-            rows.codes, rows.y, values[self.place], None if deviations is None else deviations[self.place]
-        )
-
-
-@dataclass(frozen=True)
-class HeldOutValues:
-    """Predictions of training rows by fits that left them out; NaN for rows that were never left out.
-
-    Attributes
-    ----------
-    codes : (N,) the task of each row; zeros on wide data.
-    y : (N,) or (N, T) targets as they were given.
-    values : of their shape, predicted means; for classes probabilities (N, r) of each output.
-    deviations : of their shape; None for classes.
-    """
-
-    codes: np.ndarray
-    y: np.ndarray
-    values: np.ndarray
-    deviations: np.ndarray | None
+        deviations = None if deviations is None else deviations[self.place]
+        return SimpleNamespace(codes=rows.codes, y=rows.y, values=values[self.place], deviations=deviations)
 
 
 def _table(tried: Sequence[Member], members: Sequence[Member], weights: np.ndarray) -> dict[str, np.ndarray]:

@@ -7,7 +7,6 @@ closed form with noise 1/W and targets f + g/W, g and W the first and minus the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,22 +20,9 @@ NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
 
 
-@dataclass
-class Evaluated:
-    """The negative log evidence, its derivatives, and what predictions follow from.
-
-    Attributes
-    ----------
-    value : negative log evidence, without the prior of the parameters.
-    gradient : its derivatives, by term.
-    noise_gradient : that with respect to the log of the noise.
-    solved : of the last solve; `solved.a` are the coefficients of the posterior mean.
-    """
-
-    value: float
-    gradient: Parameters
-    noise_gradient: float
-    solved: Solved
+# Negative log evidence without the prior of the parameters, its derivatives by term, that with respect to the log of
+# the noise, and what predictions follow from: `solved.a` are the coefficients of the posterior mean.
+Evaluated = tuple[float, Parameters, float, Solved]
 
 
 class Likelihood(Protocol):
@@ -58,12 +44,11 @@ class Likelihood(Protocol):
         """Return the loss of each target whose mean was predicted."""
 
 
-@dataclass(frozen=True)
 class Gaussian:
     """Squared loss: targets scatter with one variance."""
 
-    has_noise: bool = True
-    log_scale: float = 0.0
+    has_noise = True
+    log_scale = 0.0
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
         solved = prior.solve(noise / part.weight, part.z)
@@ -73,7 +58,7 @@ class Gaussian:
         value = 0.5 * np.vdot(part.z, solved.a) + 0.5 * m * solved.log_det + repeated * np.log(noise)
         of_rows = 0.5 * (m * solved.diagonal() - (solved.a**2).sum(1))
         slope = float((of_rows * noise / part.weight).sum()) + repeated
-        return Evaluated(value, solved.gradient(m, [(solved.a, solved.a, -0.5)]), slope, solved)
+        return value, solved.gradient(m, [(solved.a, solved.a, -0.5)]), slope, solved
 
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return f
@@ -82,14 +67,13 @@ class Gaussian:
         return (mean - y) ** 2
 
 
-@dataclass(frozen=True)
 class LabelRegression(Gaussian):
     """Squared loss on labels -1 and 1: one factorisation serves many classes, or tasks with the same rows.
 
     Values become probabilities by the normal distribution; a link that is fitted to held-out rows calibrates them.
     """
 
-    softness: float = 0.25
+    softness = 0.25
 
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return ndtr(f / np.sqrt(variance + self.softness))
@@ -124,7 +108,7 @@ class Laplace:
         s = -0.5 * variance * w * third
         u = solved.apply((s / curvature)[:, None])[0]
         gradient = solved.gradient(1.0, [(a, a, -0.5), (u, a, 1.0)])
-        return Evaluated(float(value), gradient, 0.0, solved)
+        return float(value), gradient, 0.0, solved
 
     def _mode(self, prior: Prior, y, w, offset, f, tol: float = 1e-7, max_iter: int = 50):
         """Newton's method for the mode; returns f, what was solved there, and -log p(y | f) + f'a/2."""

@@ -129,13 +129,13 @@ class MixedModel:
         except np.linalg.LinAlgError:
             return 1e10, np.zeros_like(x)
         gradient = {name: {k: np.zeros_like(v) for k, v in part.items()} for name, part in self.start.items()}
-        for each in found:
-            for name, part in each.gradient.items():
+        for _, by_term, by_noise, _ in found:
+            for name, part in by_term.items():
                 for k, v in part.items():
                     gradient[name][k] += v
             if self.likelihood.has_noise:
-                gradient[NOISE]["variance"] += each.noise_gradient
-        value, slope = sum(each.value for each in found), flatten(gradient)
+                gradient[NOISE]["variance"] += by_noise
+        value, slope = sum(each[0] for each in found), flatten(gradient)
         far = x - flatten(self.start)
         spread = flatten({name: {k: v - v.mean() for k, v in part.items()} for name, part in p.items()})
         return value + self.rho * (far @ far + spread @ spread), slope + 2.0 * self.rho * (far + spread)
@@ -154,7 +154,7 @@ class MixedModel:
     def solved(self) -> list[Solved]:
         """The posterior of each part at the parameters."""
         if not self._solved:
-            self._solved = [each.solved for each in self._evaluate(self.p_, self.noise_)]
+            self._solved = [each[3] for each in self._evaluate(self.p_, self.noise_)]
         return self._solved
 
     def leave_one_out(self, part: int = 0) -> np.ndarray:
@@ -265,7 +265,7 @@ def _queries_of_blocks(codes: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray
 
 def flatten(parameters: Parameters) -> np.ndarray:
     """Return all parameters in one vector."""
-    return np.concatenate([values for part in parameters.values() for values in part.values()])
+    return np.concatenate([np.zeros(0), *(values for part in parameters.values() for values in part.values())])
 
 
 def unflatten(x: np.ndarray, like: Parameters) -> Parameters:

@@ -25,7 +25,7 @@ from kernelkin.paper.problems import (
     SpectralProblem,
     WorstTaskProblem,
 )
-from kernelkin.paper.solvers import default_solver, solve
+from kernelkin.paper.solvers import find_solver, solve
 from tasks import LOSSES, make_machine, random_problem
 
 T, K, C, MU = 3, 3, 2.0, 0.5
@@ -136,7 +136,7 @@ def test_the_optimum_lies_between_the_bounds_of_every_point(name):
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("worst task", "simplex")])
 def test_the_bounds_meet_at_the_optimum(name):
     problem, _, reference = CASES[name]
-    solution = solve(problem, default_solver(problem), tol=1e-6, max_iter=500)
+    solution = solve(problem, find_solver(None, problem), tol=1e-6, max_iter=500)
     np.testing.assert_allclose([solution.primal, solution.bound], reference(), rtol=5e-6)
 
 

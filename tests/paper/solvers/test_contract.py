@@ -20,7 +20,6 @@ from kernelkin.paper.solvers import (
     SpectralDescent,
     Status,
     StochasticApproximation,
-    default_solver,
     find_solver,
     solve,
 )
@@ -285,7 +284,7 @@ def test_targets_that_are_constant(name, which):
 
 
 def test_default_solvers_are_those_that_close_the_gap():
-    found = {case: type(default_solver(make(case)[1])) for case in CASES}
+    found = {case: type(find_solver(None, make(case)[1])) for case in CASES}
     assert found["alternating"] is Joint
     assert found["one evaluation"] is OneEvaluation
     assert found["simplex descent, p=4"] is SimplexDescent
@@ -315,7 +314,7 @@ def test_problems_that_a_solver_cannot_solve_are_refused_before_it_runs():
         (solver, own), problem = make(case), make(other)[1]
         if type(problem) is type(own) and type(getattr(problem, "penalty", 0)) is type(getattr(own, "penalty", 0)):
             continue
-        better = default_solver(problem).role
+        better = find_solver(None, problem).role
         message = rf"^solver '{solver.name}' cannot solve a {type(problem).__name__}.*; use solver='{better}'"
         with pytest.raises(ValueError, match=message):
             solve(problem, solver)

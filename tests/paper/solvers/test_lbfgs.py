@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from kernelkin.paper.penalties import RelationPenalty
-from kernelkin.paper.solvers.lbfgs import descend, minimise_bounded
+from kernelkin.paper.solvers.joint import descend, minimise_bounded
 
 
 def quadratic(seed, n=30, condition=1e4):

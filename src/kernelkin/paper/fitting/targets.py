@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data import Columns, TaskData, listing
+from ...data import TaskData, WideTargets, listing
 from ..couplings import Coupling, connected_tasks
 from ..learners import SVM, SVR, DualSolution, Learner, Machine, Ridge
 from ..problems import MachinePanel, PanelDuals
@@ -91,13 +91,13 @@ class Regression:
         even = not any(kept is not None for kept in rows) and bool((weight == weight[0]).all())
         starts = np.arange(len(rows) + 1)
         if even:
-            y = data.y.array if isinstance(data.y, Columns) else np.column_stack(data.y)
+            y = data.y.array if isinstance(data.y, WideTargets) else np.column_stack(data.y)
             return MachinePanel(y, np.full((1, len(rows)), C * weight[0]), starts, rows, self.fit_intercept)
         return MachinePanel.of(self.machines(data, C), data.rows, n)
 
     def spread(self, data: TaskData) -> float:
         """Return the mean over rows of the squared distance from the task's mean; 1 where all are zero."""
-        if isinstance(data.y, Columns):
+        if isinstance(data.y, WideTargets):
             w, Y = data.sample_weight, data.y.array
             total, weight = float((w @ np.square(Y - w @ Y / w.sum())).sum()), float(w.sum()) * Y.shape[1]
         else:

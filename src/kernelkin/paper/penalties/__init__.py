@@ -1,15 +1,6 @@
 """Penalties on the kernel weights B, and norms of the functions themselves."""
 
-from .norms import (
-    NORMS,
-    FixedWeights,
-    FunctionNorm,
-    LpPenalty,
-    MixedNorm,
-    SharedLpPenalty,
-    SimplexPenalty,
-    SpectralNorm,
-)
+from .norms import NORMS, FixedWeights, LpPenalty, MixedNorm, SharedLpPenalty, SimplexPenalty, SpectralNorm
 from .relation import Penalty, Relation, RelationPenalty, effective_rank
 
 PENALTIES: dict[str, type[Penalty]] = {
@@ -20,7 +11,6 @@ __all__ = [
     "NORMS",
     "PENALTIES",
     "FixedWeights",
-    "FunctionNorm",
     "LpPenalty",
     "MixedNorm",
     "Penalty",

@@ -1,25 +1,25 @@
 """Penalties and norms that relate no tasks: p-norms and fixed sets of kernel weights, and norms of the functions.
 
-The norms of functions are for problems whose kernel weights are only a means to compute them.
+The norms of functions are for problems whose kernel weights are only a means to compute them. They are convex functions
+of the sizes x >= 0 of functions, homogeneous of degree two, with `value(x)` and `conjugate(v)`, the maximum over x >= 0
+of <x, v> - value(x).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...decompositions import eigh
-from .relation import Array, Penalty, Relation, half_square
+from .relation import Array, Penalty, Relation
 
-
-def check_power(p: float) -> float:
-    """p as a float, if it is in [1, inf)."""
-    if not 1 <= p < np.inf:
-        raise ValueError(f"p must be in [1, inf), got {p!r}")
-    return float(p)
+# What rounding may leave between the sum of weights on the simplex and one.
+_ROUNDING = 1e-9
+# A task that does not use a kernel would have a share of zero, and could never use it again.
+_LEAST_SHARE = 1e-12
 
 
 def column_norms(X: Array, p: float) -> Array:
@@ -30,19 +30,6 @@ def column_norms(X: Array, p: float) -> Array:
         return top
     relative = X / np.where(top > 0, top, 1.0)
     return top * (relative**p).sum(axis=0) ** (1 / p)
-
-
-def norm_gradients(X: Array, norms: Array, p: float) -> Array:
-    """Gradients (K, J) of half the squared p-norm of each column of X (K, J) >= 0, given the norms (J,)."""
-    # At p = 1 a zero entry has the one-sided slope |x|_1, which 0**0 = 1 gives.
-    return norms * (X / np.where(norms > 0, norms, 1.0)) ** (p - 1)
-
-
-def _conjugate(Q: Array, p: float, mu: float) -> float:
-    """Sum over columns of |q_j|^2 / (2 mu) in the dual norm, 1/p + 1/q = 1, of Q (K, J), without overflow."""
-    norms = column_norms(Q, np.inf if p == 1 else p / (p - 1))
-    top = float(norms.max(initial=0.0))
-    return 0.0 if top == 0.0 else half_square(top, mu) * float(np.square(norms / top).sum())
 
 
 class LpPenalty(Penalty):
@@ -57,16 +44,21 @@ class LpPenalty(Penalty):
     name: ClassVar[str] = "lp"
 
     def __init__(self, p: float = 2.0) -> None:
-        self.p = check_power(p)
+        if not 1 <= p < np.inf:
+            raise ValueError(f"p must be in [1, inf), got {p!r}")
+        self.p = float(p)
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
         """R(B), and the gradient (K, J) of R/2 at B (K, J)."""
         norms = column_norms(B, self.p)
-        return float(norms @ norms), norm_gradients(B, norms, self.p)
+        # At p = 1 a zero entry has the one-sided slope |x|_1, which 0**0 = 1 gives.
+        return float(norms @ norms), norms * (B / np.where(norms > 0, norms, 1.0)) ** (self.p - 1)
 
     def bound(self, Q: Array, B: Array, mu: float) -> float:
-        """Minimum over B' >= 0 of (mu/2) R(B') - <B', Q>: exact, so B is not used."""
-        return -_conjugate(Q, self.p, mu)
+        """Minimum over B' >= 0 of (mu/2) R(B') - <B', Q>, by the dual norms of Q: exact, so B is not used."""
+        norms = column_norms(Q, np.inf if self.p == 1 else self.p / (self.p - 1))
+        top = float(norms.max(initial=0.0))
+        return 0.0 if top == 0.0 else -0.5 * (top / np.sqrt(mu)) ** 2 * float(np.square(norms / top).sum())
 
     def relation(self, B: Array) -> Relation:
         """I/J: the components are unrelated."""
@@ -90,6 +82,10 @@ class SharedMix(Penalty):
     def relation(self, B: Array) -> Relation:
         """11'/J: the components are one."""
         return Relation.identical(self.n_components)
+
+    def free(self, B: Array) -> Array:
+        """Shared weights (K, 1) of B (K, J)."""
+        return B.max(axis=1, keepdims=True)
 
     def expand(self, V: Array) -> Array:
         """Weights B (K, J) with the column V (K, 1) for every component."""
@@ -118,26 +114,17 @@ class SharedLpPenalty(SharedMix):
 
     def __init__(self, n_components: int, p: float = 2.0) -> None:
         super().__init__(n_components)
-        self.p = check_power(p)
+        self._one = LpPenalty(p)
+        self.p = self._one.p
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
         """R(B), and a (sub)gradient (K, J) of R/2 at a B (K, J) whose columns are equal."""
-        w = self.free(B)
-        norm = column_norms(w, self.p)
-        gradient = self.expand(norm_gradients(w, norm, self.p)) / self.n_components
-        return float(norm @ norm), gradient
+        value, gradient = self._one.value_and_gradient(self.free(B))
+        return value, self.expand(gradient) / self.n_components
 
     def bound(self, Q: Array, B: Array, mu: float) -> float:
         """Minimum over B' >= 0 of (mu/2) R(B') - <B', Q>: exact, so B is not used."""
-        return -_conjugate(self.pull(Q), self.p, mu)
-
-    def free(self, B: Array) -> Array:
-        """Shared weights (K, 1) of B (K, J)."""
-        return B.max(axis=1, keepdims=True)
-
-
-# What rounding may leave between the sum of weights on the simplex and one.
-_ROUNDING = 1e-9
+        return self._one.bound(self.pull(Q), B, mu)
 
 
 class FixedWeights(Penalty):
@@ -193,35 +180,9 @@ class SimplexPenalty(SharedMix):
         # Sums of weights may be off by rounding.
         return -float(Q.sum(axis=1).max()) * (1.0 + _ROUNDING)
 
-    def free(self, B: Array) -> Array:
-        """Shared weights (K, 1) of B (K, J)."""
-        return B[:, :1]
-
-
-class FunctionNorm(Protocol):
-    """A convex function of the sizes x >= 0 of functions, homogeneous of degree two.
-
-    The sizes are an array whose meaning each norm defines. Fenchel-Young: `value(x) + conjugate(v) >= <x, v>`, with
-    equality for some x at every v.
-    """
-
-    name: ClassVar[str]
-
-    def value(self, x: Array) -> float:
-        """The term at sizes x >= 0."""
-        ...
-
-    def conjugate(self, v: Array) -> float:
-        """Maximum over x >= 0 of <x, v> - value(x), for v >= 0."""
-        ...
-
-
-# A task that does not use a kernel would have a share of zero, and could never use it again.
-_LEAST_SHARE = 1e-12
-
 
 @dataclass(frozen=True)
-class MixedNorm(FunctionNorm):
+class MixedNorm:
     """1/2 (sum_k (sum_t x_kt^p)^(1/p))^2 of the sizes x_kt = |w_tk| (K, T).
 
     With gamma on the simplex and |lambda_k| = 1 in the norm that is dual to p/2, pt = p/(p-2), it is the minimum over
@@ -266,7 +227,7 @@ class MixedNorm(FunctionNorm):
 
 
 @dataclass(frozen=True)
-class SpectralNorm(FunctionNorm):
+class SpectralNorm:
     """(l1/2) |x|^2 + (l2/2) (sum x)^2 of the singular values x (r,) of W, whose columns are the tasks' functions.
 
     It is the minimum over D >= 0 with tr D <= 1 of 1/2 tr(W' inv(A) W), for the metric A = D inv(l1 D + l2 I).
@@ -327,4 +288,4 @@ def unit_root(S: Array) -> Array:
     return root / trace if trace > 0 else np.eye(len(S)) / len(S)
 
 
-NORMS: dict[str, type[FunctionNorm]] = {norm.name: norm for norm in (MixedNorm, SpectralNorm)}
+NORMS: dict[str, Any] = {norm.name: norm for norm in (MixedNorm, SpectralNorm)}

@@ -108,12 +108,6 @@ def effective_rank(B: Array) -> float:
     return float(np.exp(-(share * np.log(share)).sum()))
 
 
-def half_square(x: float, mu: float) -> float:
-    """x^2 / (2 mu), without overflow or underflow on the way."""
-    root = x / np.sqrt(mu)
-    return 0.5 * root * root
-
-
 class Penalty(Protocol):
     """A penalty R on kernel weights B (K, J) >= 0: homogeneous of degree two, or the indicator of a set of weights.
 
@@ -153,7 +147,7 @@ class Penalty(Protocol):
         size = float(B.max(initial=0.0))
         if size == 0.0 or self.is_indicator:
             return self.value(B)
-        return half_square(size, 1.0 / mu) * self.value(B / size)
+        return 0.5 * (size * np.sqrt(mu)) ** 2 * self.value(B / size)
 
     def ladder(self) -> Sequence[Penalty]:
         """Penalties to solve in turn, each from the last one's solution: the smoothest first, this one at the end."""
@@ -296,7 +290,8 @@ class RelationPenalty(Penalty):
         With shrinkage, all small singular values have the same eigenvalue of Psi, and need not be told apart: value and
         gradient can do with a faster decomposition, which is accurate to about 1e-8 of the largest value.
         """
-        Bh = self._even(B if self._roots is None else B @ self._roots[1], -0.5)
+        Bh = B if self._roots is None else B @ self._roots[1]
+        Bh = self._even(Bh, -0.5) if self.evenness else Bh
         if not exact and self.n_components <= _LARGEST_RATIO * self.shrinkage:
             return gram_svd(Bh)
         # Of the transpose: K is often much smaller than J, and tall matrices are decomposed faster than wide ones.
@@ -312,13 +307,12 @@ class RelationPenalty(Penalty):
 
     def _gradient(self, U: Array, slopes: Array, Vt: Array) -> Array:
         """inv(Gamma) B inv(Omega) (K, J), from the decomposition of Bh inv(Psi)."""
-        gradient = self._even((U * slopes) @ Vt, -0.5)
+        gradient = (U * slopes) @ Vt
+        gradient = self._even(gradient, -0.5) if self.evenness else gradient
         return gradient if self._roots is None else gradient @ self._roots[1]
 
     def _even(self, X: Array, power: float) -> Array:
         """Gamma^power X: Gamma has one value along the even direction and another one across it."""
-        if self.evenness == 0:
-            return X
         along, across = (1 + (len(X) - 1) * self.evenness) ** power, (1 - self.evenness) ** power
         return across * X + (along - across) * X.mean(axis=0)
 
@@ -328,15 +322,15 @@ class RelationPenalty(Penalty):
         if top == 0.0:
             return 0.0
         # Relative to the largest entry: the squares of small ones would underflow, and the bound be false.
-        M = M / top
-        Mh = self._even(M if self._roots is None else M @ self._roots[0], 0.5)
+        Mh = M / top if self._roots is None else M / top @ self._roots[0]
+        Mh = self._even(Mh, 0.5) if self.evenness else Mh
         gram = Mh @ Mh.T if len(Mh) < self.n_components else Mh.T @ Mh
         squares = np.maximum(eigvalsh(gram)[::-1], 0.0)
         # Greedy: the floor to all, and what is left to the largest, up to the cap.
         J, low = self.n_components, self.shrinkage
         step = J / self.min_rank - low
         extra = np.clip(J * (1 - low) - step * np.arange(len(squares)), 0.0, step)
-        return half_square(top, mu) * float((low + extra) @ squares) / J
+        return 0.5 * (top / np.sqrt(mu)) ** 2 * float((low + extra) @ squares) / J
 
 
 def water_fill(s: Array, n: int, low: float, high: float) -> tuple[Array, float]:

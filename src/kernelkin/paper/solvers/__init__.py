@@ -14,7 +14,6 @@ from .driver import (
     Solution,
     Solver,
     Status,
-    default_solver,
     find_solver,
     solve,
 )
@@ -49,7 +48,6 @@ __all__ = [
     "SpectralDescent",
     "Status",
     "StochasticApproximation",
-    "default_solver",
     "find_solver",
     "solve",
 ]

@@ -12,7 +12,7 @@ from ...decompositions import eigh
 from ..penalties.norms import unit_root
 from ..problems import Evaluation, MixedNormProblem, SpectralProblem, WorstTaskProblem
 from .driver import Certificate, Point, Run, Solver, Status
-from .lbfgs import descend
+from .joint import descend
 
 _TINY = np.finfo(float).tiny
 # The published mirror step, with which the objective cannot rise, and the longest that is tried.

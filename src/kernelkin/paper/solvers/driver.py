@@ -38,15 +38,12 @@ class Certificate:
     ----------
     tol : the relative gap at which the run ends.
     accuracy : the relative gap to which machines are solved; solvers may lower it.
-    primal, bound : the lowest objective and the highest lower bound so far.
+    primal, bound, relative_gap : the lowest objective and the highest lower bound so far, and their distance.
     """
 
     def __init__(self, tol: float) -> None:
-        self.tol, self.accuracy, self.primal, self.bound = tol, 1e-2, np.inf, -np.inf
-
-    @property
-    def relative_gap(self) -> float:
-        return relative_gap(self.primal, self.bound)
+        self.tol, self.accuracy = tol, 1e-2
+        self.primal, self.bound, self.relative_gap = np.inf, -np.inf, np.inf
 
     def closes(self, evaluation: Evaluation) -> bool:
         """Whether the gap is closed once this evaluation is counted."""
@@ -55,6 +52,7 @@ class Certificate:
     def add(self, evaluation: Evaluation) -> None:
         """Count an evaluation."""
         self.primal, self.bound = min(self.primal, evaluation.primal), max(self.bound, evaluation.bound)
+        self.relative_gap = relative_gap(self.primal, self.bound)
         # The machines' own gaps are part of the whole gap: keep them a tenth of it, and of what is requested.
         self.accuracy = min(self.accuracy, 0.1 * max(self.relative_gap, self.tol))
 
@@ -148,11 +146,6 @@ class OneEvaluation(Solver):
 
 # By name; the first that can solve a problem is its default. The package registers them, as their modules import this.
 SOLVERS: dict[str, type[Solver]] = {}
-
-
-def default_solver(problem: AnyProblem) -> Solver:
-    """The first of `SOLVERS` that solves a problem."""
-    return find_solver(None, problem)
 
 
 def find_solver(solver: Solver | str | None, problem: AnyProblem) -> Solver:
@@ -294,7 +287,7 @@ def solve(
     ----------
     problem : a problem of `kernelkin.paper.problems`
     solver : Solver or str, optional
-        By default the one that `default_solver` chooses.
+        By default the first of `SOLVERS` that can solve the problem.
     start : array (K, J), optional
         Where to begin, in the units of the problem.
     warm : dual variables (n_m, outputs) of each machine, optional
@@ -334,8 +327,19 @@ def solve(
             warm = evaluation.dual_variables
             best = evaluation if best is None or evaluation.primal < best.primal else best
             certificate.add(evaluation)
-            iterates.append(_iterate(len(iterates) + 1, point, evaluation, certificate, time.perf_counter() - began))
-            if _show(iterates[-1], verbose, callback, units):
+            own = point.own_penalty
+            iterate = Iterate(
+                iteration=len(iterates) + 1,
+                B=evaluation.B,
+                objective=evaluation.primal if own is None else evaluation.upper + own,
+                primal=certificate.primal,
+                bound=certificate.bound,
+                relative_gap=certificate.relative_gap,
+                effective_rank=effective_rank(evaluation.B),
+                seconds=time.perf_counter() - began,
+            )
+            iterates.append(iterate)
+            if (verbose or callback is not None) and _show(iterate, verbose, callback, units):
                 status = Status.STOPPED
             if solver.stops_at_gap and certificate.relative_gap <= tol:
                 status = Status.CONVERGED
@@ -357,24 +361,8 @@ def solve(
     return solution if units is None else units.restore(solution)
 
 
-def _iterate(n: int, point: Point, evaluation: Evaluation, certificate: Certificate, seconds: float) -> Iterate:
-    own = point.own_penalty
-    return Iterate(
-        iteration=n,
-        B=evaluation.B,
-        objective=evaluation.primal if own is None else evaluation.upper + own,
-        primal=certificate.primal,
-        bound=certificate.bound,
-        relative_gap=certificate.relative_gap,
-        effective_rank=effective_rank(evaluation.B),
-        seconds=seconds,
-    )
-
-
 def _show(iterate: Iterate, verbose: int, callback: Callback | None, units: Units | None) -> bool:
     """Print an iterate in the user's units and pass it to the callback; return whether that wants to stop."""
-    if not verbose and callback is None:
-        return False
     shown = replace(iterate, B=iterate.B.copy()) if units is None else units.restore_iterate(iterate)
     if verbose:
         print(

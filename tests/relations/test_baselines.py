@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from kernelkin.relations.baselines import BASELINES, KIN, how_to_make, leave_one_out, make_baselines, solve_ridge
+from kernelkin.relations.baselines import BASELINES, KIN, how_to_make, leave_one_out, make_baselines
 from kernelkin.relations.scores import score_groups, score_rows
 
 
@@ -55,7 +55,7 @@ def test_scikit_learn_boosts_where_lightgbm_is_not_installed(monkeypatch):
     X, y, tasks = problem()
     monkeypatch.setattr("kernelkin.relations.baselines.find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "lightgbm", None)
-    monkeypatch.setattr("kernelkin.relations.baselines.TREES", 20)
+    monkeypatch.setattr("kernelkin.relations.baselines.TREES", (20,))
     model = make_baselines(False)["gradient boosting"].fit(X, y, tasks)
     assert score_rows(y, model.predict(X, tasks), tasks)["R²"] > 0.5
     model = make_baselines(True)["gradient boosting"].fit(X, y > 0, tasks)
@@ -67,10 +67,6 @@ def test_leave_one_out_values_are_those_of_fits_without_the_row():
     for n, m in ((12, 4), (6, 9)):
         F, Y = rng.normal(size=(n, m)), rng.normal(size=(n, 2))
         found = leave_one_out(F, Y, np.array([0.3, 2.0]))
-        coefficients, intercept = solve_ridge(F, Y, 0.3)
-        reference = Ridge(0.3).fit(F, Y)
-        assert_allclose(coefficients, reference.coef_.T)
-        assert_allclose(intercept, reference.intercept_)
         for i in range(n):
             rest = np.delete(np.arange(n), i)
             assert_allclose(found[1, i], Ridge(2.0).fit(F[rest], Y[rest]).predict(F[i : i + 1])[0])
@@ -80,7 +76,7 @@ def test_a_separate_model_sees_its_own_rows_alone():
     X, y, tasks = problem(n_groups=2, rows=15)
     model = make_baselines(False)["a separate model for each group"].fit(X, y, tasks)
     own = np.flatnonzero(tasks == "g0")
-    F = model.features_[0]((X[own] - model.center_) / model.scale_)
+    F = model._features((X[own] - model.center_) / model.scale_, None, model.maps_[0], 0.0)
     reference = Ridge(model.penalty_).fit(F, y[own])
     assert_allclose(model.predict(X[own], tasks[own]), reference.predict(F))
 

@@ -32,7 +32,7 @@ def one_function(n_tasks=8, n_rows=10, seed=0):
 def made_report(scores, gains, name=KIN):
     """A report with these R² and gains (mean, low, high)."""
     found = {other: {"RMSE": 1.0, "R²": value, "R² within groups": 0.1} for other, value in scores.items()}
-    gained = {other: Gain(*ends, np.zeros(2), 0, 0) for other, ends in gains.items()}
+    gained = {other: Gain(*ends, np.zeros(2)) for other, ends in gains.items()}
     compared = Comparison("5 folds inside groups", np.array([10, 10]), found, gained)
     maker = "`kernelkin fit`, or kernelkin.KinRegressor"
     return SharingReport(name, maker, np.array(["a", "b"]), {NEW_ROWS: compared}, 0.95)
@@ -144,7 +144,7 @@ def test_tables_task_columns_searches_and_several_groupings():
     assert np.isfinite(report.comparisons[NEW_ROWS].scores[LINEAR]["R²"])
 
 
-def test_repetitions_rows_and_time_are_limited_and_progress_is_shown(capsys):
+def test_repetitions_and_time_are_limited_and_progress_is_shown(capsys):
     X, y, tasks = one_function(4, 10)
     model = AverageRegressor(C=10.0)
     seen = []
@@ -155,8 +155,6 @@ def test_repetitions_rows_and_time_are_limited_and_progress_is_shown(capsys):
     assert capsys.readouterr().err.startswith("[1/1] does sharing help")
     all_rows = sharing_report(model, X, y, tasks, baselines=[SEPARATE], **{**QUICK, "n_repeats": 2})
     assert all_rows.comparisons[NEW_ROWS].how == "3 folds inside groups, 2 times"
-    few = sharing_report(model, X, y, tasks, baselines=[SEPARATE], max_rows=3, **QUICK)
-    assert few.comparisons[NEW_ROWS].scores[SEPARATE]["R²"] < all_rows.comparisons[NEW_ROWS].scores[SEPARATE]["R²"]
 
 
 def test_intervals_cover_the_true_gain_and_noisy_groups_are_drawn_towards_the_mean():

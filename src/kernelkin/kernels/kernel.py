@@ -25,7 +25,7 @@ class Kernel:
     name : str
         Readable, such as "rbf(0.5 x median)"; errors and results use it.
     function : KernelFunction
-        Gaussian, Polynomial, Linear, Tanimoto or Custom.
+        What it computes, such as GaussianKernel(0.5).
     columns : int, str, slice or list of them, default None
         The columns it looks at, by position or by name; None: all.
     per_feature : bool, default False

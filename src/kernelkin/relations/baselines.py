@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import warnings
 from importlib.util import find_spec
-from typing import Any, Self
+from itertools import product
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -36,8 +37,8 @@ WIDTHS = (0.5, 1.0, 2.0, 4.0)
 PENALTIES = np.append(np.logspace(-3.0, 3.0, 13), 1e9)
 GROUP_WEIGHTS = (0.3, 1.0, 3.0)
 LANDMARKS, GROUP_COLUMNS = 300, 500
-# Boosting: trees at most, and the sizes of trees and the weights of small groups that are tried.
-TREES, RATE, LEAVES, SMOOTHING, FOLDS = 200, 0.1, (4, 16), (1.0, 10.0, 100.0), 4
+# Boosting: numbers and sizes of trees that are tried, and with LightGBM weights of small groups.
+TREES, LEAVES, SMOOTHING, FOLDS = (40, 160), (4, 16), (3.0, 30.0), 4
 MANY_ROWS = 20_000
 
 
@@ -139,34 +140,78 @@ class Baseline(BaseEstimator):
         return np.where(y[:, None] == np.array(wanted), 1.0, -1.0)
 
 
-class _RidgeBaseline(Baseline):
-    """Kernel ridge regression; kernel and penalty have the least leave-one-out error.
+class _KernelRidge(Baseline):
+    """Kernel ridge regression on the rows of each group, or on all rows; the setting has the least leave-one-out error.
 
     Classes are regressed on, and a logistic regression on leave-one-out values turns values into probabilities.
     """
 
-    def _read_link(self, left_out: np.ndarray, y: np.ndarray) -> None:
+    separate: ClassVar[bool]
+
+    def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
+        Y, codes, best = self._outputs(y), groups[0], np.inf
+        blocks = [np.flatnonzero(codes == t) for t in range(len(self.tasks_))] if self.separate else [np.arange(len(X))]
+        widths = (None, *WIDTHS) if X.shape[1] else (None,)
+        for setting in product(widths, (0.0,) if self.separate else GROUP_WEIGHTS):
+            maps = [self._landmarks(X[rows], setting[0]) for rows in blocks]
+            found = np.full((len(PENALTIES), *Y.shape), np.nan)
+            for rows, landmarks in zip(blocks, maps, strict=True):
+                if len(rows) > 1:
+                    F = self._features(X[rows], codes[rows], landmarks, setting[1])
+                    found[:, rows] = leave_one_out(F, Y[rows], PENALTIES)
+            errors = np.nansum((found - Y) ** 2, axis=(1, 2))
+            if errors.min() < best:
+                best, chosen = errors.min(), int(errors.argmin())
+                self.maps_, self.weight_, self.penalty_, left_out = maps, setting[1], PENALTIES[chosen], found[chosen]
+        self.mean_ = Y.mean(axis=0)
+        self.models_ = [
+            Ridge(self.penalty_).fit(self._features(X[rows], codes[rows], landmarks, self.weight_), Y[rows])
+            for rows, landmarks in zip(blocks, self.maps_, strict=True)
+        ]
         if self.classification:
             known = np.isfinite(left_out).all(axis=1)
-            # Without enough rows of two classes, values of 1 and -1 are nearly certain.
-            is_known = len(np.unique(y[known])) == len(self.classes_)
-            rows = (left_out[known], y[known]) if is_known else (self._outputs(y), y)
-            self.link_ = LogisticRegression(C=10.0).fit(*rows)
+            # Without enough rows of all classes, values of 1 and -1 are nearly certain.
+            enough = len(np.unique(y[known])) == len(self.classes_)
+            self.link_ = LogisticRegression(C=10.0).fit(*((left_out[known], y[known]) if enough else (Y, y)))
 
-    def _linked(self, values: np.ndarray) -> np.ndarray:
+    def _landmarks(self, X: np.ndarray, width: float | None) -> tuple[np.ndarray, np.ndarray, float] | None:
+        """Rows, and the map from a Gaussian kernel with them to features (Nystroem); None for a linear kernel."""
+        if width is None:
+            return None
+        rows = X[np.random.RandomState(self.random_state).permutation(len(X))[:LANDMARKS]]
+        gamma = 0.5 / (width**2 * X.shape[1])
+        values, vectors = eigh(np.exp(-gamma * cdist(rows, rows, "sqeuclidean")))
+        kept = values > 1e-8 * values[-1]
+        return rows, vectors[:, kept] / np.sqrt(values[kept]), gamma
+
+    def _features(self, X: np.ndarray, codes: np.ndarray, landmarks: Any, weight: float) -> np.ndarray:
+        """Columns, features of a Gaussian kernel, and columns of 0 and `weight` for groups; zeros for a new group."""
+        parts = [X / np.sqrt(max(X.shape[1], 1))]
+        if landmarks is not None:
+            rows, to_features, gamma = landmarks
+            parts.append(np.exp(-gamma * cdist(X, rows, "sqeuclidean")) @ to_features)
+        if weight:
+            size = min(len(self.tasks_), GROUP_COLUMNS)
+            columns = np.vstack([weight * np.eye(size), np.zeros(size)])
+            parts.append(columns[np.where(codes >= 0, codes % size, size)])
+        # A column of zeros: features may be none.
+        return np.hstack([*parts, np.zeros((len(X), 1))])
+
+    def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
+        blocks = groups[0] if self.separate else np.zeros(len(X), dtype=np.intp)
+        values = np.tile(self.mean_, (len(X), 1))
+        for t in np.unique(blocks[blocks >= 0]).tolist():
+            rows = np.flatnonzero(blocks == t)
+            F = self._features(X[rows], groups[0][rows], self.maps_[t], self.weight_)
+            values[rows] = self.models_[t].predict(F).reshape(len(rows), -1)
         return self.link_.predict_proba(values) if self.classification else values[:, 0]
 
 
-class SeparateModels(_RidgeBaseline):
+class SeparateModels(_KernelRidge):
     """A separate model for each group: kernel ridge on the rows of the group alone.
 
     The kernel (linear, or linear and Gaussian) and the penalty are chosen for all groups together, by the leave-one-out
-    error. A group of one row has its target; a new group has the mean of all rows.
-
-    Parameters
-    ----------
-    classification : bool, default False
-    random_state : int, default 0
+    error. A group of one row has its target; a new group has the mean of all rows. Parameters are those of `Baseline`.
 
     Examples
     --------
@@ -177,46 +222,15 @@ class SeparateModels(_RidgeBaseline):
     array([4.])
     """
 
-    def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
-        Y, T = self._outputs(y), len(self.tasks_)
-        self.rows_ = [np.flatnonzero(groups[0] == t) for t in range(T)]
-        best = np.inf
-        for width in (None, *WIDTHS) if X.shape[1] else (None,):
-            features = [_Features(X[rows], width, self.random_state) for rows in self.rows_]
-            left_out = np.full((len(PENALTIES), *Y.shape), np.nan)
-            for rows, part in zip(self.rows_, features, strict=True):
-                if len(rows) > 1:
-                    left_out[:, rows] = leave_one_out(part(X[rows]), Y[rows], PENALTIES)
-            errors = np.nansum((left_out - Y) ** 2, axis=(1, 2))
-            if errors.min() < best:
-                best, chosen = errors.min(), int(errors.argmin())
-                self.features_, self.penalty_, kept = features, float(PENALTIES[chosen]), left_out[chosen]
-        self.solutions_ = [
-            solve_ridge(part(X[rows]), Y[rows], self.penalty_)
-            for rows, part in zip(self.rows_, self.features_, strict=True)
-        ]
-        self.mean_ = Y.mean(axis=0)
-        self._read_link(kept, y)
-
-    def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
-        values = np.tile(self.mean_, (len(X), 1))
-        for t in np.unique(groups[0][groups[0] >= 0]).tolist():
-            rows = np.flatnonzero(groups[0] == t)
-            coefficients, intercept = self.solutions_[t]
-            values[rows] = self.features_[t](X[rows]) @ coefficients + intercept
-        return self._linked(values)
+    separate = True
 
 
-class OneModel(_RidgeBaseline):
+class OneModel(_KernelRidge):
     """One model for all groups, with the group as columns of 0 and 1: kernel ridge on all rows.
 
     The kernel (linear, or linear and Gaussian), the weight of the columns of groups and the penalty have the least
     leave-one-out error. More than 300 rows are represented by 300 landmarks; more than 500 groups share columns.
-
-    Parameters
-    ----------
-    classification : bool, default False
-    random_state : int, default 0
+    Parameters are those of `Baseline`.
 
     Examples
     --------
@@ -228,94 +242,29 @@ class OneModel(_RidgeBaseline):
     array([5.])
     """
 
-    def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
-        Y, indicators, best = self._outputs(y), self._indicators(groups[0]), np.inf
-        for width in (None, *WIDTHS) if X.shape[1] else (None,):
-            features = _Features(X, width, self.random_state)
-            columns = features(X)
-            for weight in GROUP_WEIGHTS:
-                left_out = leave_one_out(np.hstack([columns, weight * indicators]), Y, PENALTIES)
-                errors = ((left_out - Y) ** 2).sum(axis=(1, 2))
-                if errors.min() < best:
-                    best, chosen = errors.min(), int(errors.argmin())
-                    self.features_, self.weight_, kept = features, weight, left_out[chosen]
-                    self.penalty_ = float(PENALTIES[chosen])
-        design = np.hstack([self.features_(X), self.weight_ * indicators])
-        self.solution_ = solve_ridge(design, Y, self.penalty_)
-        self._read_link(kept, y)
-
-    def _indicators(self, codes: np.ndarray) -> np.ndarray:
-        """(n, min(T, GROUP_COLUMNS)), zeros for a new group."""
-        size = min(len(self.tasks_), GROUP_COLUMNS)
-        return np.vstack([np.eye(size), np.zeros(size)])[np.where(codes >= 0, codes % size, size)]
-
-    def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
-        coefficients, intercept = self.solution_
-        design = np.hstack([self.features_(X), self.weight_ * self._indicators(groups[0])])
-        return self._linked(design @ coefficients + intercept)
-
-
-class _Features:
-    """Columns (n, d) -> features whose inner products are a linear kernel, or the sum of it and a Gaussian one."""
-
-    def __init__(self, X: np.ndarray, width: float | None, random_state: int) -> None:
-        self.width, self.root = width, np.sqrt(max(X.shape[1], 1))
-        if width is not None:
-            chosen = np.random.RandomState(random_state).permutation(len(X))[:LANDMARKS]
-            self.landmarks = X[np.sort(chosen)]
-            values, vectors = eigh(self._gaussian(self.landmarks))
-            kept = values > 1e-8 * values[-1]
-            self.map = vectors[:, kept] / np.sqrt(values[kept])
-
-    def _gaussian(self, X: np.ndarray) -> np.ndarray:
-        return np.exp(-cdist(X, self.landmarks, "sqeuclidean") / (2.0 * (self.width * self.root) ** 2))
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        linear = X / self.root
-        return linear if self.width is None else np.hstack([linear, self._gaussian(X) @ self.map])
+    separate = False
 
 
 def leave_one_out(F: np.ndarray, Y: np.ndarray, penalties: np.ndarray) -> np.ndarray:
     """Values (P, n, r) of each row by ridge regressions with an intercept on features (n, m) without that row."""
-    n = len(F)
-    U, squares = _left_vectors(F - F.mean(axis=0))
-    mean = Y.mean(axis=0)
+    (n, m), mean = F.shape, Y.mean(axis=0)
+    F = F - F.mean(axis=0)
+    squares, U = eigh(F.T @ F if m < n else F @ F.T)
+    kept = squares > 1e-10 * max(squares[-1], 1e-300)
+    squares, U = squares[kept], U[:, kept]
+    if m < n:
+        U = F @ (U / np.sqrt(squares))
     shrink = squares / (squares + penalties[:, None])
     fitted = mean + np.einsum("nk,pk,kr->pnr", U, shrink, U.T @ (Y - mean), optimize=True)
     leverage = 1.0 / n + shrink @ np.square(U).T
     return Y - (Y - fitted) / np.maximum(1.0 - leverage, 1e-6)[:, :, None]
 
 
-def _left_vectors(F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The left singular vectors (n, k) of features (n, m), and the squares of the singular values (k,)."""
-    n, m = F.shape
-    if m == 0:
-        return np.empty((n, 0)), np.empty(0)
-    values, vectors = eigh(F.T @ F if m < n else F @ F.T)
-    kept = values > 1e-10 * max(values[-1], 1e-300)
-    values, vectors = values[kept], vectors[:, kept]
-    return (F @ (vectors / np.sqrt(values)) if m < n else vectors), values
-
-
-def solve_ridge(F: np.ndarray, Y: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (m, r) and intercepts (r,) of ridge regression on features (n, m)."""
-    center, mean = F.mean(axis=0), Y.mean(axis=0)
-    U, squares = _left_vectors(F - center)
-    coefficients = (F - center).T @ (U / (squares + penalty)) @ (U.T @ (Y - mean))
-    return coefficients, mean - center @ coefficients
-
-
 class LinearMixedModel(Baseline):
     """A linear mixed model: a level and linear slopes for each group, their variances by maximum evidence.
 
     Two classes have a logistic likelihood, more are regressed on. Further groupings have levels. A new group has the
-    coefficients that all groups share.
-
-    Parameters
-    ----------
-    classification : bool, default False
-    random_state : int, default 0
-        Not used.
+    coefficients that all groups share. Parameters are those of `Baseline`.
 
     Examples
     --------
@@ -328,44 +277,32 @@ class LinearMixedModel(Baseline):
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
-        Y = self._outputs(y)
-        self.location_, self.spread_ = np.zeros(1), np.ones(1)
+        Y, likelihood = self._outputs(y), Gaussian()
+        self.location_, self.spread_ = 0.0, 1.0
         if not self.classification:
-            self.location_, self.spread_ = Y.mean(axis=0), np.where(Y.std(axis=0) > 0, Y.std(axis=0), 1.0)
-        likelihood = Gaussian() if not self.classification else Bernoulli()
-        if self.classification and len(self.classes_) == 2:
-            Y = (Y + 1.0) / 2.0
-        elif self.classification:
+            self.location_, self.spread_ = float(Y.mean()), float(Y.std()) or 1.0
+        elif len(self.classes_) == 2:
+            Y, likelihood = (Y + 1.0) / 2.0, Bernoulli()
+        else:
             likelihood = LabelRegression()
-        data = MixedData(
-            X,
-            tuple(groups),
-            tuple(map(len, self.groupings_)),
-            (Y - self.location_) / self.spread_,
-            np.ones(len(X)),
-            np.arange(X.shape[1]),
-        )
+        z, counts = (Y - self.location_) / self.spread_, tuple(map(len, self.groupings_))
+        data = MixedData(X, tuple(groups), counts, z, np.ones(len(X)), np.arange(X.shape[1]))
         self.fitted_ = FittedStructure(Structure("slopes"), data, likelihood)
 
     def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
         mean, variance = self.fitted_.predict(X, groups)
         if not self.classification:
-            return (self.location_ + self.spread_ * mean)[:, 0]
+            return self.location_ + self.spread_ * mean[:, 0]
         p = self.fitted_.likelihood.mean(mean, variance)
-        if len(self.classes_) == 2:
-            return np.hstack([1.0 - p, p])
+        p = np.hstack([1.0 - p, p]) if len(self.classes_) == 2 else p
         return p / p.sum(axis=1, keepdims=True)
 
 
 class GradientBoosting(Baseline):
     """Gradient boosting on all rows, with the group as a category: LightGBM where it is installed, else scikit-learn's.
 
-    The number of trees, their size and (LightGBM) the smoothing of groups are chosen by four folds.
-
-    Parameters
-    ----------
-    classification : bool, default False
-    random_state : int, default 0
+    The number of trees, their size and (LightGBM) the smoothing of groups are chosen by four folds. Parameters are
+    those of `Baseline`.
 
     Examples
     --------
@@ -378,73 +315,37 @@ class GradientBoosting(Baseline):
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
-        Z = np.column_stack([np.where(groups[0] >= 0, groups[0], np.nan), X])
-        self.uses_lightgbm_ = find_spec("lightgbm") is not None
-        smoothing = SMOOTHING if self.uses_lightgbm_ else SMOOTHING[:1]
-        candidates = [(leaves, smooth) for leaves in LEAVES for smooth in smoothing]
-        splitter = KFold
-        if self.classification and np.bincount(y).min() >= FOLDS:
-            splitter = StratifiedKFold
-        best, chosen, trees = np.inf, candidates[0], TREES // 4
-        if len(y) >= 2 * FOLDS:
-            folds = list(splitter(FOLDS, shuffle=True, random_state=self.random_state).split(Z, y))
-            for candidate in candidates:
-                losses = sum(self._losses(candidate, Z, y, *fold) for fold in folds)
-                if losses.min() < best:
-                    best, chosen, trees = losses.min(), candidate, int(losses.argmin()) + 1
-        self.model_ = self._make(chosen, trees).fit(Z, y, **self._options())
-
-    def _make(self, candidate: tuple[int, float], trees: int) -> Any:
-        leaves, smooth = candidate
-        if self.uses_lightgbm_:
+        kind, options = "Classifier" if self.classification else "Regressor", {}
+        if find_spec("lightgbm") is not None:
             import lightgbm
 
-            made = lightgbm.LGBMClassifier if self.classification else lightgbm.LGBMRegressor
-            return made(
-                n_estimators=trees,
-                learning_rate=RATE,
-                num_leaves=leaves,
-                min_child_samples=5,
-                # LightGBM's default is for groups with hundreds of rows.
-                min_data_per_group=5,
-                cat_smooth=smooth,
-                n_jobs=1,
-                random_state=self.random_state,
-                verbosity=-1,
-            )
-        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+            # LightGBM's default for min_data_per_group is made for groups with hundreds of rows.
+            small = {"min_child_samples": 5, "min_data_per_group": 5, "verbosity": -1, "n_jobs": 1}
+            model = getattr(lightgbm, f"LGBM{kind}")(random_state=self.random_state, **small)
+            grid: dict[str, Any] = {"n_estimators": TREES, "num_leaves": LEAVES, "cat_smooth": SMOOTHING}
+            options["categorical_feature"] = [0]
+        else:
+            from sklearn import ensemble
 
-        # Categories are limited to the number of bins; more groups are an ordered column.
-        category = [0] if len(self.tasks_) <= 255 else None
-        return (HistGradientBoostingClassifier if self.classification else HistGradientBoostingRegressor)(
-            max_iter=trees,
-            learning_rate=RATE,
-            max_leaf_nodes=leaves,
-            min_samples_leaf=5,
-            early_stopping=False,
-            categorical_features=category,
-            random_state=self.random_state,
-        )
+            # Categories are limited to the number of bins; more groups are an ordered column.
+            category = [0] if len(self.tasks_) <= 255 else None
+            fixed = {"min_samples_leaf": 5, "early_stopping": False, "categorical_features": category}
+            model = getattr(ensemble, f"HistGradientBoosting{kind}")(random_state=self.random_state, **fixed)
+            grid = {"max_iter": TREES, "max_leaf_nodes": LEAVES}
+        # Folds need rows of every class for the log loss.
+        rare = self.classification and np.bincount(y).min() < 2 * FOLDS
+        score = "neg_mean_squared_error" if not self.classification else "accuracy" if rare else "neg_log_loss"
+        search = GridSearchCV(model, grid, scoring=score, cv=FOLDS, refit=True)
+        # Folds are of consecutive rows: in random order, each has rows of every group.
+        order = np.random.RandomState(self.random_state).permutation(len(y))
+        chosen = search if len(y) >= 2 * FOLDS else model
+        self.model_ = chosen.fit(self._design(X, groups)[order], y[order], **options)
 
-    def _options(self) -> dict[str, Any]:
-        return {"categorical_feature": [0]} if self.uses_lightgbm_ else {}
-
-    def _losses(self, candidate: tuple[int, float], Z: np.ndarray, y: np.ndarray, kept: Any, held: Any) -> np.ndarray:
-        """The loss (TREES,) of held-out rows after each tree; rows of classes that are not in training are left out."""
-        held = held[np.isin(y[held], y[kept])] if self.classification else held
-        model = self._make(candidate, TREES)
-        if self.uses_lightgbm_:
-            model.fit(Z[kept], y[kept], eval_set=[(Z[held], y[held])], **self._options())
-            (path,) = model.evals_result_["valid_0"].values()
-            return len(held) * np.array(path)
-        model.fit(Z[kept], y[kept])
-        if not self.classification:
-            return np.array([np.square(y[held] - values).sum() for values in model.staged_predict(Z[held])])
-        at = np.arange(len(held)), np.searchsorted(model.classes_, y[held])
-        return np.array([-np.log(np.maximum(p[at], 1e-12)).sum() for p in model.staged_predict_proba(Z[held])])
+    def _design(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
+        return np.column_stack([np.where(groups[0] >= 0, groups[0], np.nan), X])
 
     def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
-        Z = np.column_stack([np.where(groups[0] >= 0, groups[0], np.nan), X])
+        Z = self._design(X, groups)
         return self.model_.predict_proba(Z) if self.classification else self.model_.predict(Z)
 
 

@@ -90,16 +90,12 @@ class Gain:
     mean, low, high : float
         The gain over all test rows, and its interval.
     tasks : (T,) the gain of each group, drawn towards the mean as far as its rows leave it open; NaN: too few rows.
-    ahead, behind : int
-        Groups whose own interval is above, and below, zero.
     """
 
     mean: float
     low: float
     high: float
     tasks: np.ndarray
-    ahead: int
-    behind: int
 
     @property
     def sign(self) -> int:
@@ -126,6 +122,4 @@ class Gain:
             # Empirical Bayes: as much of the spread between groups as is not noise.
             between = max(float(own[enough].var()) - float(noise[enough].mean()), 0.0)
             tasks[enough] = mean + between / np.maximum(between + noise[enough], 1e-300) * (own[enough] - mean)
-        clear = np.sign(own) * (enough & (np.abs(own) > reach * np.sqrt(noise)))
-        ends = mean - reach * error, mean + reach * error
-        return cls(mean, *map(float, ends), tasks, int((clear > 0).sum()), int((clear < 0).sum()))
+        return cls(mean, float(mean - reach * error), float(mean + reach * error), tasks)

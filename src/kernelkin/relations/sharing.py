@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -68,17 +69,6 @@ class SharingReport:
         "new rows of known groups", and where they apply "groups never seen" and "later rows of known groups".
     level : float
         Level of the intervals.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin import KinRegressor, sharing_report
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(60, 2)), np.repeat(list("abcdef"), 10)
-    >>> y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=60)
-    >>> report = sharing_report(KinRegressor(), X, y, tasks, baselines=["a linear mixed model"], random_state=0)
-    >>> report.verdict
-    'Recommendation: Kin (`kernelkin fit`, or kernelkin.KinRegressor): ...'
     """
 
     name: str
@@ -188,7 +178,6 @@ def sharing_report(
     times: Any = None,
     cv: int = 5,
     n_repeats: int = 1,
-    max_rows: int | None = None,
     level: float = 0.95,
     name: str | None = None,
     target_scale: float = 1.0,
@@ -219,8 +208,6 @@ def sharing_report(
         Folds.
     n_repeats : int, default 1
         Repetitions with other folds inside groups.
-    max_rows : int, optional
-        Training rows of each group at most: what is gained with so few?
     level : float, default 0.95
         Level of the intervals.
     name : str, optional
@@ -252,52 +239,71 @@ def sharing_report(
     >>> report.comparisons["new rows of known groups"].gains[separate].sign
     1
     """
+    from .. import __all__ as public
+
     rows, rng = _Rows(model, X, y, tasks), check_random_state(random_state)
     name, models = _models(model, name, baselines, int(rng.randint(2**31 - 1)))
+    # Whether the model predicts groups that it was not fitted to.
+    predicts_new = getattr(_inner(model), "unknown_tasks", "error") == "common" and not rows.wide
     parts = [(NEW_ROWS, rows.folds_inside(cv, rng)) for _ in range(n_repeats)]
     if not (parts[0][1] >= 0).any():
         raise ValueError("no group has enough rows to hold one out")
     if times is not None:
         parts.append((LATER_ROWS, rows.later(np.asarray(X[times] if isinstance(times, str) else times))))
-    # Whether the model predicts groups that it was not fitted to.
-    if new_groups and rows.n_groups > 2 and getattr(_inner(model), "unknown_tasks", "error") == "common":
+    if new_groups and rows.n_groups > 2 and predicts_new:
         parts.append((NEW_GROUPS, rng.permutation(rows.n_groups)[rows.codes] % min(cv, rows.n_groups)))
-    total = sum(len(models) * (int(folds.max()) + 1) for _, folds in parts)
-    found: dict[str, list[Any]] = {}
-    began, done = time.monotonic(), 0
     with Progress(1) if verbose else nullcontext() as display:
         if display is not None:
             display.begin("does sharing help")
-        for question, folds in parts:
-            n_folds = int(folds.max()) + 1
-            expected = (time.monotonic() - began) * (done + n_folds * len(models)) / max(done, 1)
-            if done and time_limit is not None and expected > time_limit:
-                continue
-            values = {key: rows.empty() for key in models if (question, key) != (NEW_GROUPS, SEPARATE)}
-            for key, k in ((key, k) for key in values for k in range(n_folds)):
-                if display is not None:
-                    display.part(done, total, f"{question}, {key}, fit")
-                if callback is not None:
-                    callback(done, total, f"{question}, {key}")
-                kept = rows.at_most(folds != k, max_rows, rng)
-                values[key][folds == k] = rows.predict(models[key], kept, folds == k)
-                done += 1
-            found.setdefault(question, []).append((folds >= 0, values))
+
+        def report(done: int, of: int, text: str) -> None:
+            if display is not None:
+                display.part(done, of, f"{text}, fit")
+            if callback is not None:
+                callback(done, of, text)
+
+        found = _held_out(rows, models, parts, time_limit, report)
+    times_ = f", {len(found[NEW_ROWS])} times" if len(found[NEW_ROWS]) > 1 else ""
     how = {
-        NEW_ROWS: f"{cv} folds inside groups" + (f", {len(found[NEW_ROWS])} times" if len(found[NEW_ROWS]) > 1 else ""),
+        NEW_ROWS: f"{cv} folds inside groups{times_}",
         NEW_GROUPS: f"whole groups left out, {min(cv, rows.n_groups)} folds",
         LATER_ROWS: f"the last {LATER:.0%} of each group",
     }
     comparisons = {
-        question: rows.compare(how[question], repeats, level, by_group=question == NEW_GROUPS)
-        for question, repeats in found.items()
+        question: rows.compare(how[question], values, level, target_scale, by_group=question == NEW_GROUPS)
+        for question, values in found.items()
     }
-    for scores in (each for comparison in comparisons.values() for each in comparison.scores.values()):
-        scores.update({RMSE: target_scale * scores[RMSE]} if RMSE in scores else {})
     made_by = type(_inner(model)).__name__
     command = "" if name == made_by else f"`kernelkin fit --model {name}`, or "
-    maker = how_to_make(KIN, rows.classification) if name == KIN else f"{command}kernelkin.{made_by}"
+    maker = f"{command}kernelkin.{'' if made_by in public else 'paper.'}{made_by}"
+    maker = how_to_make(KIN, rows.classification) if name == KIN else maker
     return SharingReport(name, maker, rows.labels, comparisons, level)
+
+
+def _held_out(
+    rows: _Rows,
+    models: dict[str, Any],
+    parts: list[tuple[str, np.ndarray]],
+    time_limit: float | None,
+    report: Callable[[int, int, str], None],
+) -> dict[str, list[dict[str, np.ndarray]]]:
+    """For each question and repetition the values (N,) or (N, C) of every model; NaN where nothing was held out."""
+    found: dict[str, list[dict[str, np.ndarray]]] = {}
+    total = sum(len(models) * (int(folds.max()) + 1) for _, folds in parts)
+    began, done = time.monotonic(), 0
+    for question, folds in parts:
+        n_folds = int(folds.max()) + 1
+        expected = (time.monotonic() - began) * (done + n_folds * len(models)) / max(done, 1)
+        if done and time_limit is not None and expected > time_limit:
+            continue
+        # A separate model has no answer for a new group.
+        values = {name: rows.empty() for name in models if (question, name) != (NEW_GROUPS, SEPARATE)}
+        for name, k in product(values, range(n_folds)):
+            report(done, total, f"{question}, {name}")
+            values[name][folds == k] = rows.predict(models[name], folds != k)
+            done += 1
+        found.setdefault(question, []).append(values)
+    return found
 
 
 def _inner(model: Any) -> Any:
@@ -380,37 +386,30 @@ class _Rows:
             folds[own[max(int(np.ceil((1 - LATER) * len(own))), 2) :]] = 0
         return folds
 
-    def at_most(self, kept: np.ndarray, count: int | None, rng: np.random.RandomState) -> np.ndarray:
-        """Training entries (N,), of each group so many at most."""
-        if count is None:
-            return kept
-        found = np.zeros(len(kept), dtype=bool)
-        for t in range(self.n_groups):
-            found[rng.permutation(np.flatnonzero(kept & (self.codes == t)))[:count]] = True
-        return found
-
     def empty(self) -> np.ndarray:
         """Values (N,), or probabilities (N, C), that are not known yet."""
         return np.full(len(self.y) if self.classes is None else (len(self.y), len(self.classes)), np.nan)
 
-    def predict(self, model: Any, kept: np.ndarray, held: np.ndarray) -> np.ndarray:
-        """Fit a model to some entries; return means of others, or probabilities of all classes."""
-        model, codes = clone(model), self.codes[held]
-        as_columns = self.wide and not isinstance(model, Baseline)
-        X, X_held = _take(self.X, self.rows[kept]), _take(self.X, self.rows[held])
+    def predict(self, model: Any, kept: np.ndarray) -> np.ndarray:
+        """Fit a model to some entries; return means of the others, or probabilities of all classes.
+
+        On wide data rows are held out for all tasks at once, and models of this library have the tasks as columns.
+        """
+        model, codes, held = clone(model), self.codes[~kept], self.rows[~kept]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if as_columns:
+            if self.wide and not isinstance(model, Baseline):
                 train = np.unique(self.rows[kept])
                 model.fit(_take(self.X, train), self.Y[train])
+                ask = (_take(self.X, held),)
             else:
-                model.fit(X, self.y[kept], tasks=self._tasks(kept))
-            ask = (X_held,) if as_columns else (X_held, self._tasks(held))
+                model.fit(_take(self.X, self.rows[kept]), self.y[kept], tasks=self._tasks(kept))
+                ask = (_take(self.X, held), self._tasks(~kept))
             found = model.predict(*ask) if self.classes is None else model.predict_proba(*ask)
-        if as_columns:
-            found = found[np.arange(len(found)), codes]
+        if len(ask) == 1:
+            found = found[np.arange(len(held)), codes] / (self.unit[codes] if self.classes is None else 1.0)
         if self.classes is None:
-            return found / self.unit[codes] if as_columns else found
+            return found
         p = np.zeros((len(found), len(self.classes)))
         p[:, np.searchsorted(self.classes, model.classes_)] = found
         return p
@@ -420,21 +419,28 @@ class _Rows:
             return self.labels[self.codes[kept]]
         return {k: labels[kept] for k, labels in enumerate(self.groupings)}
 
-    def compare(self, how: str, repeats: list[Any], level: float, *, by_group: bool) -> Comparison:
+    def compare(
+        self, how: str, repeats: list[dict[str, np.ndarray]], level: float, scale: float, *, by_group: bool
+    ) -> Comparison:
         """Scores of all models, and what the first gains on the others."""
-        tested = repeats[0][0]
+        ours = next(iter(repeats[0]))
+        tested = ~np.isnan(repeats[0][ours]).reshape(len(self.y), -1)[:, 0]
         y, codes = self.y[tested], self.codes[tested]
         unit = float(y.var()) or 1.0 if self.classes is None else 1.0
         scores, losses = {}, {}
-        for name in repeats[0][1]:
-            found = [values[name][tested] for _, values in repeats]
+        for name in repeats[0]:
+            found = [values[name][tested] for values in repeats]
             parts = [score_rows(y, values, codes, self.classes) for values in found]
             # The level of a new group is not known: what is predicted within groups says little.
             kept = [key for key in parts[0] if not (by_group and key == WITHIN)]
             scores[name] = {key: float(np.mean([part[key] for part in parts])) for key in kept}
+            scores[name] |= {RMSE: scale * scores[name][RMSE]} if RMSE in kept else {}
             losses[name] = np.mean([row_losses(y, values, self.classes) for values in found], axis=0) / unit
-        ours, *others = losses
-        gains = {name: Gain.of(losses[name] - losses[ours], codes, self.n_groups, level, by_group) for name in others}
+        gains = {
+            name: Gain.of(lost - losses[ours], codes, self.n_groups, level, by_group)
+            for name, lost in losses.items()
+            if name != ours
+        }
         return Comparison(how, np.bincount(codes, minlength=self.n_groups), scores, gains)
 
 

@@ -18,7 +18,7 @@ from ...decompositions import inverse
 from ...kernels import (
     ASYMMETRY,
     FittedKernel,
-    Gaussian,
+    GaussianKernel,
     Scaling,
     check_gram,
     check_precomputed,
@@ -133,7 +133,7 @@ def plan_grams(
         elif shared_rank is not None:
             rank = int(shared_rank)
         low_rank = low_rank_kernels(data, kernels, normalize, max(rank, LARGEST_EXACT) if rank else None)
-    relative = kernels is not None and any(isinstance(kernel.function, Gaussian) for kernel in kernels)
+    relative = kernels is not None and any(isinstance(kernel.function, GaussianKernel) for kernel in kernels)
     classes = [1 if y.dtype.kind == "f" else len(set(y.tolist())) for y in data.y]
     return GramPlan(
         sizes=(len(data.X),) if wide else machines,

@@ -33,7 +33,7 @@ from ..penalties import FixedWeights, effective_rank
 from ..problems import Problem, Units
 from ..solvers import solve
 from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
-from .fit import Fit, Fitted, RunOptions, Shape, check_unknown_tasks
+from .fit import Fit, Fitted, RunOptions, Shape, check_common_part
 from .targets import Classification, Targets, stack_intercepts
 
 # Rows of a task, and tasks, whose Gram matrices say what kernels cost.
@@ -99,7 +99,8 @@ class TwoStageFit:
         """Apply to data."""
         if self.min_rank > data.n_tasks:
             raise ValueError(f"min_rank={self.min_rank:g} is above the number of tasks, which is {data.n_tasks}")
-        check_unknown_tasks(self.unknown_tasks, self.fit_couplings(data))
+        if self.unknown_tasks == "common":
+            check_common_part(self.fit_couplings(data))
         machines = self.targets.machines(data, self.C)
         kernels = None if is_precomputed(self.kernels) else read_kernels(self.kernels).fit(data)
         values = RowKernels.of(data.X, kernels, self.normalize)
@@ -301,7 +302,6 @@ class SecondStagePlan:
         classification = isinstance(fit.targets, Classification)
         faults = tiny_tasks(data, classification=classification)
         couplings = fit.fit_couplings(data)
-        check_unknown_tasks(fit.unknown_tasks, couplings)
         if couplings or (self._shares_grams and not faults):
             fitted = self._run_together(couplings, options)
         elif len(faults) == data.n_tasks:

@@ -137,9 +137,8 @@ class TaskRelations:
     def from_dict(cls, found: dict[str, Any]) -> TaskRelations:
         """The relations from what `to_dict` returned."""
         given = {"left_out": [], **found}
-        read: dict[str, Any] = {
-            f.name: np.asarray(given[f.name]) if f.name in _ARRAYS else given[f.name] for f in fields(cls)
-        }
+        read = {each.name: given[each.name] for each in fields(cls)}
+        read |= {name: np.asarray(given[name]) for name in _ARRAYS}
         own = np.arange(len(read["groups"]))
         for name in ("likeness", "intervals"):
             read[name] = read[name][read["groups"]][:, read["groups"]]

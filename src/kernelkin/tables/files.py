@@ -165,10 +165,10 @@ def read_pieces(path: str, rows: int, form: TextFormat | None = None) -> Iterato
                 reader = need_pandas().read_csv(file, **how, dtype=object, na_filter=False, chunksize=size)
             while True:
                 with _explained(path, form):
-                    frame = next(reader, None)
-                if frame is None or not len(frame):
+                    found = next(reader, None)
+                if found is None or not len(found):
                     return
-                yield Piece(frame, header, how["sep"])
+                yield Piece(found, header, how["sep"])
 
 
 # Text
@@ -209,7 +209,7 @@ def _read_targets(cells: Series, decimal: Decimal = ".") -> Series:
 
 
 @contextmanager
-def _opened(path: str, form: TextFormat) -> Iterator[tuple[TextIO, list[str], dict[str, Any]]]:
+def _opened(path: str, form: TextFormat) -> Iterator[tuple[_Checked, list[str], dict[str, Any]]]:
     """A text file for pandas, the header that it begins with, and arguments of `read_csv`.
 
     pandas would rename the second of two columns of one name. Without index_col, it would take the first column of rows
@@ -227,7 +227,7 @@ def _opened(path: str, form: TextFormat) -> Iterator[tuple[TextIO, list[str], di
             separator = form.separator or input_separator(path)
             if form.separator is None and separator not in first:
                 separator = next((mark for mark in OTHER_SEPARATORS if mark in first), separator)
-            how = {"sep": separator, "index_col": False}
+            how: dict[str, Any] = {"sep": separator, "index_col": False}
             rows = need_pandas().read_csv(
                 io.StringIO(file.head), **how, header=None, nrows=1, dtype=str, na_filter=False
             )

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from types import CodeType
 
 import numpy as np
 
@@ -97,13 +98,11 @@ def called_by(make: Callable[[], Callable[[], object]]) -> Calls:
     """Return the files and functions of the library that a fit calls, in the order in which they are first called."""
     make()()  # imports and compiles what it needs
     fit = make()
-    seen: dict[tuple[str, str], None] = {}
+    codes: dict[CodeType, None] = {}
 
     def record(frame, event, argument):
-        code = frame.f_code
-        # Comprehensions and functions that dataclasses generate are not counted.
-        if event == "call" and code.co_filename.startswith(str(ROOT)) and not code.co_name.startswith("<"):
-            seen.setdefault((str(Path(code.co_filename).relative_to(ROOT)), code.co_qualname))
+        if event == "call":
+            codes.setdefault(frame.f_code)
 
     threading.setprofile(record)
     sys.setprofile(record)
@@ -112,7 +111,9 @@ def called_by(make: Callable[[], Callable[[], object]]) -> Calls:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return list(seen)
+    # Comprehensions and functions that dataclasses generate are not counted.
+    own = [code for code in codes if code.co_filename.startswith(str(ROOT)) and not code.co_name.startswith("<")]
+    return list(dict.fromkeys((str(Path(code.co_filename).relative_to(ROOT)), code.co_qualname) for code in own))
 
 
 def _rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -55,5 +55,5 @@ plt.show()
 
 relations = task_relations(models[3], data.data, data.target, data.tasks, random_state=0)
 print(relations)
-TaskRelationshipDisplay(relations).plot(kind="dendrogram")
+TaskRelationshipDisplay(relations).plot()
 plt.show()

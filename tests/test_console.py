@@ -23,7 +23,7 @@ console = load("console")
 
 def comparable(text):
     """Lines in alphabetical order, because tasks with equal scores may change places, without seconds and spaces."""
-    lines = [re.sub(r"(±[\d.]+ +\d+) +[\d.]+$", r"\1", line) for line in text.splitlines()]
+    lines = [re.sub(r"(±[\d.]+(?: +-?[\d.]+)+) +[\d.]+$", r"\1", line) for line in text.splitlines()]
     return "\n".join(sorted(" ".join(line.split()) for line in lines))
 
 

@@ -9,6 +9,17 @@ from .paper import models as paper
 
 _MURUGESAN = "Murugesan and Carbonell, Multi-Task Multiple Kernel Relationship Learning, SDM 2017"
 _ROTHMAN = "Rothman, Levina and Zhu, Sparse Multivariate Regression With Covariance Estimation, JCGS 2010"
+_KLOFT = "Kloft, Brefeld, Sonnenburg and Zien, Lp-Norm Multiple Kernel Learning, JMLR 2011"
+_TANG = "Tang, Chen and Ye, On Multiple Kernel Learning with Multiple Labels, IJCAI 2009"
+_JAWANPURIA = "Jawanpuria and Nath, Multi-task Multiple Kernel Learning, SDM 2011"
+_BUCAK = "Bucak, Jin and Jain, Multi-label Multiple Kernel Learning by Stochastic Approximation, NIPS 2010"
+_ARGYRIOU = "Argyriou, Evgeniou and Pontil, Convex Multi-Task Feature Learning, Machine Learning 2008"
+_ZHANG = "Zhang and Yeung, A Regularization Approach to Learning Task Relationships in Multitask Learning, TKDD 2014"
+_YUAN = (
+    "Yuan, Ekici, Lu and Monteiro, Dimension Reduction and Coefficient Estimation in Multivariate Linear Regression, "
+    "JRSS B 2007"
+)
+_TIBSHIRANI = "Tibshirani, Regression Shrinkage and Selection via the Lasso, JRSS B 1996"
 
 
 class Model(NamedTuple):
@@ -17,20 +28,29 @@ class Model(NamedTuple):
     Attributes
     ----------
     name : what tables and the command line call it.
-    description : what it does, in a line.
+    prefix : what the names of its estimators begin with.
     reference : who proposed it, and where.
-    classifier, regressor : its estimator classes; None where it is not defined.
+    description : what it does, in a line.
     aliases : other names the paper and its sources use.
     needs_wide : whether it needs all tasks on the same rows, without missing labels.
     """
 
     name: str
-    description: str
+    prefix: str
     reference: str
-    classifier: type | None
-    regressor: type | None
+    description: str
     aliases: tuple[str, ...] = ()
     needs_wide: bool = False
+
+    @property
+    def classifier(self) -> type | None:
+        """Its estimator for classes; None where there is none."""
+        return getattr(kin if self.prefix == "Kin" else paper, f"{self.prefix}Classifier", None)
+
+    @property
+    def regressor(self) -> type | None:
+        """Its estimator for real targets; None where there is none."""
+        return getattr(kin if self.prefix == "Kin" else paper, f"{self.prefix}Regressor", None)
 
     @property
     def estimators(self) -> tuple[type, ...]:
@@ -38,128 +58,58 @@ class Model(NamedTuple):
         return tuple(estimator for estimator in (self.classifier, self.regressor) if estimator is not None)
 
 
+_SMOOTHS = "mixed kernel models: levels, slopes and smooth functions of groups, partially pooled; nothing to set"
+_RELATED = "kernel weights of all tasks tied by a task relationship that is learned with them"
+_ONLINE = "the same kernel weights learned online from pairs of rows, then one machine per task"
+_ALONE = "one machine per task on one kernel: nothing shared, nothing learned about kernels"
+_EVEN = "one machine per task on the average of the kernels"
+_SELECTED = "all tasks select the same few kernels, and use them to different degrees"
+_WORST = "one kernel mix that is best for the worst task, learned one task at a time"
+_COVARIANCE = "sparse linear regression of all tasks with a sparse inverse covariance of their errors"
 _MODELS = (
-    Model(
-        "Kin",
-        "mixed kernel models: levels, slopes and smooth functions of groups, partially pooled; nothing to set",
-        "this library",
-        kin.KinClassifier,
-        kin.KinRegressor,
-        ("KinRegressor", "KinClassifier"),
-    ),
-    Model(
-        "MK-MTRL",
-        "kernel weights of all tasks tied by a task relationship that is learned with them",
-        _MURUGESAN,
-        paper.MKMTRLClassifier,
-        paper.MKMTRLRegressor,
-        ("MKMTRL",),
-    ),
-    Model(
-        "Two-stage MK-MTRL",
-        "the same kernel weights learned online from pairs of rows, then one machine per task",
-        _MURUGESAN,
-        paper.TwoStageMKMTRLClassifier,
-        paper.TwoStageMKMTRLRegressor,
-        ("TS-MK-MTRL", "two-stage, online MK-MTRL"),
-    ),
-    Model(
-        "STL",
-        "one machine per task on one kernel: nothing shared, nothing learned about kernels",
-        _MURUGESAN,
-        paper.STLClassifier,
-        paper.STLRegressor,
-        ("single-task learning", "SVM", "KRR"),
-    ),
-    Model(
-        "AVG",
-        "one machine per task on the average of the kernels",
-        _MURUGESAN,
-        paper.AverageClassifier,
-        paper.AverageRegressor,
-        ("Average", "average kernel"),
-    ),
+    Model("Kin", "Kin", "this library", _SMOOTHS, ("KinRegressor", "KinClassifier")),
+    Model("MK-MTRL", "MKMTRL", _MURUGESAN, _RELATED, ("MKMTRL",)),
+    Model("Two-stage MK-MTRL", "TwoStageMKMTRL", _MURUGESAN, _ONLINE, ("TS-MK-MTRL", "two-stage, online MK-MTRL")),
+    Model("STL", "STL", _MURUGESAN, _ALONE, ("single-task learning", "SVM", "KRR")),
+    Model("AVG", "Average", _MURUGESAN, _EVEN, ("Average", "average kernel")),
     Model(
         "IMKL",
+        "IMKL",
+        _KLOFT,
         "kernel weights learned in each task on its own, with a p-norm",
-        "Kloft, Brefeld, Sonnenburg and Zien, Lp-Norm Multiple Kernel Learning, JMLR 2011",
-        paper.IMKLClassifier,
-        paper.IMKLRegressor,
         ("MKL", "independent multiple kernel learning"),
     ),
     Model(
-        "IKL",
-        "one vector of kernel weights learned for all tasks together",
-        "Tang, Chen and Ye, On Multiple Kernel Learning with Multiple Labels, IJCAI 2009",
-        paper.IKLClassifier,
-        paper.IKLRegressor,
-        ("input kernel learning",),
+        "IKL", "IKL", _TANG, "one vector of kernel weights learned for all tasks together", ("input kernel learning",)
     ),
-    Model(
-        "MK-MTFL",
-        "all tasks select the same few kernels, and use them to different degrees",
-        "Jawanpuria and Nath, Multi-task Multiple Kernel Learning, SDM 2011",
-        paper.MKMTFLClassifier,
-        paper.MKMTFLRegressor,
-        ("MKMTFL",),
-    ),
-    Model(
-        "MKL-SA",
-        "one kernel mix that is best for the worst task, learned one task at a time",
-        "Bucak, Jin and Jain, Multi-label Multiple Kernel Learning by Stochastic Approximation, NIPS 2010",
-        paper.MKLSAClassifier,
-        None,
-        ("MKLSA",),
-    ),
+    Model("MK-MTFL", "MKMTFL", _JAWANPURIA, _SELECTED, ("MKMTFL",)),
+    Model("MKL-SA", "MKLSA", _BUCAK, _WORST, ("MKLSA",)),
     Model(
         "MTFL",
+        "MTFL",
+        _ARGYRIOU,
         "functions of all tasks from few features of one kernel that they share",
-        "Argyriou, Evgeniou and Pontil, Convex Multi-Task Feature Learning, Machine Learning 2008",
-        paper.MTFLClassifier,
-        paper.MTFLRegressor,
         ("multi-task feature learning",),
     ),
     Model(
         "MTRL",
+        "MTRL",
+        _ZHANG,
         "functions of all tasks on one kernel, with a task covariance that is learned",
-        "Zhang and Yeung, A Regularization Approach to Learning Task Relationships in Multitask Learning, TKDD 2014",
-        paper.MTRLClassifier,
-        paper.MTRLRegressor,
         ("multi-task relationship learning",),
     ),
-    Model(
-        "MRCE",
-        "sparse linear regression of all tasks with a sparse inverse covariance of their errors",
-        _ROTHMAN,
-        None,
-        paper.MRCERegressor,
-        needs_wide=True,
-    ),
+    Model("MRCE", "MRCE", _ROTHMAN, _COVARIANCE, needs_wide=True),
     Model(
         "FES",
+        "FES",
+        _YUAN,
         "linear regression of all tasks through few factors",
-        "Yuan, Ekici, Lu and Monteiro, Dimension Reduction and Coefficient Estimation in Multivariate Linear "
-        "Regression, JRSS B 2007",
-        None,
-        paper.FESRegressor,
         ("factor estimation and selection",),
         needs_wide=True,
     ),
-    Model(
-        "Lasso",
-        "sparse linear regression in each task",
-        "Tibshirani, Regression Shrinkage and Selection via the Lasso, JRSS B 1996",
-        None,
-        paper.LassoRegressor,
-    ),
-    Model("OLS", "linear least squares in each task", "scikit-learn, LinearRegression", None, paper.OLSRegressor),
-    Model(
-        "Mean",
-        "the training mean of each task: no skill",
-        "scikit-learn, DummyRegressor",
-        None,
-        paper.MeanRegressor,
-    ),
+    Model("Lasso", "Lasso", _TIBSHIRANI, "sparse linear regression in each task"),
+    Model("OLS", "OLS", "scikit-learn, LinearRegression", "linear least squares in each task"),
+    Model("Mean", "Mean", "scikit-learn, DummyRegressor", "the training mean of each task: no skill"),
 )
 
 

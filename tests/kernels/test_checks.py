@@ -9,13 +9,13 @@ from kernelkin.kernels import (
     check_precomputed,
     evaluate,
     fit_kernels,
-    is_psd,
     nearest_psd,
     polynomial_kernels,
     precomputed_names,
     project_stack,
     resolve_kernels,
 )
+from kernelkin.kernels.checks import is_psd
 from kernelkin.paper import MTRLRegressor
 
 

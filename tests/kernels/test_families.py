@@ -6,19 +6,19 @@ from sklearn.metrics import pairwise
 
 from kernelkin.kernels import (
     Kernel,
-    Linear,
+    LinearKernel,
     default_kernels,
     evaluate,
     fit_kernels,
     gaussian_kernels,
     linear_kernels,
-    median_distance,
     pairs,
     polynomial_kernels,
     resolve_kernels,
     tanimoto_kernels,
     view_kernels,
 )
+from kernelkin.kernels.functions import median_distance
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_tanimoto_of_any_numbers_is_positive_semi_definite():
         (lambda: linear_kernels(columns=[]), "'linear': .* found none"),
         (lambda: linear_kernels(columns=[True, False]), "'linear': .* found True"),
         (lambda: linear_kernels(columns=slice("a", "c")), "'linear': .* found 'a'"),
-        (lambda: Kernel("mine", Linear(), columns=[0.5]), "'mine': .* found 0.5"),
+        (lambda: Kernel("mine", LinearKernel(), columns=[0.5]), "'mine': .* found 0.5"),
         (lambda: view_kernels({}), "one view at least"),
         (lambda: view_kernels({"v": 0}, linear_kernels(columns=1)), r"'linear\[1\]' has columns of its own"),
         (lambda: resolve_kernels([]), "empty list"),

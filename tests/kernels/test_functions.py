@@ -5,15 +5,14 @@ from kernelkin.kernels import (
     evaluate,
     fit_kernels,
     gaussian_kernels,
-    median_distance,
     mirror,
     pairs,
     polynomial_kernels,
     resolve_kernels,
-    squared_distances,
 )
 from kernelkin.kernels import functions as functions_module
 from kernelkin.kernels import kernel as kernel_module
+from kernelkin.kernels.functions import median_distance, squared_distances
 
 
 def brute_median(X, repeats=None):

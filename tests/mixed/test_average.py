@@ -113,7 +113,8 @@ def test_weights_fall_with_errors_by_half_the_standard_error_of_the_best():
     data, folds = make_data()
     loss = np.random.default_rng(2).exponential(size=(3, 36)) + np.array([[0.0], [0.05], [0.4]])
     members = [Member(SLOPES, None, None, None, None, each) for each in loss]
-    search = Search(data, folds, members=list(members))
+    search = Search(data, folds)
+    search.members = list(members)
     search._weigh()
     errors = loss.mean(1)
     scale = 0.5 * loss[errors.argmin()].std() / 6

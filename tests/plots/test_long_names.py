@@ -13,7 +13,6 @@ DRAWN = {
         WEIGHTS, TASKS, [f"a column with a long name {k}" for k in range(5)]
     ).plot(),
     "heatmap": lambda: TaskRelationshipDisplay(RELATIONS).plot(),
-    "dendrogram": lambda: TaskRelationshipDisplay(RELATIONS).plot(kind="dendrogram"),
     "scores": lambda: TaskScoresDisplay({"ours": rng.random(12), "theirs": rng.random(12)}, TASKS).plot(),
     "parts": lambda: PartSharesDisplay(np.full((12, 2), 0.5), TASKS, ["common"]).plot(),
 }

@@ -1,6 +1,6 @@
 """Multi-task data in its three forms, read and checked: what `fit` and `predict` are given becomes a `TaskData`."""
 
-from .arrays import Table, as_array, as_table, check_lengths, holds_dates, listing, missing, no_numbers, plain
+from .arrays import Table, as_array, as_table, check_lengths, listing, missing, no_numbers, plain
 from .checks import (
     check_labels,
     check_precomputed_queries,
@@ -10,11 +10,10 @@ from .checks import (
 )
 from .folds import Fold, TaskKFold, make_folds
 from .forms import (
-    Columns,
     Form,
-    Grouping,
     Queries,
     TaskData,
+    WideTargets,
     read_queries,
     read_training,
     settle_tiny_tasks,
@@ -23,21 +22,19 @@ from .forms import (
 )
 
 __all__ = [
-    "Columns",
     "Fold",
     "Form",
-    "Grouping",
     "Queries",
     "Table",
     "TaskData",
     "TaskKFold",
+    "WideTargets",
     "as_array",
     "as_table",
     "check_labels",
     "check_lengths",
     "check_precomputed_queries",
     "encode_tasks",
-    "holds_dates",
     "listing",
     "make_folds",
     "missing",

@@ -32,13 +32,13 @@ SHARING = (
 )
 
 
-class Columns(tuple[np.ndarray, ...]):
+class WideTargets(tuple[np.ndarray, ...]):
     """The columns of one `array` (n, T), in memory of its own."""
 
     array: np.ndarray
 
     @classmethod
-    def of(cls, Y: np.ndarray) -> Columns:
+    def of(cls, Y: np.ndarray) -> WideTargets:
         """A copy of Y (n, T)."""
         array = np.array(Y, order="C")
         columns = cls(array.T)
@@ -62,7 +62,7 @@ class TaskData:
     ----------
     X : (n, d) rows, or (n, n, K) precomputed Gram matrices.
     rows : for each task, the rows of X it has a label for.
-    y : for each task, its targets, in the order of `rows`; `Columns` where real ones of wide data are all known.
+    y : for each task, its targets, in the order of `rows`; `WideTargets` where real ones of wide data are all known.
     sample_weight : (n,) the weight of each row of X; rows of weight zero belong to no task.
     labels : (T,) the user's names of the tasks.
     form : how the data came, which decides the shape predictions go out in.
@@ -242,7 +242,7 @@ def _wide(X: np.ndarray, Y: np.ndarray, y: Any, weights: np.ndarray, *context: A
     names = np.arange(Y.shape[1]) if table is None else check_task_names(table.names)
     every = np.flatnonzero(weights > 0)
     if Y.dtype.kind == "f" and len(every) == len(Y) and not np.isnan(Y).any():
-        return TaskData(X, (every,) * Y.shape[1], Columns.of(Y), weights, names, "wide", *context)
+        return TaskData(X, (every,) * Y.shape[1], WideTargets.of(Y), weights, names, "wide", *context)
     # Tasks with all labels share one array of positions: they may be many.
     present = [~missing(column) for column in Y.T]
     rows = tuple(every if kept.all() else np.flatnonzero(kept & (weights > 0)) for kept in present)

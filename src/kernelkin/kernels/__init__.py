@@ -6,7 +6,6 @@ from .checks import (
     check_precomputed,
     check_values,
     has_cholesky,
-    is_psd,
     mirror,
     nearest_psd,
     precomputed_names,
@@ -26,21 +25,20 @@ from .families import (
     tanimoto_kernels,
     view_kernels,
 )
-from .functions import Gaussian, Linear, Polynomial, median_distance, squared_distances, thin
+from .functions import GaussianKernel, LinearKernel, PolynomialKernel, thin
 from .kernel import FittedKernel, Kernel, diagonals, evaluate, fit_kernels, pairs
 from .scaling import SCALINGS, Scaling, fit_diagonal_scaling, fit_scaling
-from .sources import KernelSource, read_kernels, refuse_positions, spread_warnings
+from .sources import read_kernels, refuse_positions, spread_warnings
 
 __all__ = [
     "ASYMMETRY",
     "KERNEL_FAMILIES",
     "SCALINGS",
     "FittedKernel",
-    "Gaussian",
+    "GaussianKernel",
     "Kernel",
-    "KernelSource",
-    "Linear",
-    "Polynomial",
+    "LinearKernel",
+    "PolynomialKernel",
     "Scaling",
     "check_gram",
     "check_precomputed",
@@ -54,9 +52,7 @@ __all__ = [
     "gaussian_kernels",
     "has_cholesky",
     "is_precomputed",
-    "is_psd",
     "linear_kernels",
-    "median_distance",
     "mirror",
     "nearest_psd",
     "pairs",
@@ -70,7 +66,6 @@ __all__ = [
     "resolve_kernels",
     "rounding_shift",
     "spread_warnings",
-    "squared_distances",
     "tanimoto_kernels",
     "thin",
     "view_kernels",

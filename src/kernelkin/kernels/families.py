@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..decompositions import eigh
-from .functions import Custom, Gaussian, KernelFunction, Linear, Polynomial, Tanimoto
+from .functions import CallableKernel, GaussianKernel, KernelFunction, LinearKernel, PolynomialKernel, TanimotoKernel
 from .kernel import Columns, Kernel, freeze_columns, label_columns
 
 # Around the median distance, where a Gaussian kernel is neither the identity nor constant.
@@ -50,7 +50,7 @@ def gaussian_kernels(
         raise ValueError("bandwidths must be given when relative=False: the default ones are relative to the median")
     name = "rbf({:g} x median)" if relative else "rbf(bandwidth={:g})"
     ladder = np.atleast_1d(RELATIVE_BANDWIDTHS if bandwidths is None else bandwidths).tolist()
-    return [_kernel(name.format(s), Gaussian(float(s), bool(relative)), columns, per_feature) for s in ladder]
+    return [_kernel(name.format(s), GaussianKernel(float(s), bool(relative)), columns, per_feature) for s in ladder]
 
 
 def polynomial_kernels(
@@ -75,7 +75,7 @@ def polynomial_kernels(
     """
     suffix = "" if coef0 == 1 else f"(coef0={coef0:g})"
     powers = np.atleast_1d(degrees).tolist()
-    return [_kernel(f"poly{degree}{suffix}", Polynomial(degree, float(coef0)), columns) for degree in powers]
+    return [_kernel(f"poly{degree}{suffix}", PolynomialKernel(degree, float(coef0)), columns) for degree in powers]
 
 
 def linear_kernels(per_feature: bool = False, columns: Columns = None) -> list[Kernel]:
@@ -94,7 +94,7 @@ def linear_kernels(per_feature: bool = False, columns: Columns = None) -> list[K
     >>> [kernel.name for kernel in linear_kernels()]
     ['linear']
     """
-    return [_kernel("linear", Linear(), columns, per_feature)]
+    return [_kernel("linear", LinearKernel(), columns, per_feature)]
 
 
 def tanimoto_kernels(powers: int | Sequence[int] = 1, columns: Columns = None) -> list[Kernel]:
@@ -123,7 +123,7 @@ def tanimoto_kernels(powers: int | Sequence[int] = 1, columns: Columns = None) -
     ['circular: tanimoto', 'circular: tanimoto^3', 'keys: tanimoto', 'keys: tanimoto^3']
     """
     named = [("tanimoto" if power == 1 else f"tanimoto^{power}", power) for power in np.atleast_1d(powers).tolist()]
-    return [_kernel(name, Tanimoto(power), columns) for name, power in named]
+    return [_kernel(name, TanimotoKernel(power), columns) for name, power in named]
 
 
 def view_kernels(views: Mapping[str, Columns], kernel: Any = "rbf") -> list[Kernel]:
@@ -272,13 +272,13 @@ def _one_kernel(given: Any) -> Kernel:
             return ours[given][0]
         if given not in PAIRWISE_KERNEL_FUNCTIONS:
             raise ValueError(f"no kernel is named {given!r}; there are {sorted({*ours, *PAIRWISE_KERNEL_FUNCTIONS})}")
-        return Kernel(given, Custom(PAIRWISE_KERNEL_FUNCTIONS[given], known_psd=given in PSD_METRICS))
+        return Kernel(given, CallableKernel(PAIRWISE_KERNEL_FUNCTIONS[given], known_psd=given in PSD_METRICS))
     if isinstance(given, type) or any(given is family for family in KERNEL_FAMILIES.values()):
         raise TypeError(f"kernels has {given.__name__} itself, which makes kernels: call it")
     if not callable(given):
         raise TypeError(f"a kernel is a name, a Kernel or a callable (X, Y) -> matrix; got {given!r}")
     function = getattr(given, "func", given)  # functools.partial
-    return Kernel(getattr(function, "__name__", type(function).__name__), Custom(given))
+    return Kernel(getattr(function, "__name__", type(function).__name__), CallableKernel(given))
 
 
 def _kernel(name: str, function: KernelFunction, columns: Columns = None, per_feature: bool = False) -> Kernel:

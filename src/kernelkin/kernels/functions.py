@@ -95,7 +95,7 @@ class KernelFunction:
 
 
 @dataclass(frozen=True)
-class Gaussian(KernelFunction):
+class GaussianKernel(KernelFunction):
     """exp(-|x - z|^2 / (2 s^2)), s = bandwidth, or bandwidth x the median training distance when relative."""
 
     bandwidth: float
@@ -106,8 +106,8 @@ class Gaussian(KernelFunction):
         if not 0 < self.bandwidth < np.inf:
             raise ValueError(f"the bandwidth of a Gaussian kernel must be positive and finite, got {self.bandwidth!r}")
 
-    def fit(self, median: Callable[[], float]) -> Gaussian:
-        return Gaussian(self.bandwidth * median(), relative=False) if self.relative else self
+    def fit(self, median: Callable[[], float]) -> GaussianKernel:
+        return GaussianKernel(self.bandwidth * median(), relative=False) if self.relative else self
 
     def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
         squared_distances(X, Y, out)
@@ -122,7 +122,7 @@ class Gaussian(KernelFunction):
 
 
 @dataclass(frozen=True)
-class Polynomial(KernelFunction):
+class PolynomialKernel(KernelFunction):
     """(x'z + coef0)^degree; coef0 >= 0 and a whole degree keep it positive semi-definite."""
 
     degree: int
@@ -144,12 +144,12 @@ class Polynomial(KernelFunction):
 
 
 @dataclass(frozen=True)
-class Linear(KernelFunction):
+class LinearKernel(KernelFunction):
     """x'z."""
 
 
 @dataclass(frozen=True)
-class Tanimoto(KernelFunction):
+class TanimotoKernel(KernelFunction):
     """A whole power of x'z / (|x|^2 + |z|^2 - x'z), which is one between two rows of zeros.
 
     Positive semi-definite for any real rows: with s = |x|^2 + |z|^2 - x'z, 1/s is the integral over t > 0 of
@@ -188,7 +188,7 @@ class Tanimoto(KernelFunction):
 
 
 @dataclass(frozen=True)
-class Custom(KernelFunction):
+class CallableKernel(KernelFunction):
     """Any callable (X, Y) -> matrix (n, m). Equal where the callables are equal."""
 
     function: Callable[[np.ndarray, np.ndarray], np.ndarray] = field(hash=False)  # a callable need not be hashable

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data import TaskData
 from .families import default_kernels, gaussian_kernels, linear_kernels, resolve_kernels
-from .functions import Gaussian
+from .functions import GaussianKernel
 from .kernel import FittedKernel, Kernel, fit_kernels
 
 # Kernels on groups of columns at most.
@@ -227,7 +227,7 @@ def spread_warnings(kernels: Sequence[FittedKernel] | None, data: TaskData) -> t
     d = data.X.shape[1]
     if kernels is None or d < 2 or data.feature_origins is not None:
         return ()
-    if not any(isinstance(k.function, Gaussian) and len(k.columns) == d for k in kernels):
+    if not any(isinstance(k.function, GaussianKernel) and len(k.columns) == d for k in kernels):
         return ()
     spreads = np.asarray(data.X[data.sample_weight > 0], dtype=np.float64).std(axis=0)
     varying = np.flatnonzero(spreads > 0)

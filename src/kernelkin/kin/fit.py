@@ -82,7 +82,7 @@ class KinFit:
         kept, weight, place = merge_copies(labelled, keys[order], folds, weight)
         labelled, folds = labelled.take(kept), folds[kept]
         task_kernels, new_tasks = read_task_kernels(self.task_features, data.labels)
-        given, values = None, ()
+        given, values = None, tuple[np.ndarray, ...]()
         if self.kernels is not None:
             given, values = GivenKernels.fit(self.kernels, data, labelled.rows, weight)
         units = None
@@ -167,12 +167,12 @@ class KinPlan:
             if display is not None:
                 display.begin("fitting")
 
-            def report(share: float, text: str) -> None:
+            def report(done: int, total: int, text: str) -> None:
                 if display is not None:
-                    display.share(share, text)
+                    display.share(done / total, text)
                 if options.callback is not None:
                     spent = time.monotonic() - self.fit.began
-                    options.callback(spent, spent / max(share, 0.01))
+                    options.callback(spent, spent * total / done)
 
             search = Search(
                 self.rows,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..engines import Workers
+from ..engines.jobs import Jobs
 from .likelihoods import Gaussian, Likelihood
 from .structures import MORE_ROWS, STRUCTURES, FittedStructure, MixedData, Structure
 
@@ -51,67 +51,71 @@ class Member:
     seconds: float = 0.0
 
 
-@dataclass
 class Search:
     """Fits structures to all rows and to folds, on several threads, until the deadline.
 
     Results do not depend on the number of threads.
 
-    Attributes
+    Parameters
     ----------
+    data, likelihood, structures : what is fitted.
     folds : (N,) the fold of each row; -1 for rows that are never held out.
     began, deadline : of `time.monotonic`. Fits on all rows may take half of the time.
     n_jobs : number of threads.
-    report : called with the share of the work that is done, and what was done.
+    report : called with the number of fits that are done, that of all, and what was done.
+
+    Attributes
+    ----------
     is_complete : whether everything was tried.
     members : the structures that were fitted.
     """
 
-    data: MixedData
-    folds: np.ndarray
-    likelihood: Likelihood = field(default_factory=Gaussian)
-    structures: Sequence[Structure] = STRUCTURES
-    began: float = field(default_factory=time.monotonic)
-    deadline: float = np.inf
-    n_jobs: int | None = None
-    report: Callable[[float, str], None] | None = None
-    is_complete: bool = True
-    members: list[Member] = field(default_factory=list)
+    def __init__(
+        self,
+        data: MixedData,
+        folds: np.ndarray,
+        likelihood: Likelihood | None = None,
+        structures: Sequence[Structure] = STRUCTURES,
+        *,
+        began: float | None = None,
+        deadline: float = np.inf,
+        n_jobs: int | None = None,
+        report: Callable[[int, int, str], object] | None = None,
+    ) -> None:
+        self.data, self.folds, self.structures = data, folds, structures
+        self.likelihood = Gaussian() if likelihood is None else likelihood
+        began = time.monotonic() if began is None else began
+        self.deadline, self.limit = deadline, began + 0.5 * (deadline - began)
+        self.n_folds = int(folds.max(initial=-1)) + 1
+        n_jobs = n_jobs if data.n_rows >= THREADED_ROWS else 1
+        self.jobs = Jobs(len(structures) * (1 + self.n_folds), n_jobs=n_jobs, report=report, deadline=deadline)
+        self.members: list[Member] = []
 
     def run(self) -> list[Member]:
         """Return the members of the average, the largest weight first."""
-        n_folds = int(self.folds.max(initial=-1)) + 1
-        self._done, self._total = 0, len(self.structures) * (1 + n_folds)
-        with Workers(self.n_jobs if self.data.n_rows >= THREADED_ROWS else 1) as workers:
-            found = workers.map(self._fit, self.structures)
-            self.members = [member for member in found if member is not None]
-            if n_folds:
-                workers.map(self._hold_out, [(member, 0) for member in self.members])
+        with self.jobs as jobs:
+            found = jobs.map(self._fit, self.structures, self.limit)
+            # One structure is fitted however late it is.
+            self.members = [member for member in found if member is not None] or [self._fit(self.structures[0])]
+            if self.n_folds:
+                jobs.map(self._hold_out, [(member, 0) for member in self.members])
                 self._drop_hopeless()
-                others = [(member, fold) for fold in range(1, n_folds) for member in self.members]
-                workers.map(self._hold_out, others)
+                others = [(member, fold) for fold in range(1, self.n_folds) for member in self.members]
+                jobs.map(self._hold_out, others)
+        self.is_complete = jobs.is_complete and time.monotonic() <= self.deadline
         if any(np.isnan(member.loss).all() for member in self.members):
             for member in self.members:
                 self._leave_out(member)
         self._weigh()
         return self.members
 
-    def _note(self, text: str) -> None:
-        self._done += 1
-        if self.report is not None:
-            self.report(min(self._done / self._total, 1.0), text)
-
-    def _fit(self, structure: Structure) -> Member | None:
-        """Fit a structure to all rows; the first is fitted however late it is."""
-        began, limit = time.monotonic(), self.began + 0.5 * (self.deadline - self.began)
-        if began > limit and structure is not self.structures[0]:
-            self.is_complete = False
-            return None
-        count = FEWER_EVALUATIONS if self.data.n_rows > MORE_ROWS else EVALUATIONS
-        fitted = FittedStructure(structure, self.data, self.likelihood, evaluations=count, deadline=limit)
-        self.is_complete &= time.monotonic() <= limit
+    def _fit(self, structure: Structure) -> Member:
+        """Fit a structure to all rows."""
+        began, count = time.monotonic(), FEWER_EVALUATIONS if self.data.n_rows > MORE_ROWS else EVALUATIONS
+        fitted = FittedStructure(structure, self.data, self.likelihood, evaluations=count, deadline=self.limit)
+        self.jobs.is_complete &= time.monotonic() <= self.limit
         unknown, of_rows = np.full(self.data.z.shape, np.nan), np.full(self.data.n_rows, np.nan)
-        self._note(structure.name)
+        self.jobs.step(structure.name)
         seconds = time.monotonic() - began
         return Member(structure, fitted, unknown, unknown.copy(), of_rows, of_rows.copy(), seconds=seconds)
 
@@ -125,6 +129,7 @@ class Search:
             behind, uncertain = self._mean(member.loss - best.loss)
             if np.isfinite(member.loss).sum() > 10 and behind > HOPELESS * uncertain > 0:
                 self.members.remove(member)
+                self.jobs.total -= self.n_folds - 1
 
     def _mean(self, values: np.ndarray) -> tuple[float, float]:
         """Return the mean of values of rows (N,), where they are known, and its standard error."""
@@ -137,9 +142,6 @@ class Search:
         """Refit a structure without the rows of a fold, and predict these."""
         member, fold = job
         began, data, held = time.monotonic(), self.data, self.folds == fold
-        if began > self.deadline:
-            self.is_complete = False
-            return
         warm = data.n_rows > REFIT_ROWS
         few = FEWER_WARM if data.n_rows > MORE_ROWS else WARM_EVALUATIONS
         fitted = FittedStructure(
@@ -156,7 +158,7 @@ class Search:
         member.noise[held] = fitted.model.noise_
         member.loss[held] = self._loss(member, held)
         member.seconds += time.monotonic() - began
-        self._note(f"{member.structure.name}, fold {fold + 1}")
+        self.jobs.step(f"{member.structure.name}, fold {fold + 1}")
 
     def _leave_out(self, member: Member) -> None:
         """Where there was no time for a fold: values without each row's own target, at the parameters of all rows."""

@@ -86,6 +86,11 @@ def _none(pairs: Pairs) -> np.ndarray:
     return np.zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1]))
 
 
+def _where(term: Linear | Additive, pairs: Pairs) -> Any:
+    """Return 1 for pairs of rows that a term ties, (b, n, m) or the same for all."""
+    return pairs.sharing if term.grouping is None else pairs.same[term.grouping]
+
+
 @dataclass(frozen=True)
 class Constant:
     """The mean of all rows, with a prior so wide that it is as good as free."""
@@ -172,21 +177,18 @@ class Linear:
         scale = 0.3 if self.grouping is None else 0.1
         return {"variances": np.full(int(self.of_column.max()) + 1, np.log(scale / d))}
 
-    def _where(self, pairs):
-        return pairs.sharing if self.grouping is None else pairs.same[self.grouping]
-
     def block(self, p, pairs):
         if self.grouping is None and pairs.sharing == 0:
             return _none(pairs), None
         v = np.exp(p["variances"])[self.of_column]
         K = (pairs.A.X * v) @ np.swapaxes(pairs.B.X, -1, -2)
-        K *= self._where(pairs)
+        K *= _where(self, pairs)
         return K, None
 
     def block_gradient(self, p, pairs, W, saved):
         if self.grouping is None and pairs.sharing == 0:
             return {}
-        found = np.einsum("bnd,bnd->d", pairs.A.X, (W * self._where(pairs)) @ pairs.B.X)
+        found = np.einsum("bnd,bnd->d", pairs.A.X, (W * _where(self, pairs)) @ pairs.B.X)
         return {"variances": np.exp(p["variances"]) * self._by_family(found)}
 
     def _by_family(self, values: np.ndarray) -> np.ndarray:
@@ -319,8 +321,6 @@ class Additive:
         scale = 0.3 if self.grouping is None else 0.1
         return {"variances": np.full(C, np.log(scale / d)), "lengths": np.zeros(C)}
 
-    _where = Linear._where
-
     def block(self, p, pairs):
         K = _none(pairs)
         if self.grouping is None and pairs.sharing == 0:
@@ -337,13 +337,13 @@ class Additive:
             slope *= e
             K += v[family] * kernel
             saved.append((kernel, slope))
-        K *= self._where(pairs)
+        K *= _where(self, pairs)
         return K, saved
 
     def block_gradient(self, p, pairs, W, saved):
         if self.grouping is None and pairs.sharing == 0:
             return {}
-        v, W = np.exp(p["variances"])[self.of_column], W * self._where(pairs)
+        v, W = np.exp(p["variances"])[self.of_column], W * _where(self, pairs)
         found = np.array([(np.vdot(W, kernel), np.vdot(W, slope)) for kernel, slope in saved])
         return {
             "variances": np.bincount(self.of_column, v * found[:, 0]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ._axes import (
     COLORS,
     DIVERGING,
     LONGEST,
+    Display,
     color_scale,
     extent,
     heatmap,
@@ -21,11 +22,9 @@ from ._axes import (
     write_numbers,
 )
 
-KINDS = ("heatmap", "dendrogram")
 
-
-class TaskRelationshipDisplay:
-    """Tested likeness of tasks: a heatmap with the groups outlined, or the tree of the tasks with the groups coloured.
+class TaskRelationshipDisplay(Display):
+    """Tested likeness of tasks: a heatmap with the groups outlined, and the tree of the tasks above it.
 
     Tasks are in the order of the tree. Without structure all pairs have one value and there is one group: nothing is
     drawn that did not pass the test.
@@ -62,15 +61,7 @@ class TaskRelationshipDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        tasks: Any = None,
-        ax: Any = None,
-        kind: Literal["heatmap", "dendrogram"] = "heatmap",
-        random_state: Any = None,
+        cls, estimator: Any, X: Any, y: Any, *, tasks: Any = None, ax: Any = None, random_state: Any = None
     ) -> Self:
         """Test the relations of the tasks, and draw what was found.
 
@@ -79,12 +70,10 @@ class TaskRelationshipDisplay:
         estimator : fitted estimator
         X, y, tasks : as for `task_relations`
         ax : matplotlib axes, optional
-        kind : {"heatmap", "dendrogram"}
-            A heatmap of the likeness with the tree above it, or the tree alone, larger.
         random_state : int, RandomState or None
             Seed of the test.
         """
-        return cls(task_relations(estimator, X, y, tasks, random_state=random_state)).plot(ax, kind=kind)
+        return cls(task_relations(estimator, X, y, tasks, random_state=random_state)).plot(ax)
 
     @property
     def order(self) -> np.ndarray:
@@ -105,25 +94,11 @@ class TaskRelationshipDisplay:
             return f"tasks differ, no groups told apart {p}"
         return f"{found.n_groups} groups {p}" if found.n_groups < len(self.tasks) else f"all tasks differ {p}"
 
-    def plot(self, ax: Any = None, *, kind: Literal["heatmap", "dendrogram"] = "heatmap") -> Self:
-        """Draw on `ax`, or on a new figure.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-        kind : {"heatmap", "dendrogram"}
-            A heatmap of the likeness with the tree above it, or the tree alone, larger.
-        """
-        if kind not in KINDS:
-            raise ValueError(f"kind is 'heatmap' or 'dendrogram', not {kind!r}")
+    def _draw(self, ax: Any) -> None:
         self.order_ = self.order
-        return self._plot_heatmap(ax) if kind == "heatmap" else self._plot_tree(ax)
-
-    def _plot_heatmap(self, ax: Any) -> Self:
         side = extent(len(self.tasks), 0.36, 3.0, LONGEST)
         names = labels_extent(self.tasks, side)
         self.ax_ = new_axes(ax, side, side, (1.2 + names, 1.4 + names))
-        self.figure_ = self.ax_.figure
         drawn = self.relations.likeness[np.ix_(self.order_, self.order_)]
         # Signed values: zero is white, whatever the values are.
         self.image_ = heatmap(self.ax_, drawn, -1.0, 1.0, cmap=DIVERGING)
@@ -133,11 +108,7 @@ class TaskRelationshipDisplay:
         self.ax_.set(xlabel="task, in the order of the tree", ylabel="task")
         self.colorbar_ = color_scale(self.image_, "likeness of functions", 0.04)
         self._outline_groups()
-        self.tree_ax_ = self.ax_.inset_axes((0.0, 1.01, 1.0, 0.14))
-        self._draw_tree(self.tree_ax_, upright=True)
-        self.tree_ax_.axis("off")
-        self.tree_ax_.set_title(self.title)
-        return self
+        self._draw_tree()
 
     def _outline_groups(self) -> None:
         """A frame around the tasks of each group, where there are groups."""
@@ -152,29 +123,21 @@ class TaskRelationshipDisplay:
             frame = Rectangle((start - 0.5, start - 0.5), end - start, end - start, fill=False, linewidth=1.2)
             self.outlines_.append(self.ax_.add_patch(frame))
 
-    def _plot_tree(self, ax: Any) -> Self:
-        height = extent(len(self.tasks), 0.2, 2.0, LONGEST)
-        self.ax_ = new_axes(ax, 4.5, height, (0.6 + labels_extent(self.tasks, height), 1.0))
-        self.figure_ = self.ax_.figure
-        self._draw_tree(self.ax_, upright=False)
-        label_ticks(self.ax_.yaxis, self.tasks[self.order_])
-        self.ax_.set(xlabel="log evidence against joining", ylabel="task", title=self.title)
-        self.ax_.spines[["top", "right", "left"]].set_visible(False)
-        return self
-
-    def _draw_tree(self, ax: Any, *, upright: bool) -> None:
-        """The tree: links within a group in its colour, links between groups grey. scipy puts leaf i at 10 i + 5."""
+    def _draw_tree(self) -> None:
+        """The tree above: links within a group in its colour, links between groups grey."""
         from scipy.cluster.hierarchy import dendrogram
 
+        self.tree_ax_ = self.ax_.inset_axes((0.0, 1.01, 1.0, 0.14))
         tree = dendrogram(self.relations.linkage, no_plot=True)
         labels = self.relations.groups[self.order_]
         tallest = max(float(self.relations.linkage[:, 2].max()), 1e-9)
         for x, heights in zip(tree["icoord"], tree["dcoord"], strict=True):
+            # scipy puts leaf i at 10 i + 5.
             places = (np.array(x) - 5) / 10
             under = set(labels[int(np.ceil(places.min() - 1e-9)) : int(places.max() + 1e-9) + 1].tolist())
             color = COLORS[min(under) % len(COLORS)] if len(under) == 1 else "0.6"
             # Links of height zero stay visible above the leaves.
             drawn = np.maximum(heights, np.array([0.0, 0.02, 0.02, 0.0]) * tallest)
-            ax.plot(*((places, drawn) if upright else (drawn, places)), color=color, linewidth=1.0)
-        ends = (-0.5, len(self.tasks) - 0.5)
-        ax.set(**({"xlim": ends, "ylim": (0, None)} if upright else {"ylim": ends, "xlim": (0, None)}))
+            self.tree_ax_.plot(places, drawn, color=color, linewidth=1.0)
+        self.tree_ax_.set(xlim=(-0.5, len(self.tasks) - 0.5), ylim=(0, None), title=self.title)
+        self.tree_ax_.axis("off")

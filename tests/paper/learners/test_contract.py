@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from learners.problems import all_learners, box, conic_value, dual_value, primal_value, random_machine
 
-from kernelkin.paper.learners import Machine
+from kernelkin.paper.learners import SVM, SVR, Machine, Ridge
 
 learners = pytest.mark.parametrize("learner", all_learners(), ids=lambda learner: learner.name)
-groupings = pytest.mark.parametrize("n_groups", [0, 1, 3])
-with_or_without_groups = pytest.mark.parametrize("n_groups", [0, 3])
+# Learners and numbers of intercepts: each of both, and not every pair (both support vector machines are one solver).
+groupings = pytest.mark.parametrize(
+    ("learner", "n_groups"), [(SVM(), 0), (SVM(), 3), (SVR(), 1), (Ridge(), 1), (Ridge(), 3)]
+)
 
 
 def test_importing_the_learners_does_not_import_numba():
@@ -21,9 +23,8 @@ def test_importing_the_learners_does_not_import_numba():
     assert "kernelkin.paper.learners" in imported and "numba" not in imported
 
 
-@learners
-@pytest.mark.parametrize(("n_groups", "m"), [(0, 1), (1, 3), (3, 1)])
-def test_primal_and_dual_are_those_of_the_returned_point(learner, n_groups, m):
+@groupings
+def test_primal_and_dual_are_those_of_the_returned_point(learner, n_groups, m=2):
     gram, machine = random_machine(learner, seed=1, m=m, n_groups=n_groups)
     solution = learner.solve(gram, machine)
     assert solution.a.shape == machine.y.shape
@@ -33,9 +34,8 @@ def test_primal_and_dual_are_those_of_the_returned_point(learner, n_groups, m):
     np.testing.assert_allclose(solution.primal, primal, rtol=1e-12)
 
 
-@learners
-@pytest.mark.parametrize(("n_groups", "tol"), [(0, 1e-6), (1, 1e-2), (3, 1e-6)])
-def test_solution_is_feasible_to_rounding(learner, n_groups, tol):
+@groupings
+def test_solution_is_feasible_to_rounding(learner, n_groups, tol=1e-2):
     gram, machine = random_machine(learner, seed=2, m=2, n_groups=n_groups)
     a = learner.solve(gram, machine, tol=tol).a
     lo, hi = box(learner, machine)
@@ -45,7 +45,6 @@ def test_solution_is_feasible_to_rounding(learner, n_groups, tol):
         assert np.all(np.abs(part.sum(axis=0)) <= 2e-15 * np.abs(part).sum(axis=0))
 
 
-@learners
 @groupings
 def test_primal_and_dual_bound_the_true_optimum(learner, n_groups):
     gram, machine = random_machine(learner, seed=3, m=2, n_groups=n_groups)
@@ -58,17 +57,15 @@ def test_primal_and_dual_bound_the_true_optimum(learner, n_groups):
         assert -1e-13 * optimum <= solution.gap <= tol * solution.primal
 
 
-@learners
-@pytest.mark.parametrize(("n_groups", "tol"), [(0, 1e-3), (1, 1e-10), (3, 1e-10)])
-def test_gap_reaches_the_tolerance(learner, n_groups, tol):
+@groupings
+def test_gap_reaches_the_tolerance(learner, n_groups, tol=1e-10):
     gram, machine = random_machine(learner, seed=4, n=60, n_groups=n_groups, cost=10.0)
     solution = learner.solve(gram, machine, tol=tol)
     assert -1e-13 * solution.primal <= solution.gap <= tol * solution.primal
 
 
-@learners
-@pytest.mark.parametrize(("n_groups", "cost"), [(0, 100.0), (1, 1.0), (3, 100.0)])
-def test_a_machine_large_enough_for_shrinking(learner, n_groups, cost):
+@groupings
+def test_a_machine_large_enough_for_shrinking(learner, n_groups, cost=100.0):
     """With a few hundred rows the solver works on a copy of the active ones; the solution is that of all rows."""
     gram, machine = random_machine(learner, seed=14, n=300, m=2, n_groups=n_groups, cost=cost)
     machine.C[::5, 0] = 0.0
@@ -82,16 +79,14 @@ def test_a_machine_large_enough_for_shrinking(learner, n_groups, cost):
     assert -1e-11 * solution.primal <= solution.gap <= 1e-7 * solution.primal
 
 
-@learners
-@pytest.mark.parametrize(("n_groups", "n"), [(0, 220), (1, 40), (3, 220)])
-def test_zero_tolerance_stops_at_rounding(learner, n_groups, n):
+@groupings
+def test_zero_tolerance_stops_at_rounding(learner, n_groups, n=220):
     gram, machine = random_machine(learner, seed=4, n=n, n_groups=n_groups)
     solution = learner.solve(gram, machine, tol=0.0)
     assert abs(solution.gap) <= 2e-14 * solution.primal
 
 
-@learners
-@pytest.mark.parametrize("n_groups", [1, 3])
+@pytest.mark.parametrize(("learner", "n_groups"), [(SVM(), 3), (SVR(), 1), (Ridge(), 3)])
 def test_no_other_intercept_has_a_smaller_primal(learner, n_groups):
     gram, machine = random_machine(learner, seed=5, n_groups=n_groups)
     solution = learner.solve(gram, machine, tol=1e-1)
@@ -102,8 +97,7 @@ def test_no_other_intercept_has_a_smaller_primal(learner, n_groups):
             assert primal_value(learner, gram, machine, solution.a, moved) >= solution.primal * (1 - 1e-13)
 
 
-@learners
-@with_or_without_groups
+@groupings
 def test_an_optimal_warm_start_is_returned_as_it_is(learner, n_groups):
     gram, machine = random_machine(learner, seed=6, m=2, n_groups=n_groups)
     first = learner.solve(gram, machine, tol=5e-12)
@@ -113,8 +107,7 @@ def test_an_optimal_warm_start_is_returned_as_it_is(learner, n_groups):
     np.testing.assert_array_equal(start, first.a)
 
 
-@learners
-@with_or_without_groups
+@groupings
 def test_a_start_that_is_almost_feasible_is_made_feasible(learner, n_groups):
     gram, machine = random_machine(learner, seed=6, n_groups=n_groups)
     a = learner.solve(gram, machine, tol=5e-12).a
@@ -126,8 +119,7 @@ def test_a_start_that_is_almost_feasible_is_made_feasible(learner, n_groups):
         assert abs(part.sum()) <= 2e-15 * np.abs(part).sum()
 
 
-@learners
-@with_or_without_groups
+@groupings
 def test_any_start_reaches_the_same_value(learner, n_groups):
     gram, machine = random_machine(learner, seed=7, m=2, n_groups=n_groups)
     expected = learner.solve(gram, machine, tol=1e-9).dual
@@ -140,8 +132,7 @@ def test_any_start_reaches_the_same_value(learner, n_groups):
         assert np.all(solution.a >= lo) and np.all(solution.a <= hi)
 
 
-@learners
-@with_or_without_groups
+@groupings
 def test_rows_of_zero_cost_have_no_influence(learner, n_groups):
     gram, machine = random_machine(learner, seed=8, m=2, n_groups=n_groups)
     keep = np.arange(len(gram)) % 4 > 0
@@ -179,8 +170,7 @@ def test_all_costs_zero(learner):
     assert np.all(np.isfinite(solution.intercept))
 
 
-@learners
-@with_or_without_groups
+@groupings
 def test_order_of_rows_does_not_matter(learner, n_groups):
     gram, machine = random_machine(learner, seed=11, m=2, n_groups=n_groups)
     order = np.random.default_rng(11).permutation(len(gram))

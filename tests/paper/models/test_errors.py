@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernelkin import Kernel, MKMTRLClassifier, MKMTRLRegressor, linear_kernels
 from kernelkin.exceptions import GramMemoryError
-from kernelkin.kernels.functions import Custom
+from kernelkin.kernels.functions import CallableKernel
 
 X, Y, LABELS, TASKS = long_data(0)
 N = len(X)
@@ -89,7 +89,7 @@ def test_class_weights_of_an_unknown_class_are_refused():
     ],
 )
 def test_a_bad_start_is_refused_before_any_kernel_is_evaluated(init, message):
-    kernels = [Kernel(f"kernel {k}", Custom(never)) for k in range(6)]
+    kernels = [Kernel(f"kernel {k}", CallableKernel(never)) for k in range(6)]
     with pytest.raises(ValueError, match=message):
         fit(init=init, kernels=kernels)
 

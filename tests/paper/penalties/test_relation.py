@@ -10,7 +10,7 @@ from kernelkin.paper.penalties import RelationPenalty, effective_rank
 from kernelkin.paper.penalties.relation import water_fill
 from tasks import in_turn
 
-LIMITS = [(0.1, 1.0), (0.0, 1.0), (0.0, 2.0), (0.3, 1.7), (0.02, 3.5), (1.0, 1.0), (0.0, 5.0), (1.0, 5.0), (0.5, 1.6)]
+LIMITS = [(0.1, 1.0), (0.0, 1.0), (0.0, 2.0), (0.3, 1.7), (0.02, 3.5), (1.0, 1.0), (0.0, 5.0)]
 
 
 def spread_prior(J):
@@ -97,9 +97,15 @@ def test_water_filling_where_the_limits_leave_one_answer():
 # value
 
 
-@pytest.mark.parametrize("prior", [None, spread_prior(4)], ids=["identity", "prior"])
 @pytest.mark.parametrize(
-    ("shrinkage", "min_rank", "K"), [(0.1, 1.0, 2), (0.0, 1.0, 6), (0.0, 2.5, 2), (0.3, 2.0, 6), (1.0, 1.0, 2)]
+    ("shrinkage", "min_rank", "K", "prior"),
+    [
+        (0.1, 1.0, 2, None),
+        (0.0, 1.0, 6, spread_prior(4)),
+        (0.0, 2.5, 2, None),
+        (0.3, 2.0, 6, spread_prior(4)),
+        (1.0, 1.0, 2, spread_prior(4)),
+    ],
 )
 def test_value_is_the_minimum_over_relations(prior, shrinkage, min_rank, K):
     J = 4
@@ -130,21 +136,6 @@ def test_relation_attains_the_value_within_its_limits(prior, shrinkage, min_rank
         np.testing.assert_allclose(attained, penalty.value(B), rtol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("shrinkage", "min_rank", "prior"), limits_and_priors((0.1, 1.0), (0.0, 2.0), (0.3, 1.7), (1.0, 1.0))
-)
-def test_no_feasible_relation_does_better(prior, shrinkage, min_rank):
-    J, rng = 5, np.random.default_rng(1)
-    B = rng.exponential(size=(4, J))
-    root = np.eye(J) if prior is None else scaled_roots(prior)[0]
-    value = RelationPenalty(J, prior, shrinkage, min_rank).value(B)
-    for _ in range(50):
-        vectors = np.linalg.qr(rng.normal(size=(J, J)))[0]
-        tau, _ = water_fill(np.sort(rng.exponential(size=J))[::-1], J, shrinkage, J / min_rank)
-        Omega = root @ (vectors * tau / J) @ vectors.T @ root
-        assert np.trace(B @ np.linalg.solve(Omega, B.T)) >= value * (1 - 1e-10)
-
-
 @pytest.mark.parametrize("shrinkage", [0.0, 1e-7, 0.1])
 def test_value_where_singular_values_differ_by_orders_of_magnitude(shrinkage):
     """Squares of small singular values are lost in rounding; without shrinkage R is the square of the sum of all."""
@@ -157,21 +148,6 @@ def test_value_where_singular_values_differ_by_orders_of_magnitude(shrinkage):
 
 
 # gradient
-
-
-@pytest.mark.parametrize(
-    ("shrinkage", "min_rank", "K", "prior"),
-    limits_and_priors((0.1, 1.0, 1), (0.3, 1.7, 3), (0.02, 3.5, 8), (1.0, 1.0, 3), (0.0, 5.0, 8), (0.1, 1.0, 8)),
-)
-def test_gradient_by_finite_differences(prior, shrinkage, min_rank, K):
-    rng = np.random.default_rng(K)
-    B = rng.exponential(size=(K, 5))
-    penalty, step = RelationPenalty(5, prior, shrinkage, min_rank), 1e-5
-    gradient = penalty.gradient(B)
-    for _ in range(10):
-        D = rng.normal(size=B.shape)
-        slope = (penalty.value(B + step * D) - penalty.value(B - step * D)) / (4 * step)
-        np.testing.assert_allclose((gradient * D).sum(), slope, rtol=1e-6, atol=1e-6)
 
 
 def test_gradient_is_smooth_at_repeated_singular_values_and_low_rank():
@@ -245,22 +221,6 @@ def test_unused_directions_share_what_is_left():
 
 
 # bound
-
-
-@pytest.mark.parametrize(
-    ("shrinkage", "min_rank", "K", "prior"),
-    limits_and_priors((0.1, 1.0, 3), (0.3, 2.5, 7), (0.0, 1.0, 3), (0.0, 2.0, 7), (1.0, 1.0, 3), (0.1, 1.0, 7)),
-)
-def test_bound_holds_with_a_prior_and_any_shape(prior, shrinkage, min_rank, K):
-    penalty = RelationPenalty(5, prior, shrinkage, min_rank)
-    rng = np.random.default_rng(4)
-    for _ in range(20):
-        Q, B, D = (rng.exponential(size=(K, 5)) ** 2 * (rng.random((K, 5)) < 0.7) for _ in range(3))
-        mu = rng.uniform(0.1, 5)
-        bound = penalty.bound(Q, B, mu)
-        for other in (B, D, Q):
-            best = -((other * Q).sum() ** 2) / (2 * mu * penalty.value(other))
-            assert best >= bound - 1e-10 * abs(bound)
 
 
 def minimise_with_reward(Q, mu, prior, shrinkage, min_rank):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from conic import conic_lp, conic_optimum
-from kernelkin.paper.learners import SVR
+from kernelkin.paper.learners import SVR, Machine, Ridge
 from kernelkin.paper.penalties import LpPenalty, RelationPenalty, SharedLpPenalty
-from kernelkin.paper.problems import Units
+from kernelkin.paper.problems import MachineList, MachinePanel, Units
 from kernelkin.paper.solvers import Status, solve
 from tasks import LOSSES, in_turn, make_problem, random_problem
 
@@ -168,3 +168,17 @@ def test_targets_of_machines_without_intercept_are_not_moved():
     standard, units = problem.in_standard_units()
     for machine, other in zip(problem.machines, standard.machines, strict=True):
         np.testing.assert_array_equal(np.ldexp(other.y, units.target), machine.y)
+
+
+@pytest.mark.parametrize("form", ["machines of tasks", "complete panel", "panel with missing labels"])
+def test_targets_far_from_zero_are_centred_to_the_last_digit(form):
+    """The mean of twenty thousand such numbers is off by more than rounding, and so is what one pass leaves."""
+    y = 1e9 + np.random.default_rng(0).uniform(size=(20_000, 1))
+    machine = Machine(y, np.ones(y.shape), np.zeros(len(y), dtype=np.intp), 1)
+    machines = MachineList([machine] * 2)
+    if form != "machines of tasks":
+        rows = np.arange(len(y) + (form != "complete panel"))
+        machines = MachinePanel.of(machines, [rows[: len(y)]] * 2, len(rows))
+    units = Units.of(machines, Ridge())
+    # No number near 1e9 is closer to the mean than half a unit in the last place.
+    assert abs(float(units.machines(machines)[0].y.mean())) * 2.0**units.target <= 0.6 * np.spacing(1e9)

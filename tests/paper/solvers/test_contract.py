@@ -115,7 +115,7 @@ def make(case, loss="squared"):
     return solver, problem(loss)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared"])
+@pytest.mark.parametrize(("case", "loss"), in_turn(CASES, LOSSES))
 def test_the_optimum_is_that_of_a_cone_solver_and_bounded_by_every_iterate(case, loss):
     solver, problem = make(case, loss)
     solution, seen = watch(problem, solver, tol=1e-5, max_iter=60 if case == "alternating, closed form" else 300)
@@ -266,8 +266,15 @@ def test_verbose_prints_a_line_for_each_evaluation(name, capsys):
         assert float(words[words.index("gap") + 1]) == pytest.approx(iterate.relative_gap, rel=0.1)
 
 
-@pytest.mark.parametrize("which", ["one task", "all tasks"])
-@pytest.mark.parametrize("name", ["joint", "alternating", "alternating, closed form"])
+@pytest.mark.parametrize(
+    ("name", "which"),
+    [
+        ("joint", "one task"),
+        ("joint", "all tasks"),
+        ("alternating", "all tasks"),
+        ("alternating, closed form", "one task"),
+    ],
+)
 def test_targets_that_are_constant(name, which):
     """Nothing to learn: such a task needs no kernel, and where all are so the optimum is zero."""
     stacks, ys = random_problem(0, "squared", T, K)
@@ -278,6 +285,15 @@ def test_targets_that_are_constant(name, which):
     np.testing.assert_allclose(solution.duals[1].a, 0, atol=1e-12)
     if which == "all tasks":
         assert solution.primal <= 1e-6
+
+
+@pytest.mark.parametrize("solver", ["joint", "alternating"])
+def test_a_program_that_raises_floating_point_errors_can_solve(solver):
+    stacks, ys = random_problem(0, "squared", T, K)
+    ys[1] = 1e-160 * ys[1]
+    with np.errstate(all="raise"):
+        solution = solve(make_problem(stacks, ys, "squared", RelationPenalty(T), C, MU), solver, max_iter=20)
+    assert np.isfinite(solution.relative_gap)
 
 
 # Which solver solves what.

@@ -41,7 +41,7 @@ def random_rounds(seed, T, K, n):
 
 def started(B):
     """A state whose weights are B (K, T)."""
-    state = OnlineState.start(*B.shape)
+    state = OnlineState(*B.shape)
     state.held = B.T.copy()
     return state
 
@@ -59,7 +59,7 @@ def test_every_round_equals_algorithm_2(T, K, shrinkage):
     tasks, labels, z = random_rounds(T + K, T, K, 150)
     reference, mistakes = algorithm_2(tasks, labels, z, T, 0.7, shrinkage)
     solver = Online(mu=0.7, shrinkage=shrinkage, refresh=1, project=False)
-    state = OnlineState.start(K, T)
+    state = OnlineState(K, T)
     for B, expected in zip(learn_one_by_one(solver, state, tasks, labels, z), reference, strict=True):
         assert np.abs(B - expected).max() <= 1e-10 * max(1.0, np.abs(expected).max())
     assert len(mistakes) > 10
@@ -80,10 +80,10 @@ def test_algorithm_2_without_shrinkage_from_weights_of_full_rank(T, K):
 
 def test_algorithm_2_as_printed_stays_with_its_first_task():
     tasks, labels, z = random_rounds(0, 5, 3, 300)
-    solver, state = Online(shrinkage=0.0, refresh=1, project=False), OnlineState.start(3, 5)
+    solver, state = Online(shrinkage=0.0, refresh=1, project=False), OnlineState(3, 5)
     solver.step(state, Rounds(tasks, labels, z))
     assert set(np.flatnonzero(state.weights().any(axis=0))) == {tasks[0]}
-    solver, state = Online(shrinkage=0.1, refresh=1, project=False), OnlineState.start(3, 5)
+    solver, state = Online(shrinkage=0.1, refresh=1, project=False), OnlineState(3, 5)
     solver.step(state, Rounds(tasks, labels, z))
     assert state.weights().any(axis=0).all()
 
@@ -92,7 +92,7 @@ def test_algorithm_2_as_printed_stays_with_its_first_task():
 def test_a_held_relation_equals_algorithm_2_with_fewer_refreshes(refresh):
     tasks, labels, z = random_rounds(2, 9, 4, 200)
     reference, _ = algorithm_2(tasks, labels, z, 9, 1.3, 0.1, refresh)
-    state = OnlineState.start(4, 9)
+    state = OnlineState(4, 9)
     solver = Online(mu=1.3, refresh=refresh, project=False)
     for B, expected in zip(learn_one_by_one(solver, state, tasks, labels, z), reference, strict=True):
         assert np.abs(B - expected).max() <= 1e-10 * max(1.0, np.abs(expected).max())
@@ -117,7 +117,7 @@ def test_projection_and_average_against_a_plain_loop(update):
             mistakes += 1
         total += B
     solver = Online(mu=0.9, update=update, shrinkage=0.2, refresh=refresh)
-    state = OnlineState.start(K, T)
+    state = OnlineState(K, T)
     solver.step(state, Rounds(tasks, signs, z))
     np.testing.assert_allclose(state.weights(), B, rtol=0, atol=1e-10)
     np.testing.assert_allclose(state.weights(average=True), total / n, rtol=0, atol=1e-10)
@@ -127,7 +127,7 @@ def test_blocks_do_not_matter():
     tasks, signs, z = random_rounds(6, 7, 4, 500)
     states = []
     for cuts in ([], [1, 2, 250], list(range(17, 500, 17))):
-        state = OnlineState.start(4, 7)
+        state = OnlineState(4, 7)
         for part in np.split(np.arange(500), cuts):
             Online(refresh=13).step(state, Rounds(tasks[part], signs[part], z[part]))
         states.append(state)
@@ -139,7 +139,7 @@ def test_blocks_do_not_matter():
 
 def test_a_task_that_joins_has_the_row_of_the_identity_until_it_has_learned():
     tasks, signs, z = random_rounds(7, 4, 3, 200)
-    state, solver = OnlineState.start(3, 4), Online(shrinkage=0.0, refresh=10)
+    state, solver = OnlineState(3, 4), Online(shrinkage=0.0, refresh=10)
     solver.step(state, Rounds(tasks, signs, z))
     solver.refresh_relation(state)
     before = state.weights().copy()
@@ -152,8 +152,9 @@ def test_a_task_that_joins_has_the_row_of_the_identity_until_it_has_learned():
     assert not state.fresh[4] and np.abs(row[:4]).max() > 0
 
 
-@pytest.mark.parametrize("shrinkage, min_rank", [(0.0, 1.0), (0.3, 1.0), (0.1, 2.5), (0.0, 4.0)])
-@pytest.mark.parametrize("T, K", [(6, 4), (4, 7)])
+@pytest.mark.parametrize(
+    ("T", "K", "shrinkage", "min_rank"), [(6, 4, 0.0, 1.0), (4, 7, 0.3, 1.0), (6, 4, 0.1, 2.5), (4, 7, 0.0, 4.0)]
+)
 def test_the_relation_of_a_refresh_is_that_of_the_penalty(T, K, shrinkage, min_rank):
     B = np.random.default_rng(0).uniform(size=(K, T))
     B[:, 1] = 0.0

@@ -162,8 +162,12 @@ class Fit:
         `kernels` are fitted already where Gram matrices are reused.
         """
         couplings = self.fit_couplings(data)
-        check_unknown_tasks(self.unknown_tasks, couplings)
-        kernels = self._fit_kernels(data) if kernels is None else kernels
+        if self.unknown_tasks == "common":
+            check_common_part(couplings)
+        if kernels is None and not is_precomputed(self.kernels):
+            kernels = read_kernels(self.kernels).fit(data)
+            if self.choose_kernel is not None:
+                kernels = [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
         shape = Shape(data.X.shape[2] if kernels is None else len(kernels), data.n_tasks, len(couplings))
         penalty, learner = self.penalty(shape), self.targets.learner()
         machines = self._machines(data, couplings, shape.n_kernels)
@@ -182,15 +186,6 @@ class Fit:
             start=None if self.init is None else units.weights(read_init(self.init, shape)),
             units=units,
         )
-
-    def _fit_kernels(self, data: TaskData) -> list[FittedKernel] | None:
-        """Fit the kernels on the training rows; None where Gram matrices are precomputed."""
-        if is_precomputed(self.kernels):
-            return None
-        kernels = read_kernels(self.kernels).fit(data)
-        if self.choose_kernel is None:
-            return kernels
-        return [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
 
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
@@ -262,38 +257,40 @@ class FitPlan:
         """How machines are solved: the name of the learner, or "panel"."""
         return "panel" if isinstance(self.machines, MachinePanel) else self.learner.name
 
-    def run(self, options: RunOptions, raw: RawGrams | None = None) -> Fitted:
-        """Build the Gram matrices (or scale those that are there), solve, and return the fitted attributes."""
-        if options.engine.splits and raw is None:
+    def run(
+        self, options: RunOptions, raw: RawGrams | None = None, scaled: tuple[Grams, KernelBank] | None = None
+    ) -> Fitted:
+        """Build the Gram matrices, or use those that are there, solve, and return the fitted attributes."""
+        if options.engine.splits and raw is None and scaled is None:
             return self._fitted(None, *self._solve_in_blocks(options), options)
-        return self.run_scaled(*(self.grams() if raw is None else self.scale(raw)), options)
-
-    def run_scaled(self, grams: Grams, bank: KernelBank, options: RunOptions) -> Fitted:
-        """Solve on scaled Gram matrices, and return the fitted attributes."""
+        if scaled is None:
+            scaled = self.grams() if raw is None else self.scale(raw)
+        grams, bank = scaled
         problem = self.problem(grams)
         with Workers(options.n_jobs) as workers:
             solution = self.solve(problem, workers.map, options.verbose, options.callback)
         return self._fitted(grams, bank, solution, options)
 
+    def grams(self) -> tuple[Grams, KernelBank]:
+        """Evaluate and scale the kernels; precomputed ones on the device where there is one, if they fit there."""
+        fit, data, couplings = self.fit, self.data, self.couplings
+        bare = self.kernels is None and not couplings and not fit.parsimony
+        if fit.device and isinstance(self.learner, Ridge) and bare and scales_on_device(data, fit.normalize):
+            arrays = arrays_on(fit.device)
+            try:
+                return device_grams(data, fit.normalize, arrays)
+            except arrays.out_of_memory:
+                arrays.release()
+        raw = raw_grams(data, self.kernels, fit.normalize, self.gram_plan())
+        return scale_grams(raw, data, fit.normalize, couplings, True, fit.parsimony)
+
     def raw_grams(self, plan: GramPlan | None = None) -> RawGrams:
-        """Evaluate the kernels."""
+        """Evaluate the kernels, as a search does once for all folds."""
         return raw_grams(self.data, self.kernels, self.fit.normalize, self.gram_plan() if plan is None else plan)
 
     def scale(self, raw: RawGrams, overwrite: bool = False) -> tuple[Grams, KernelBank]:
-        """Scale evaluated kernels by the rows of this plan."""
+        """Scale kernels that a search has evaluated by the rows of this plan."""
         return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite, self.fit.parsimony)
-
-    def grams(self) -> tuple[Grams, KernelBank]:
-        """Evaluate and scale the kernels; precomputed ones on the device where there is one, if they fit there."""
-        device, normalize = self.fit.device, self.fit.normalize
-        bare = self.kernels is None and not self.couplings and not self.fit.parsimony
-        if device is not None and isinstance(self.learner, Ridge) and bare and scales_on_device(self.data, normalize):
-            arrays = arrays_on(device)
-            try:
-                return device_grams(self.data, normalize, arrays)
-            except arrays.out_of_memory:
-                arrays.release()
-        return self.scale(self.raw_grams(), overwrite=True)
 
     def problem(self, grams: Any, machines: Any = None) -> AnyProblem:
         """Put the parts together; where an engine holds the Gram matrices, `grams` and `machines` are its blocks."""
@@ -369,7 +366,7 @@ class FitPlan:
             "uncertainty_": Uncertainty(fit, data, options, classification=isinstance(targets, Classification)),
             **targets.attributes(data, linked),
         }
-        warnings = convergence_warnings(solution, fit.tol)
+        warnings = convergence_warnings(solution, fit.tol) if solution.status in UNFINISHED else []
         if bank.clipped:
             machines = targets.machines(data, fit.C, linked)
             warnings += count_clipping(attributes, data, machines, targets.learner(), solution.duals, fit.tol)
@@ -394,9 +391,9 @@ def read_init(init: Any, shape: Shape) -> np.ndarray:
     return weights.T.astype(np.float64)
 
 
-def check_unknown_tasks(unknown_tasks: str, couplings: Sequence[Coupling]) -> None:
-    """Raise if unknown tasks are to be predicted by a common part and the model has none."""
-    if unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
+def check_common_part(couplings: Sequence[Coupling]) -> None:
+    """Raise if the model has no common part, by which unknown tasks are to be predicted."""
+    if not any(coupling.is_common for coupling in couplings):
         raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
 
 
@@ -422,9 +419,7 @@ def check_splittable(fit: Fit, data: TaskData) -> None:
 
 
 def convergence_warnings(solution: Solution, tol: float) -> Warnings:
-    """Return a warning where a solver ended before the gap was closed."""
-    if solution.status not in UNFINISHED:
-        return []
+    """Warn that a solver ended before the gap was closed."""
     reached = f"The relative duality gap reached is {solution.relative_gap:.1e}, and tol={tol:g}."
     return [(f"{solution.status.value}. {reached}", ConvergenceWarning)]
 

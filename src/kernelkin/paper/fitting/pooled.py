@@ -19,7 +19,7 @@ from ..learners import Learner, Machine
 from ..penalties import Relation, SpectralNorm, effective_rank
 from ..penalties.norms import unit_root
 from ..problems import SpectralForm, SpectralProblem, spectral_form
-from ..solvers import Solution, Solver, solve
+from ..solvers import UNFINISHED, Solution, Solver, solve
 from .fit import Fitted, RunOptions, convergence_warnings, count_clipping
 from .targets import Classification, Targets, stack_intercepts
 
@@ -150,7 +150,7 @@ class PooledPlan:
             "functions_": self._functions(pool, form.coefficients(solution.duals, metric), intercepts),
             "uncertainty_": Uncertainty(self.fit, data, options, classification=classification),
         }
-        warnings = convergence_warnings(solution, self.fit.tol)
+        warnings = convergence_warnings(solution, self.fit.tol) if solution.status in UNFINISHED else []
         if pool.bank.clipped:
             warnings += count_clipping(attributes, data, self.machines, self.learner, solution.duals, self.fit.tol)
         return Fitted(attributes | self.fit.targets.attributes(data), tuple(warnings))

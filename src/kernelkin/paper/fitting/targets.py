@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data import Columns, TaskData, listing
+from ...data import TaskData, WideTargets, listing
 from ..couplings import Coupling, connected_tasks
 from ..learners import SVM, SVR, DualSolution, Learner, Machine, Ridge
 from ..problems import MachinePanel, PanelDuals
@@ -43,8 +43,11 @@ class Classification:
             known.update(classes.tolist())
             positive = codes[:, np.newaxis] == (np.arange(len(classes)) if len(classes) > 2 else [1])
             weight = data.sample_weight[rows]
-            cost = C * weight * weights_of_classes(self.class_weight, classes, codes, weight)[codes]
-            machines.append(_machine(np.where(positive, 1.0, -1.0), cost, fit_intercept=True))
+            cost = C * weight
+            if self.class_weight is not None:
+                cost = cost * weights_of_classes(self.class_weight, classes, codes, weight)[codes]
+            y, costs = np.where(positive, 1.0, -1.0), np.repeat(cost[:, np.newaxis], positive.shape[1], axis=1)
+            machines.append(Machine(y, costs, np.zeros(len(y), dtype=np.intp), n_groups=1))
         if isinstance(self.class_weight, Mapping):
             _check_labels(self.class_weight, known)
         return machines
@@ -80,10 +83,12 @@ class Regression:
         return Ridge() if self.loss == "squared" else SVR(self.epsilon)
 
     def machines(self, data: TaskData, C: float, linked: Linked = ()) -> list[Machine]:
-        return [
-            _machine(y[:, np.newaxis], C * data.sample_weight[rows], self.fit_intercept)
-            for rows, y in zip(data.rows, data.y, strict=True)
-        ]
+        machines = []
+        for rows, y in zip(data.rows, data.y, strict=True):
+            values, cost = np.ascontiguousarray(y[:, np.newaxis], dtype=np.float64), C * data.sample_weight[rows]
+            groups = np.zeros(len(y), dtype=np.intp)
+            machines.append(Machine(values, cost[:, np.newaxis], groups, int(self.fit_intercept)))
+        return machines
 
     def panel(self, data: TaskData, C: float) -> MachinePanel:
         n, weight = len(data.X), data.sample_weight
@@ -91,13 +96,13 @@ class Regression:
         even = not any(kept is not None for kept in rows) and bool((weight == weight[0]).all())
         starts = np.arange(len(rows) + 1)
         if even:
-            y = data.y.array if isinstance(data.y, Columns) else np.column_stack(data.y)
+            y = data.y.array if isinstance(data.y, WideTargets) else np.column_stack(data.y)
             return MachinePanel(y, np.full((1, len(rows)), C * weight[0]), starts, rows, self.fit_intercept)
         return MachinePanel.of(self.machines(data, C), data.rows, n)
 
     def spread(self, data: TaskData) -> float:
         """Return the mean over rows of the squared distance from the task's mean; 1 where all are zero."""
-        if isinstance(data.y, Columns):
+        if isinstance(data.y, WideTargets):
             w, Y = data.sample_weight, data.y.array
             total, weight = float((w @ np.square(Y - w @ Y / w.sum())).sum()), float(w.sum()) * Y.shape[1]
         else:
@@ -114,15 +119,6 @@ class Regression:
 
 # What the targets of all tasks are, and the loss they are learned with.
 Targets = Classification | Regression
-
-
-def _machine(y: np.ndarray, cost: np.ndarray, fit_intercept: bool) -> Machine:
-    return Machine(
-        y=np.ascontiguousarray(y, dtype=np.float64),
-        C=np.repeat(cost[:, np.newaxis], y.shape[1], axis=1),
-        groups=np.zeros(len(y), dtype=np.intp),
-        n_groups=int(fit_intercept),
-    )
 
 
 def weights_of_classes(

@@ -21,7 +21,7 @@ from scipy.linalg.lapack import dpstrf
 from ...data import TaskData
 from ...decompositions import eigh
 from ...engines import Each, serially
-from ...kernels import FittedKernel, Linear, Polynomial, Scaling, diagonals, fit_diagonal_scaling
+from ...kernels import FittedKernel, LinearKernel, PolynomialKernel, Scaling, diagonals, fit_diagonal_scaling
 
 # Factors pay off while their columns together are fewer than this share of the rows.
 _WORTHWHILE = 1 / 3
@@ -196,9 +196,9 @@ def _families_by_columns(kernels: Sequence[FittedKernel], limit: int) -> list[li
 
 def _n_monomials(kernel: FittedKernel) -> float:
     """Columns of the factor that a linear or polynomial kernel has whatever the rows."""
-    if isinstance(kernel.function, Linear):
+    if isinstance(kernel.function, LinearKernel):
         return len(kernel.columns)
-    if isinstance(kernel.function, Polynomial):
+    if isinstance(kernel.function, PolynomialKernel):
         return comb(len(kernel.columns) + kernel.function.degree, kernel.function.degree)
     return np.inf
 
@@ -210,7 +210,7 @@ def _exact_family(
     kernel = kernels[positions[0]]
     columns = np.asarray(kernel.select(X), dtype=np.float64)
     if _n_monomials(kernel) <= limit:
-        own = _monomials(columns, kernel.function) if isinstance(kernel.function, Polynomial) else columns
+        own = _monomials(columns, kernel.function) if isinstance(kernel.function, PolynomialKernel) else columns
         return FactorFamily.alone(own, positions[0])
     points, first, place = np.unique(columns, axis=0, return_index=True, return_inverse=True)
     if len(points) > limit:
@@ -229,7 +229,7 @@ def _root(S: np.ndarray) -> np.ndarray:
     return vectors[:, kept] * np.sqrt(values[kept])
 
 
-def _monomials(columns: np.ndarray, polynomial: Polynomial) -> np.ndarray:
+def _monomials(columns: np.ndarray, polynomial: PolynomialKernel) -> np.ndarray:
     """Products of `degree` of the columns and the root of coef0, each times the root of how often the power has it."""
     parts = np.column_stack([columns, np.full(len(columns), sqrt(polynomial.coef0))])
     chosen = np.array(list(combinations_with_replacement(range(parts.shape[1]), polynomial.degree)))

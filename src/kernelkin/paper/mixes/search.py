@@ -112,7 +112,7 @@ class TaskMixPlan(NamedTuple):
         plan = self.fit
         grams, bank = plan.grams()
         found = task_mixes(grams, plan.machines, plan.data, plan.fit.device)
-        fitted = replace(plan, penalty=FixedWeights(found.B)).run_scaled(grams, bank, options)
+        fitted = replace(plan, penalty=FixedWeights(found.B)).run(options, scaled=(grams, bank))
         fitted.attributes["uncertainty_"] = Uncertainty(self.spec, plan.data, options, classification=False)
         return fitted, found
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import wraps
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -26,7 +27,8 @@ from ...memory import check_memory
 from ...parameters import REGRESSION_LOSS, Parameter, describe, set_parameters
 from ..fitting import Regression
 from ..mixes import TaskMixes, TaskMixFit
-from ..models import MKMTRLClassifier, MKMTRLRegressor
+from ..models.base import PaperClassifier, PaperEstimator, PaperRegressor
+from ..models.mkmtrl import MKMTRLClassifier, MKMTRLRegressor
 from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid
 from .scoring import PooledScorer, Scorer, read_scoring
 from .search import SharedGrams, run_search, separate_need, shares_grams, tabulate
@@ -136,6 +138,21 @@ _REGRESSOR_ATTRIBUTES = {
         "among those that `cv_results_` lists.",
     ),
 }
+
+
+def _of_best(name: str, model: type) -> Any:
+    """Return a method of searches that is the method of this name of the best estimator."""
+
+    @wraps(getattr(model, name))
+    def method(self: BaseSearch, *arguments: Any, **named: Any) -> Any:
+        return getattr(self._best(), name)(*arguments, **named)
+
+    return method
+
+
+def _has(name: str) -> Callable[[Any], bool]:
+    """Return whether the model of a search has a method."""
+    return lambda search: hasattr(search.make_model(), name)
 
 
 class BaseSearch(MetaEstimatorMixin, ShownEstimator):
@@ -279,75 +296,12 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
             self.best_estimator_.set_params(device=self.device)
         return self.best_estimator_
 
-    def predict(self, X: Any, tasks: Any = None, split: bool = False, return_std: bool = False) -> Any:
-        """Predict with the best estimator.
-
-        Parameters
-        ----------
-        X, tasks, split, return_std : as for the `predict` of the model
-
-        Returns
-        -------
-        prediction : array, Bunch with ``split=True``, pair of arrays with ``return_std=True``
-        """
-        return self._best().predict(X, tasks, split=split, return_std=return_std)
-
-    @available_if(lambda self: hasattr(self.make_model(), "predict_proba"))
-    def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
-        """Return the probabilities of the best estimator, a classifier.
-
-        Parameters
-        ----------
-        X, tasks : as for `predict`
-
-        Returns
-        -------
-        probabilities : array of shape (q, n_classes), or (q, T, n_classes) on wide data
-        """
-        return self._best().predict_proba(X, tasks)
-
-    @available_if(lambda self: hasattr(self.make_model(), "predict_interval"))
-    def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
-        """Return the intervals of the best estimator, a regressor.
-
-        Parameters
-        ----------
-        X, tasks : as for `predict`
-        coverage : float in (0, 1), default 0.9
-
-        Returns
-        -------
-        intervals : array of shape (q, 2), or (q, T, 2) on wide data
-        """
-        return self._best().predict_interval(X, tasks, coverage)
-
-    @available_if(lambda self: hasattr(self.make_model(), "decision_function"))
-    def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
-        """Return the decision values of the best estimator, a classifier.
-
-        Parameters
-        ----------
-        X, tasks : as for `predict`
-
-        Returns
-        -------
-        values : array
-        """
-        return self._best().decision_function(X, tasks)
-
-    def score_tasks(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> dict[Any, float]:
-        """Return the score of each task.
-
-        Parameters
-        ----------
-        X, y, tasks, sample_weight : as for `fit`
-
-        Returns
-        -------
-        scores : dict from task to float
-        """
-        return self._best().score_tasks(X, y, tasks, sample_weight)
-
+    # The best estimator predicts and scores, by its own methods.
+    predict = _of_best("predict", PaperEstimator)
+    score_tasks = _of_best("score_tasks", PaperEstimator)
+    predict_proba = available_if(_has("predict_proba"))(_of_best("predict_proba", PaperClassifier))
+    decision_function = available_if(_has("decision_function"))(_of_best("decision_function", PaperClassifier))
+    predict_interval = available_if(_has("predict_interval"))(_of_best("predict_interval", PaperRegressor))
     # The mean of the scores of tasks, and a page on the fit, as for any estimator.
     score, report = MultiTaskEstimator.score, MultiTaskEstimator.report
 

@@ -254,26 +254,7 @@ class AverageRegressor(_Average, PaperRegressor):
         set_parameters(self, locals())
 
 
-@describe((*KERNEL_MACHINE, *CLASSES))
-class IMKLClassifier(PaperClassifier):
-    """IMKL: multiple kernel learning in each task on its own, with a p-norm on the kernel weights.
-
-    ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing; the fit is convex and its `duality_gap_` certified.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin import IMKLClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = IMKLClassifier(p=1.5).fit(X, y, tasks=tasks)
-    >>> model.kernel_weights_.shape
-    (3, 6)
-    >>> bool(model.duality_gap_ <= 1e-3 * model.objective_)
-    True
-    """
-
+class _WeightsClassifier(PaperClassifier):
     def __init__(
         self,
         kernels=None,
@@ -298,28 +279,8 @@ class IMKLClassifier(PaperClassifier):
     ):
         set_parameters(self, locals())
 
-    def specification(self) -> Fit:
-        return kernel_fit(self, partial(lp_penalty, p=self.p), has_path=True)
 
-
-@describe(loss=REGRESSION_LOSS)
-class IMKLRegressor(PaperRegressor):
-    """IMKL: multiple kernel learning in each task on its own, with a p-norm on the kernel weights.
-
-    ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing; the fit is convex and its `duality_gap_` certified.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin import IMKLRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(40, 3))
-    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
-    >>> model = IMKLRegressor(C=10).fit(X, Y)
-    >>> model.kernel_weights_.shape
-    (2, 6)
-    """
-
+class _WeightsRegressor(PaperRegressor):
     def __init__(
         self,
         kernels=None,
@@ -345,12 +306,55 @@ class IMKLRegressor(PaperRegressor):
     ):
         set_parameters(self, locals())
 
+
+@describe((*KERNEL_MACHINE, *CLASSES))
+class IMKLClassifier(_WeightsClassifier):
+    """IMKL: multiple kernel learning in each task on its own, with a p-norm on the kernel weights.
+
+    ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing; the fit is convex and its `duality_gap_` certified.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import IMKLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = IMKLClassifier(p=1.5).fit(X, y, tasks=tasks)
+    >>> model.kernel_weights_.shape
+    (3, 6)
+    >>> bool(model.duality_gap_ <= 1e-3 * model.objective_)
+    True
+    """
+
+    def specification(self) -> Fit:
+        return kernel_fit(self, partial(lp_penalty, p=self.p), has_path=True)
+
+
+@describe(loss=REGRESSION_LOSS)
+class IMKLRegressor(_WeightsRegressor):
+    """IMKL: multiple kernel learning in each task on its own, with a p-norm on the kernel weights.
+
+    ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing; the fit is convex and its `duality_gap_` certified.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import IMKLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = IMKLRegressor(C=10).fit(X, Y)
+    >>> model.kernel_weights_.shape
+    (2, 6)
+    """
+
     def specification(self) -> Fit:
         return kernel_fit(self, partial(lp_penalty, p=self.p), has_path=True)
 
 
 @describe((*KERNEL_MACHINE, *CLASSES))
-class IKLClassifier(IMKLClassifier):
+class IKLClassifier(_WeightsClassifier):
     """IKL: input kernel learning, one vector of kernel weights that all tasks share.
 
     ``R(B) = |b|_p^2`` with every column of B equal to b. The fit is convex and its `duality_gap_` certified.
@@ -372,22 +376,8 @@ class IKLClassifier(IMKLClassifier):
 
 
 @describe(loss=REGRESSION_LOSS)
-class IKLRegressor(IMKLRegressor):
-    """IKL: input kernel learning, one vector of kernel weights that all tasks share.
-
-    ``R(B) = |b|_p^2`` with every column of B equal to b. The fit is convex and its `duality_gap_` certified.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin.paper import IKLRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(40, 3))
-    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
-    >>> model = IKLRegressor(C=10).fit(X, Y)
-    >>> bool((model.kernel_weights_[0] == model.kernel_weights_[1]).all())
-    True
-    """
+class IKLRegressor(_WeightsRegressor):
+    """IKL for real targets: one vector of kernel weights that all tasks share; see `IKLClassifier`."""
 
     def specification(self) -> Fit:
         return kernel_fit(self, partial(shared_penalty, p=self.p), has_path=True)
@@ -439,22 +429,7 @@ class MKMTFLClassifier(PaperClassifier):
 
 @describe(p=_P, loss=REGRESSION_LOSS)
 class MKMTFLRegressor(PaperRegressor):
-    """MK-MTFL: all tasks select the same few kernels, by a 1-norm over kernels of a p-norm over tasks.
-
-    The saddle-point problem is convex in the functions; `duality_gap_` is certified. `kernel_weights_` are
-    ``gamma_k / lambda_tk``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin.paper import MKMTFLRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(40, 3))
-    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
-    >>> model = MKMTFLRegressor(C=10, tol=1e-2).fit(X, Y)
-    >>> bool(model.duality_gap_ <= 1e-2 * model.objective_)
-    True
-    """
+    """MK-MTFL for real targets: all tasks select the same few kernels; see `MKMTFLClassifier`."""
 
     def __init__(
         self,

@@ -82,23 +82,7 @@ class MTFLClassifier(PaperClassifier):
 
 @describe(kernels=POOLED_KERNELS, solver=_SOLVER, loss=REGRESSION_LOSS)
 class MTFLRegressor(PaperRegressor):
-    """MTFL: multi-task feature learning, functions of all tasks from few features that they share.
-
-    Minimises ``sum_t loss_t(w_t) + 1/2 |W|_*^2``, the squared trace norm of all tasks' functions W = (w_t), by machines
-    with the kernel ``phi' D phi`` and ``D = (WW')^(1/2) / tr`` in turn. Convex; `duality_gap_` is certified.
-    `task_relationship_` is ``(W'W)^(1/2) / tr``, and `effective_rank_` says how many features the tasks share.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin.paper import MTFLRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(40, 3))
-    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
-    >>> model = MTFLRegressor(C=10).fit(X, Y)
-    >>> bool(model.effective_rank_ < 2)
-    True
-    """
+    """MTFL for real targets: functions of all tasks from few features that they share; see `MTFLClassifier`."""
 
     def __init__(
         self,
@@ -168,23 +152,7 @@ class MTRLClassifier(PaperClassifier):
 
 @describe(kernels=POOLED_KERNELS, solver=_SOLVER, mu=_MU, loss=REGRESSION_LOSS)
 class MTRLRegressor(PaperRegressor):
-    """MTRL: multi-task relationship learning, with a task covariance in the feature space of one kernel.
-
-    Minimises ``sum_t loss_t(w_t) + 1/2 |W|_F^2 + (mu/2) tr(W inv(Omega) W')`` over W and Omega of trace one, by
-    machines with the kernel ``[Omega inv(Omega + mu I)]_tt' k(x, x')`` and ``Omega = (W'W)^(1/2) / tr`` in turn.
-    Convex; `duality_gap_` is certified. `effective_rank_` says how many features the tasks share.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin.paper import MTRLRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(40, 3))
-    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
-    >>> model = MTRLRegressor(C=10).fit(X, Y)
-    >>> model.predict(X).shape
-    (40, 2)
-    """
+    """MTRL for real targets, with a task covariance in the feature space of one kernel; see `MTRLClassifier`."""
 
     def __init__(
         self,

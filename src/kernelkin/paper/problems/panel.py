@@ -233,7 +233,7 @@ class PanelDuals(Sequence):
         return self
 
     def restored(self, target: int, dual: int, offsets: Sequence[np.ndarray]) -> PanelDuals:
-        """The solutions in other units, in main memory; see `Duals`."""
+        """The solutions in other units, in main memory; see `MachineDuals`."""
         blocks = [self.arrays.numpy(block * 2.0**dual) for block in self.blocks]
         intercept = np.ldexp(self.intercept, target)
         if self.machines.has_intercept:

@@ -13,8 +13,7 @@ import numpy as np
 from ...engines import Each, serially
 from ..learners import DualSolution, Learner, Machine
 from ..penalties import MixedNorm, Penalty, Relation, SimplexPenalty
-from .machines import MachineDuals, SolvedMachines, solve_machines
-from .units import Units
+from .machines import MachineDuals, SolvedMachines, Units, as_machines
 
 
 @dataclass(frozen=True)
@@ -105,25 +104,20 @@ class AnyProblem:
         each: Each = serially,
         curved: bool = False,
         enough: Enough | None = None,
+        weights: np.ndarray | None = None,
         **arguments: Any,
     ) -> Evaluation:
         """Solve the machines at B, to relative gap `tol`, from the dual variables `warm`; bound the optimum.
 
-        `curved` requests the curvature, where the problem has one; it is left out where all else is `enough`. Other
-        arguments are those of `judge`.
+        `curved` requests the curvature, where the problem has one; it is left out where all else is `enough`. Gram
+        matrices are combined with `weights`, B by default. Other arguments are those of `judge`.
         """
-        weights = self.machine_weights(B)
-        solved = solve_machines(
-            self.grams, self.machines, self.learner, weights, warm=warm, tol=tol, each=each, curved=curved
-        )
+        weights = B if weights is None else weights
+        solved = as_machines(self.machines).solve(self.grams, self.learner, weights, warm, tol, each, curved)
         evaluation = self.judge(B, solved, **arguments)
         if solved.curvature is None or (enough is not None and enough(evaluation)):
             return evaluation
         return replace(evaluation, curvature=solved.curvature())
-
-    def machine_weights(self, B: np.ndarray) -> np.ndarray:
-        """What the Gram matrices are combined with at B: B itself, unless a problem says otherwise."""
-        return B
 
     def in_standard_units(self) -> tuple[Self, Units]:
         """The problem rescaled to order one, and the units that lead back.

@@ -24,9 +24,8 @@ from ...engines import Each, serially
 from ..grams.row_kernels import Features, PooledKernel
 from ..learners import DualSolution, Learner, Machine
 from ..penalties import Relation, SpectralNorm
-from .machines import SolvedMachines
+from .machines import SolvedMachines, Units
 from .problem import AnyProblem, Evaluation
-from .units import Units
 
 
 class FeatureForm:
@@ -186,7 +185,8 @@ class SpectralProblem(AnyProblem):
 
     def evaluate(self, B: np.ndarray, *, tol: float = 1e-3, **options: Any) -> Evaluation:
         """Solve every machine at the covariance B = D (r, r) of trace one; small machines exactly."""
-        return super().evaluate(B, tol=_EXACT if max(len(m.y) for m in self.machines) <= _SMALL else tol, **options)
+        tol = _EXACT if max(len(machine.y) for machine in self.machines) <= _SMALL else tol
+        return super().evaluate(B, tol=tol, weights=self.machine_weights(B), **options)
 
     def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
         """Bound the objective and the optimum by machines that were solved at the metric of B = D (r, r)."""

@@ -268,6 +268,8 @@ class Solution:
         return self.relation_of(self.B)
 
 
+# Squares of what is nearly zero may underflow, whatever a program has asked NumPy to do about that.
+@np.errstate(under="ignore")
 def solve(
     problem: AnyProblem,
     solver: Solver | str | None = None,

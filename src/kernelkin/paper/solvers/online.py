@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -50,41 +50,24 @@ class Rounds(NamedTuple):
     values: np.ndarray
 
 
-@dataclass
 class OnlineState:
-    """All that an online run needs to go on, O(TK) in size. The module `online_loops` says what the arrays are."""
+    """All that an online run needs to go on, O(TK) in size: at first B = 0 and Omega = I/T.
 
-    held: np.ndarray
-    own: np.ndarray
-    late_own: np.ndarray
-    fresh: np.ndarray
-    L: np.ndarray
-    late: np.ndarray
-    P: np.ndarray
-    rest: np.ndarray
-    counts: np.ndarray
-    total: np.ndarray
+    The module `online_loops` says what the arrays are. A task that joins later has the identity's row of Omega until a
+    refresh finds its weights not zero: until then there is nothing to relate it to others by.
+    """
 
-    @classmethod
-    def start(cls, n_kernels: int, n_tasks: int = 0) -> OnlineState:
-        """Return B = 0 and Omega = I/T.
+    def __init__(self, n_kernels: int, n_tasks: int = 0) -> None:
+        self.held, self.own, self.late_own, self.total = np.zeros((4, n_tasks, n_kernels))
+        self.L, (self.late, self.P) = np.eye(n_kernels), np.zeros((2, n_kernels, n_kernels))
+        self.fresh, self.rest = np.zeros(n_tasks, dtype=bool), np.array([1.0 / max(n_tasks, 1)])
+        self.counts = np.array([0, 0, 0, 0, n_tasks])
 
-        A task that joins later has the identity's row of Omega until a refresh finds its weights not zero: until then
-        there is nothing to relate it to others by.
-        """
-        columns, square = np.zeros((4, n_tasks, n_kernels)), np.zeros((2, n_kernels, n_kernels))
-        return cls(
-            held=columns[0],
-            own=columns[1],
-            late_own=columns[2],
-            fresh=np.zeros(n_tasks, dtype=bool),
-            L=np.eye(n_kernels),
-            late=square[0],
-            P=square[1],
-            rest=np.array([1.0 / max(n_tasks, 1)]),
-            counts=np.array([0, 0, 0, 0, n_tasks]),
-            total=columns[3],
-        )
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """What `run_rounds` changes, in the order of its arguments."""
+        L = self.L, self.late, self.P
+        return self.held, self.own, self.late_own, self.fresh, *L, self.rest, self.counts
 
     @property
     def rounds(self) -> int:
@@ -168,8 +151,7 @@ class Online:
         state.grow(int(rounds.tasks.max(initial=-1)) + 1)
         done = 0
         while True:
-            arrays = [getattr(state, field.name) for field in fields(state)[:-1]]
-            done = run_rounds(*rounds, done, *settings, *arrays)
+            done = run_rounds(*rounds, done, *settings, *state.arrays)
             if done == len(rounds.tasks):
                 return
             self.refresh_relation(state)
@@ -217,7 +199,7 @@ class OnlineRun:
         center: bool = False,
         verbose: int = 0,
     ) -> None:
-        self.solver, self.state = solver, OnlineState.start(n_kernels, n_tasks)
+        self.solver, self.state = solver, OnlineState(n_kernels, n_tasks)
         self.n_rounds, self.center, self.verbose = n_rounds, center, verbose
         # Rounds and mistakes at each record; sums and numbers of the values of all pairs, and of each task's.
         self.records: list[tuple[int, int]] = []

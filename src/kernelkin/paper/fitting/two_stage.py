@@ -180,7 +180,7 @@ class TwoStagePlan(NamedTuple):
         """Bound pairs that are evaluated at one time, the rows that a stream keeps, and the second stage."""
         fit, data = self.fit, self.data
         plan = plan_grams(data, self.values.kernels, fit.normalize)
-        K, T, rows = plan.n_kernels, plan.n_tasks, sum(plan.machines)
+        K, T, rows = plan.n_kernels, len(plan.machines), sum(plan.machines)
         length = block_length(data.X.shape[1] if self.values.kernels is not None else 1, K)
         drawn = min(fit.n_rounds, length) * (4 * plan.row_bytes + 8 * (5 * K + 12))
         held = 64 * rows + 160 * K * T
@@ -298,7 +298,7 @@ class SecondStagePlan(NamedTuple):
             square = 8 * n * (n if n <= fit.max_exact else min(N_LANDMARKS, fit.max_exact))
             work = max(5 * square, 2 * square + min(2 * BLOCK_BYTES, 2 * plan.n_kernels * square))
             each.append(work + 3 * plan.row_bytes * (plan.sizes[0] if plan.wide else n))
-        held = sum(plan.machines) * (48 + 96 * plan.outputs) + plan.n_tasks * (TASK_OBJECTS + 64 * plan.n_kernels)
+        held = sum(plan.machines) * (48 + 96 * plan.outputs) + len(plan.machines) * (TASK_OBJECTS + 64 * plan.n_kernels)
         held += plan.row_bytes * (plan.sizes[0] if plan.wide else sum(plan.machines))
         return Need(FIXED + held + sum(sorted(each, reverse=True)[:n_jobs]), _SMALLER_TASKS)
 

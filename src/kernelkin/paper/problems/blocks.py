@@ -16,7 +16,7 @@ from ...data import TaskData, take_tasks
 from ...engines import Each, Engine, serially
 from ...exceptions import GramMemoryError
 from ...kernels import FittedKernel
-from ..grams import KernelBank, TaskGrams, check_kernels, runs, task_block_grams
+from ..grams import KernelBank, TaskGrams, check_kernels, left_by_scaling, raw_grams, runs, scale_grams
 from ..learners import Learner
 from .machines import MachineDuals, MachineList, SolvedMachines, solve_machines
 
@@ -53,7 +53,7 @@ class TaskBlock:
     Attributes
     ----------
     data : the rows of these tasks alone.
-    kernels, normalize, charges : as for `task_block_grams`.
+    kernels, normalize, charges : as for `raw_grams` and `scale_grams`.
     machines, learner : in standard units.
     keeps_grams : whether Gram matrices stay in memory after an evaluation.
     """
@@ -69,8 +69,12 @@ class TaskBlock:
     _last: tuple[np.ndarray, MachineDuals] | None = field(default=None, repr=False)
 
     def grams(self) -> tuple[TaskGrams, KernelBank, np.ndarray]:
-        """Return the Gram matrices, how they were scaled, and what there is of the kernels; see `task_block_grams`."""
-        built = self._built or task_block_grams(self.data, self.kernels, self.normalize, self.charges)
+        """Return the Gram matrices, how they were scaled, and what there is of the kernels; see `check_kernels`."""
+        built = self._built
+        if built is None:
+            raw = raw_grams(self.data, self.kernels, self.normalize)
+            grams, bank = scale_grams(raw, self.data, self.normalize, overwrite=True, charges=self.charges)
+            built = grams, bank, np.array([raw.present, left_by_scaling(bank.scalings)])
         if self.keeps_grams:
             self._built = built
         return built
@@ -119,7 +123,7 @@ class MachineBlocks:
     data : TaskData
         In long form.
     kernels : the K fitted kernels
-    normalize, charges : as for `task_block_grams`
+    normalize, charges : as for `scale_grams`
     machines : MachineList
         One for each task, in standard units.
     learner : Learner

@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from kernelkin import MKMTRLRegressor
+from kernelkin.data import TaskKFold
 from kernelkin.datasets import make_related_tasks
 from kernelkin.paper.model_selection import MKMTRLRegressorCV
 
@@ -51,3 +52,11 @@ two = MKMTRLRegressor(data.kernels, C=10, mu=10, tol=1e-8).fit(data.data, data.t
 difference = one.predict(data.data_test, tasks=data.tasks_test) - two.predict(data.data_test, tasks=data.tasks_test)
 print(f"largest difference of predictions: {np.abs(difference).max():.1e}")
 print(f"weights: {one.kernel_weights_[0].round(4)} and ten times {two.kernel_weights_[0].round(5)}")
+
+# %%
+# The tools of scikit-learn get folds inside tasks from :class:`~kernelkin.data.TaskKFold`: every task has rows in all
+# training parts, and in all test parts if it has enough.
+
+for train, test in TaskKFold(3, random_state=0).split(data.data, groups=data.tasks):
+    rows = {task: int(np.sum(data.tasks[test] == task)) for task in data.task_names[:3]}
+    print(f"{len(train)} rows train and {len(test)} test, of these {rows}")

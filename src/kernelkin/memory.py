@@ -42,7 +42,7 @@ def fit_need(plan: GramPlan, solved_by: str, n_jobs: int, n_folds: int = 0) -> N
 
     `solved_by` is the name of the learner, or "panel".
     """
-    K, T, stacks = plan.n_kernels, plan.n_tasks, plan.stack_bytes
+    K, T, stacks = plan.n_kernels, len(plan.machines), plan.stack_bytes
     working = _working_bytes(plan, solved_by, n_jobs)
     if n_folds:
         # The evaluated kernels, and for each fold at work the training part, the held-out part and its machines.
@@ -65,7 +65,7 @@ def _working_bytes(plan: GramPlan, solved_by: str, n_jobs: int) -> int:
     n, K, total = plan.sizes[0], plan.n_kernels, sum(plan.machines)
     squares = [8 * rows * rows for rows in plan.machines]
     if solved_by == "panel":
-        outputs = plan.n_tasks * plan.outputs
+        outputs = len(plan.machines) * plan.outputs
         columns = outputs if plan.couplings_width else n_jobs * PANEL_COLUMNS
         # A basis; targets, costs and dual variables of two evaluations; and arrays a column.
         work = (48 + 4 * K) * n * n + 96 * n * outputs + columns * column_bytes(n, K)

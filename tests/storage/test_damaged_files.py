@@ -6,6 +6,7 @@ import random
 import sys
 import tracemalloc
 from datetime import date
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -205,7 +206,7 @@ def test_values_of_all_kinds_come_back_as_they_were():
         "text": np.array(["\u00e9", ""]), "objects": np.array([1, "a", None], dtype=object).reshape(3, 1),
         "dates": np.array(["2024-01-31"], dtype="M8[D]"), "date": np.datetime64("2024-01-31T12"),
         "scalars": [np.float32(0.1), np.int8(-3), np.bool_(True), np.str_("x")], "zero": np.array(2.5),
-        "twice": [shared, shared], "big": np.arange(3, dtype=">i4"),
+        "space": SimpleNamespace(a=1, b=[2.5]), "twice": [shared, shared], "big": np.arange(3, dtype=">i4"),
         "rng": np.random.default_rng(3),
     }  # fmt: skip
     found = load(*dump(value))

@@ -18,7 +18,7 @@ from ..tables import TableSchema
 from .evaluation import as_text, predict_baseline, predict_entries, read_entries, score_models
 from .problem import Problem, add_data_arguments, load_problem
 from .terminal import Terminal
-from .training import KERNELS_HELP, Recipe, add_model_arguments, check_cache, check_parameters, says_what_is_kept
+from .training import KERNELS_HELP, Recipe, add_model_arguments, check_parameters, says_what_is_kept
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -49,7 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, terminal: Terminal) -> None:
     if arguments.folds < 2:
         raise ValueError(f"--folds must be at least 2, not {arguments.folds}")
-    check_cache(arguments)
+    cache = Folder(arguments.cache).prepare() if arguments.cache else None
     # Tiny tasks have no row to test on, and some of the models cannot learn them.
     problem = load_problem(arguments).settle_tiny_tasks(shares_functions=False)
     recipes = {recipe.name: recipe for recipe in (Recipe.of(name, problem, arguments) for name in arguments.models)}
@@ -57,18 +57,17 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     terminal.say(*problem.notes)
     steps = arguments.folds * (len(recipes) + len(make_baselines(not problem.regression)))
     with says_what_is_kept(arguments.cache), terminal.progress(steps) as progress:
-        rows, seconds = _cross_validate(problem, recipes, arguments, progress)
+        rows, seconds = _cross_validate(problem, recipes, arguments, progress, cache)
     how = "chosen by --cv inside each training part" if arguments.cv else "at their defaults or as given"
     terminal.say(f"{len(rows[0][0])} held-out rows, {arguments.folds} folds inside every task (parameters {how}):")
     terminal.table(*_table(problem, *rows, seconds))
 
 
 def _cross_validate(
-    problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, progress: Progress
+    problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, progress: Progress, cache: Folder | None
 ) -> tuple[tuple[tuple[np.ndarray, np.ndarray], dict[str, np.ndarray]], dict[str, float]]:
     """Return targets and tasks of the held-out rows, the predictions of each model, and the seconds that it took."""
     data, frame = problem.task_data(), problem.frame
-    cache = Folder(arguments.cache) if arguments.cache else None
     folds = make_folds(data, arguments.folds, classification=not problem.regression, random_state=arguments.seed)
     truth, seconds = [], dict[str, float]()
     values: dict[str, list[np.ndarray]] = {}

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data import listing
 from ..facts import changed_parameters, relative_gap
-from ..files import check_writable
+from ..files import Folder, check_writable
 from ..progress import Progress
 from ..relations import TaskRelations
 from ..relations.baselines import make_baselines
@@ -40,7 +40,6 @@ from .training import (
     SEARCHED,
     Recipe,
     add_model_arguments,
-    check_cache,
     check_parameters,
     says_what_is_kept,
 )
@@ -68,9 +67,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_data_arguments(parser)
     parser.add_argument("-o", "--out", required=True, metavar="MODEL", help="the file to save the model to")
     parser.add_argument(
-        "--model",
-        metavar="NAME",
-        help="see `kernelkin models` (default: Kin, an average of mixed kernel models)",
+        "--model", metavar="NAME", help="see `kernelkin models` (default: Kin, an average of mixed kernel models)"
     )
     parser.add_argument("--quick", action="store_true", help="fit MK-MTRL as it is")
     add_model_arguments(parser)
@@ -156,7 +153,8 @@ def _check(arguments: Namespace) -> None:
     if arguments.sharing_repeats is not None and arguments.sharing_repeats < 0:
         raise ValueError(f"--sharing-repeats must be 0 or more, not {arguments.sharing_repeats}")
     check_writable(arguments.out)
-    check_cache(arguments)
+    if arguments.cache:
+        Folder(arguments.cache).prepare()
 
 
 def _fit_and_save(
@@ -176,7 +174,8 @@ def _fit_and_save(
             progress.begin(f"{recipe.name} on all {len(problem.frame)} rows")
             schema = problem.schema()
             model = recipe.fit(schema, problem.frame, progress)
-        about["task_rows"] = _task_rows(schema, problem)
+        data = problem.task_data()
+        about["task_rows"] = [[task, len(y)] for task, y in zip(data.labels.tolist(), data.y, strict=True)]
         save_model(model, arguments.out, schema=schema, about=about)
         progress.clear()
         _show_model(terminal, model)
@@ -200,9 +199,7 @@ def _answers(
     """Whether sharing helps, and how the tasks are related, as they are shown -> what is saved of each."""
     arguments = recipe.arguments
     if arguments.sharing_repeats != 0:
-        # Without sharing, tiny tasks cannot be learned: there is nothing to compare.
-        others = train[~problem.is_tiny[train]]
-        found = verdict_on_sharing(recipe, problem.schema(others), problem.frame.iloc[others], progress)
+        found = verdict_on_sharing(recipe, problem.schema(train), problem.frame.iloc[train], progress)
         progress.clear()
         terminal.say("", *str(found).split("\n"))
         if not isinstance(found, str):
@@ -210,8 +207,10 @@ def _answers(
                 terminal.say("Parameters were not tuned for this table; --cv tunes them.")
             yield {"sharing": found.to_dict()}
     progress.begin("test of the relations of tasks")
-    assert saved.schema is not None
-    tested = tested_relations(saved.model, *_rows(saved.schema, problem), arguments.seed)
+    schema, frame = saved.schema, problem.frame
+    assert schema is not None
+    rows = schema.encode(frame), schema.targets(frame), schema.tasks(frame)
+    tested = tested_relations(saved.model, *rows, arguments.seed)
     progress.clear()
     if tested is not None:
         terminal.say("", str(TaskRelations.from_dict(tested)))
@@ -225,12 +224,6 @@ def _weights(arguments: Namespace, *, searched: bool) -> list[float]:
     weights += [(1 / (1 - arguments.test_size)) ** _GROWTH] if _refits(arguments) else []
     weights += [_VERDICT[not (searched or arguments.cv)]] if arguments.sharing_repeats != 0 else []
     return [*weights, relations]
-
-
-def _rows(schema: TableSchema, problem: Problem) -> tuple[np.ndarray, Any, np.ndarray | None]:
-    """All rows as the model sees them, their targets and tasks."""
-    frame = problem.frame
-    return schema.encode(frame), schema.targets(frame), schema.tasks(frame)
 
 
 def _evaluate(
@@ -342,10 +335,3 @@ def _show_model(terminal: Terminal, model: Any) -> None:
     gap = relative_gap(model)
     if gap is not None:
         terminal.say(f"Certified: the objective is within {gap:.1e} of the optimum of this model's problem.")
-
-
-def _task_rows(schema: TableSchema, problem: Problem) -> list[list[Any]]:
-    if problem.task is None:
-        return [[name, int(problem.frame[name].notna().sum())] for name in problem.targets]
-    labels, counts = np.unique(np.asarray(schema.tasks(problem.frame)), return_counts=True)
-    return [list(pair) for pair in zip(labels.tolist(), counts.tolist(), strict=True)]

@@ -41,9 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--column", default="prediction", metavar="NAME", help="its name (default: prediction)")
     parser.add_argument(
-        "--proba",
-        action="store_true",
-        help="also add the probability of each class, in columns probability_CLASS",
+        "--proba", action="store_true", help="also add the probability of each class, in columns probability_CLASS"
     )
     parser.add_argument(
         "--interval",

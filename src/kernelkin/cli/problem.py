@@ -103,13 +103,6 @@ class Problem:
         """All classes of all targets; None for numbers."""
         return None if self.regression else np.unique(np.concatenate(self.task_data().y))
 
-    @property
-    def is_tiny(self) -> np.ndarray:
-        """Whether the task of a row is tiny, (n,)."""
-        if self.task is None:
-            return np.zeros(len(self.frame), dtype=bool)
-        return self.frame[self.task].isin(self.tiny_tasks).to_numpy()
-
     def settle_tiny_tasks(self, *, shares_functions: bool) -> Problem:
         """Leave the tiny tasks out, unless tasks share parts of their functions; a note says what was done."""
         if not self.tiny_tasks:
@@ -118,7 +111,7 @@ class Problem:
         found = f"{count} with only one {'row' if self.regression else 'class'}: {listing(self.tiny_tasks)}"
         if shares_functions:
             return replace(self, notes=(*self.notes, f"{found}, learned by what tasks share."))
-        kept = ~self.is_tiny
+        kept = ~self.frame[self.task].isin(self.tiny_tasks).to_numpy()
         n_test = int(kept[len(kept) - self.n_test :].sum())
         notes = (*self.notes, f"Left out {found}.")
         return replace(self, frame=self.frame[kept], n_test=n_test, notes=notes, tiny_tasks=())

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..data import listing
-from ..files import Folder
 from ..kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, resolve_kernels, view_kernels
 from ..kernels.families import default_kernels
 from ..paper.couplings import COMMON
@@ -44,11 +43,7 @@ _PATTERN = re.compile(r"(?P<name>[A-Za-z0-9_]+)(:(?P<numbers>[^@]*))?(@(?P<colum
 
 def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--kernels", nargs="+", metavar="SPEC", help="see below (default: Gaussians and linear)")
-    parser.add_argument(
-        "--couplings",
-        choices=[COMMON],
-        help="let all tasks share a part of their functions",
-    )
+    parser.add_argument("--couplings", choices=[COMMON], help="let all tasks share a part of their functions")
     add_task_features(parser, "similar tasks share parts of their functions")
     parser.add_argument(
         "--unknown-tasks",
@@ -172,12 +167,6 @@ def says_what_is_kept(cache: str | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(*interrupt.args or (kept if cache else "nothing was kept",)) from None
-
-
-def check_cache(arguments: Namespace) -> None:
-    """Refuse, before any work is done, a cache that cannot be written."""
-    if arguments.cache:
-        Folder(arguments.cache).prepare()
 
 
 def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -117,7 +118,7 @@ def project(name: str, G: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         # Values computed in float32 may have been stored as float64 since.
         single = G.dtype.itemsize <= 4 or np.array_equal(G.astype(np.float32), G)
-    precision = np.dtype(np.float32 if single else np.float64)
+    precision: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
     mean_diagonal = float(G.diagonal().mean(dtype=np.float64))
     relative = max(_CANCELLATION[precision], _ROUNDINGS * len(G) * float(np.finfo(precision).eps))
     tolerance = relative * max(mean_diagonal, 0.0)

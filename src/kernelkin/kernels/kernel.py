@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from numbers import Integral
 from typing import Any
 
@@ -182,11 +182,15 @@ def fit_kernels(
     for name, count in Counter(name for _, name, _ in found).items():
         if count > 1:
             raise ValueError(f"{count} kernels are named {name!r}: names must be unique")
-    median = cache(lambda columns: median_distance(X[:, columns], sample_weight))
+
+    @cache
+    def median(columns: tuple[int, ...]) -> float:
+        return median_distance(X[:, columns], sample_weight)
+
     fitted = []
     for kernel, name, columns in found:
         try:
-            fitted.append(FittedKernel(name, kernel.function.fit(lambda c=columns: median(c)), columns))
+            fitted.append(FittedKernel(name, kernel.function.fit(partial(median, columns)), columns))
         except ValueError as error:
             raise ValueError(f"kernel {name!r}: {error}") from error
     return fitted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -33,9 +34,10 @@ class Scaling:
 
     factor: np.ndarray
     inverse_root: np.ndarray | None = None
-    row_mean: np.ndarray | None = None
-    grand_mean: np.ndarray | None = None
-    weight: np.ndarray | None = None
+    # All three, or none.
+    row_mean: Any = None
+    grand_mean: Any = None
+    weight: Any = None
 
     @property
     def needs_all_rows(self) -> bool:
@@ -87,7 +89,7 @@ class Scaling:
     def select(self, kernels: Sequence[int] | np.ndarray) -> Scaling:
         """The scaling of some of the kernels, by position."""
         parts = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Scaling(**{name: None if part is None else part[kernels] for name, part in parts.items()})
+        return replace(self, **{name: part[kernels] for name, part in parts.items() if part is not None})
 
     def take(self, rows: np.ndarray) -> Scaling:
         """The scaling for values at some of the training rows, by position; all of them if `needs_all_rows`."""

@@ -61,14 +61,7 @@ class TaskRelationshipDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        tasks: Any = None,
-        ax: Any = None,
-        random_state: Any = None,
+        cls, estimator: Any, X: Any, y: Any, *, tasks: Any = None, ax: Any = None, random_state: Any = None
     ) -> Self:
         """Test the relations of the tasks, and draw what was found.
 

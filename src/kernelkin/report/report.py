@@ -24,19 +24,8 @@ from .content import model_content
 from .evaluation import evaluation_content
 from .held_out import HeldOutRows, out_of_sample_rows, rows_of_arrays, rows_of_table
 
-STYLES = ("theme.css", "layout.css", "parts.css", "tables.css", "media.css")
-SCRIPTS = (
-    "dom.js",
-    "charts.js",
-    "tables.js",
-    "answer.js",
-    "predictions.js",
-    "tasks.js",
-    "drivers.js",
-    "relations.js",
-    "fit.js",
-    "main.js",
-)
+STYLES = ("theme", "layout", "parts", "tables", "media")
+SCRIPTS = ("dom", "charts", "tables", "answer", "predictions", "tasks", "drivers", "relations", "fit", "main")
 # Height of the page inside a notebook, in pixels.
 NOTEBOOK_HEIGHT = 860
 
@@ -75,10 +64,10 @@ class Report:
         page = files(__package__).joinpath("page")
         parts = {
             "TITLE": escape(self.title),
-            "STYLE": "\n".join(page.joinpath(name).read_text(encoding="utf-8") for name in STYLES),
+            "STYLE": "\n".join(page.joinpath(f"{name}.css").read_text(encoding="utf-8") for name in STYLES),
             "CONTENT": _json({"title": self.title, "models": self.models}),
             "VEGA": vega_script(),
-            "SCRIPT": "\n".join(page.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS),
+            "SCRIPT": "\n".join(page.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS),
         }
         html = page.joinpath("report.html").read_text(encoding="utf-8")
         for name, text in parts.items():
@@ -150,11 +139,7 @@ def _rows_of_fit(model: Any, X: Any, y: Any, tasks: Any) -> HeldOutRows:
 
 
 def report_of_files(
-    models: Sequence[SavedModel],
-    *,
-    names: Sequence[str] = ("model.kin",),
-    test: Any = None,
-    title: str | None = None,
+    models: Sequence[SavedModel], *, names: Sequence[str] = ("model.kin",), test: Any = None, title: str | None = None
 ) -> Report:
     """Return the report of one saved model, or of two side by side.
 

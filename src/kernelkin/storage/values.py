@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,8 @@ class _Writer:
             return self._sequence(value, path)
         if type(value) is dict:
             return ["dict", [[self.write(k, path), self.write(v, f"{path}[{k!r:.40}]")] for k, v in value.items()]]
+        if type(value) is SimpleNamespace:
+            return ["namespace", self.write(vars(value), path)]
         if isinstance(value, slice):
             return ["slice", [self.write(end, path) for end in (value.start, value.stop, value.step)]]
         if isinstance(value, np.random.RandomState):
@@ -157,6 +160,7 @@ class _Reader:
             "scalar": lambda *given: self._array(*given)[()],
             "objects": self._objects,
             "dict": lambda items: {self._get(k): self._get(v) for k, v in items},
+            "namespace": lambda state: SimpleNamespace(**self._get(state)),
             "slice": lambda ends: slice(*map(self._get, ends)),
             "random": lambda state: _random(self._get(state)),
             "function": lambda name: _functions()[name],

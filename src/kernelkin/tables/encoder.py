@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -111,7 +111,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         kept = table.select([k for k, name in enumerate(table.names) if str(name) not in dropped])
         reader = ColumnReader(self.decimal, self.max_categories, self.min_frequency, self.day_first)
         cells = zip(map(str, kept.names), kept.columns, kept.types, strict=True)
-        found = {name: reader.read(name, *column) for name, *column in cells}
+        found = {name: reader.read(name, values, type_name) for name, values, type_name in cells}
         columns = tuple(column for column in found.values() if isinstance(column, Column))
         if ambiguous := [column.name for column in columns if column.ambiguous]:
             warn_user(
@@ -251,7 +251,7 @@ def _from_mapping(columns: Mapping[Any, Any]) -> Table:
     return Table(tuple(columns), arrays, tuple(str(array.dtype) for array in arrays))
 
 
-def check_names(present: Sequence[Any], names: Sequence[str]) -> None:
+def check_names(present: Iterable[Any], names: Sequence[str]) -> None:
     """Refuse a table without one of these columns, naming all that are missing, or with one of them twice."""
     count = Counter(map(str, present))
     absent = [name for name in names if name not in count]

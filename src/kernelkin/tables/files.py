@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import codecs
-import csv
 import gzip
 import io
 import lzma
@@ -36,8 +35,8 @@ STDIN = STDOUT = "-"
 MOST_COLUMNS = 100_000
 # Cells that are read at a time, whatever the number of columns.
 MOST_CELLS = 4_000_000
-# A header that is longer than this is none.
-MOST_CHARACTERS = 2**26
+# A header must be within so many characters.
+MOST_CHARACTERS = 2**22
 # The cells that stand for a missing value, in features and targets.
 MISSING = frozenset(
     [
@@ -166,10 +165,10 @@ def read_pieces(path: str, rows: int, form: TextFormat | None = None) -> Iterato
                 reader = need_pandas().read_csv(file, **how, dtype=object, na_filter=False, chunksize=size)
             while True:
                 with _explained(path, form):
-                    frame = next(reader, None)
-                if frame is None or not len(frame):
+                    found = next(reader, None)
+                if found is None or not len(found):
                     return
-                yield Piece(frame, header, how["sep"])
+                yield Piece(found, header, how["sep"])
 
 
 # Text
@@ -210,7 +209,7 @@ def _read_targets(cells: Series, decimal: Decimal = ".") -> Series:
 
 
 @contextmanager
-def _opened(path: str, form: TextFormat) -> Iterator[tuple[TextIO, list[str], dict[str, Any]]]:
+def _opened(path: str, form: TextFormat) -> Iterator[tuple[_Checked, list[str], dict[str, Any]]]:
     """A text file for pandas, the header that it begins with, and arguments of `read_csv`.
 
     pandas would rename the second of two columns of one name. Without index_col, it would take the first column of rows
@@ -218,23 +217,26 @@ def _opened(path: str, form: TextFormat) -> Iterator[tuple[TextIO, list[str], di
     """
     with ExitStack() as stack:
         with _explained(path, form):
-            file = stack.enter_context(_open_text(path, form.encoding))
+            file = _Checked(stack.enter_context(_open_text(path, form.encoding)), path)
+            first = next(iter(file.head.lstrip().splitlines()), "")
+            for name, pattern in _OTHER_FORMATS.items():
+                if pattern.match(first):
+                    script = "in Python, pandas.read_json('FILE').to_csv('FILE.csv', index=False) makes one"
+                    advice = script if name == "JSON" else "it may be a page that a server sent in its place"
+                    raise ValueError(f"{display_name(path)} is {name}, not a table: {advice}")
             separator = form.separator or input_separator(path)
-            first, lines = file.readline(MOST_CHARACTERS).removeprefix("\ufeff"), list[str]()
-            _refuse_other_formats(first, path)
             if form.separator is None and separator not in first:
                 separator = next((mark for mark in OTHER_SEPARATORS if mark in first), separator)
-            before = csv.field_size_limit(MOST_CHARACTERS)
-            try:
-                cells = csv.reader(_header_lines(first, file, path, lines), delimiter=separator, strict=True)
-                header = next((row for row in cells if any(row) or len(row) > 1), [])
-            finally:
-                csv.field_size_limit(before)
+            how: dict[str, Any] = {"sep": separator, "index_col": False}
+            rows = need_pandas().read_csv(
+                io.StringIO(file.head), **how, header=None, nrows=1, dtype=str, na_filter=False
+            )
+        header = rows.iloc[0].tolist()
         _check_width(path, len(header))
         twice = next((name for name, count in Counter(header).items() if name and count > 1), None)
         if twice is not None:
             raise ValueError(f"{display_name(path)} has the column {twice!r} twice: rename one of them")
-        yield _Rejoined("".join(lines), file, path), header, {"sep": separator, "index_col": False}
+        yield file, header, how
 
 
 @contextmanager
@@ -281,53 +283,32 @@ def _separator(path: str, packed: dict[str, Any]) -> str | None:
     return SEPARATORS.get(endings[-1]) if endings else None
 
 
-def _refuse_other_formats(first: str, path: str) -> None:
-    """Refuse JSON and HTML, which would be read as tables of strange columns."""
-    found = next((name for name, pattern in _OTHER_FORMATS.items() if pattern.match(first)), None)
-    if found is not None:
-        script = "in Python, pandas.read_json('FILE').to_csv('FILE.csv', index=False) makes one"
-        advice = script if found == "JSON" else "it may be a page that a server sent in its place"
-        raise ValueError(f"{display_name(path)} is {found}, not a table: {advice}")
+class _Checked(io.TextIOBase):
+    """A text file that refuses NUL: pandas would end a cell there, so that two different names become one.
 
+    `head` is what it begins with, without the mark of the byte order; it is read again by `read`.
+    """
 
-def _header_lines(line: str, file: TextIO, path: str, read: list[str]) -> Iterator[str]:
-    """The first line and those of a file, each appended to `read` before it is given; one without end is refused."""
-    left = MOST_CHARACTERS
-    while line:
-        _refuse_nul(line, path, len(read))
-        left -= len(line)
-        if left <= 0:
-            raise ValueError(
-                f"{display_name(path)} is not a table: its header has more than {MOST_CHARACTERS} characters"
-            )
-        read.append(line)
-        yield line
-        line = file.readline(left)
-
-
-def _refuse_nul(text: str, path: str, lines_before: int) -> None:
-    """pandas would end a cell there, so that two different names become one."""
-    before, nul, _ = text.partition("\0")
-    if nul:
-        line = lines_before + before.count("\n") + 1
-        advice = "if it is UTF-16, say --encoding utf-16" if line == 1 else "remove it"
-        raise ValueError(f"{display_name(path)}: line {line} contains the character NUL: {advice}")
-
-
-class _Rejoined(io.TextIOBase):
-    """A text file from its beginning, of which the head was read already."""
-
-    def __init__(self, head: str, rest: TextIO, path: str) -> None:
-        self._head, self._rest, self._path, self._lines = head, rest, path, 0
+    def __init__(self, file: TextIO, path: str) -> None:
+        self._file, self._path, self._lines, self._head = file, path, 0, ""
+        self._head = self.head = self._check(file.read(MOST_CHARACTERS)).removeprefix("\ufeff")
+        self._lines = 0
 
     def read(self, size: int | None = -1, /) -> str:
         if size is None or size < 0:
-            text, self._head = self._head + self._rest.read(), ""
+            text, self._head = self._head + self._file.read(), ""
         elif self._head:
             text, self._head = self._head[:size], self._head[size:]
         else:
-            text = self._rest.read(size)
-        _refuse_nul(text, self._path, self._lines)
+            text = self._file.read(size)
+        return self._check(text)
+
+    def _check(self, text: str) -> str:
+        before, nul, _ = text.partition("\0")
+        if nul:
+            line = self._lines + before.count("\n") + 1
+            advice = "if it is UTF-16, say --encoding utf-16" if line == 1 else "remove it"
+            raise ValueError(f"{display_name(self._path)}: line {line} contains the character NUL: {advice}")
         self._lines += text.count("\n")
         return text
 
@@ -347,7 +328,7 @@ def _explained(path: str, form: TextFormat) -> Iterator[None]:
                 f"{name}: all rows have more fields than the header: name every column, remove what is above the "
                 "header, or set what separates columns (--sep)"
             ) from None
-        except (errors.ParserError, csv.Error) as error:
+        except errors.ParserError as error:
             raise ValueError(f"{name}: {_parser_reason(str(error))}") from None
         except UnicodeDecodeError as error:
             raise ValueError(f"{name}: {_undecodable(path, form, error)}") from None

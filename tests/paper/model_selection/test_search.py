@@ -5,7 +5,6 @@ from sklearn.model_selection import GridSearchCV
 
 from kernelkin import (
     AverageRegressor,
-    IMKLRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
     STLClassifier,
@@ -53,11 +52,8 @@ def fixed_widths():
 REGRESSORS = {
     "mk-mtrl": (MKMTRLRegressor(), {"mu": 0.1, "C": 2.0}),
     "coupled": (MKMTRLRegressor(couplings="common"), {"mu": 0.1, "C": 2.0}),
-    "groups": (MKMTRLRegressor(couplings={"pair": ["p", "p", "q"]}, normalize="cosine"), {"mu": 0.1}),
-    "centred": (MKMTRLRegressor(normalize="center", couplings="common"), {"mu": 0.1}),
     "svr": (MKMTRLRegressor(loss="epsilon_insensitive", normalize=None), {"mu": 0.1}),
     "alternating": (MKMTRLRegressor(solver="alternating"), {"mu": 0.1}),
-    "imkl": (IMKLRegressor(p=1.5), {"mu": 0.1}),
     "average": (AverageRegressor(), {"C": 3.0}),
     "mtfl": (MTFLRegressor(), {"C": 3.0}),
 }

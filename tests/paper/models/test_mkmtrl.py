@@ -36,8 +36,7 @@ def test_two_groups_are_plain_with_min_rank_two(regression):
     assert (shares * needed).sum(axis=1).min() > 0.6
 
 
-@pytest.mark.parametrize("regression", [True, False])
-@pytest.mark.parametrize("tol", [1e-3, 1e-5])
+@pytest.mark.parametrize(("regression", "tol"), [(True, 1e-3), (False, 1e-5)])
 def test_the_papers_own_penalty_collapses_and_a_warning_says_so(regression, tol):
     data = grouped_data(regression)
     model = (MKMTRLRegressor if regression else MKMTRLClassifier)(

@@ -34,10 +34,14 @@ def pooled_features(X, kernels):
     return roots(fit_scaling("trace", evaluate(fitted, X))[1].mean(axis=0))
 
 
-@pytest.mark.parametrize("name", STRENGTHS)
 @pytest.mark.parametrize(
-    ("kind", "T", "d", "kernels"),
-    [("hinge", 5, 2, "linear"), ("squared", 3, 5, "linear"), ("hinge", 3, 5, "linear"), ("squared", 3, 2, "average")],
+    ("name", "kind", "T", "d", "kernels"),
+    [
+        ("MTFL", "hinge", 5, 2, "linear"),
+        ("MTRL", "squared", 3, 5, "linear"),
+        ("MTRL", "hinge", 3, 5, "linear"),
+        ("MTFL", "squared", 3, 2, "average"),
+    ],
 )
 def test_the_value_is_that_of_the_conic_optimum(name, kind, T, d, kernels):
     """More tasks than features is solved from the side of the features, more features from that of the tasks."""
@@ -53,8 +57,7 @@ def test_the_value_is_that_of_the_conic_optimum(name, kind, T, d, kernels):
 
 @pytest.mark.filterwarnings("ignore:.*stopped at max_iter")
 @pytest.mark.parametrize("name", STRENGTHS)
-@pytest.mark.parametrize("T", [2, 6])
-def test_alternating_never_raises_the_objective(name, T):
+def test_alternating_never_raises_the_objective(name, T=6):
     X, y, _, tasks = long_data(1, T=T, d=4)
     model = make(name, "squared", "linear", C=3.0, tol=1e-4, max_iter=50, solver="alternating").fit(X, y, tasks=tasks)
     trace = model.history_["objective"]
@@ -78,8 +81,7 @@ def test_one_task_is_ridge(name):
 
 
 @pytest.mark.parametrize("name", STRENGTHS)
-@pytest.mark.parametrize("T", [2, 5])
-def test_the_kernel_of_the_inner_products_is_the_linear_one(name, T):
+def test_the_kernel_of_the_inner_products_is_the_linear_one(name, T=5):
     X, y, _, tasks = long_data(3, T=T, d=3)
     linear = make(name, "squared", "linear", tol=1e-8, max_iter=500).fit(X, y, tasks=tasks)
     there = make(name, "squared", lambda X, Z: X @ Z.T, tol=1e-8, max_iter=500).fit(X, y, tasks=tasks)
@@ -88,8 +90,7 @@ def test_the_kernel_of_the_inner_products_is_the_linear_one(name, T):
 
 
 @pytest.mark.parametrize("name", STRENGTHS)
-@pytest.mark.parametrize("T", [2, 5])
-def test_the_fit_satisfies_the_closed_forms_of_its_source(name, T):
+def test_the_fit_satisfies_the_closed_forms_of_its_source(name, T=5):
     """At the optimum W = V A with A = Omega inv(l1 Omega + l2 I), and Omega = (W'W)^(1/2) / tr."""
     l1, l2 = STRENGTHS[name]
     X, y, _, tasks = long_data(4, T=T, d=3)
@@ -131,7 +132,7 @@ def test_several_classes():
         assert np.linalg.eigvalsh(model.task_relationship_)[0] > -1e-12
 
 
-@pytest.mark.parametrize("normalize", ["trace", "cosine", "center", None])
+@pytest.mark.parametrize("normalize", ["cosine", "center"])
 def test_a_low_rank_gram_is_factored_exactly(normalize):
     X, y, _, tasks = long_data(7, T=6, d=2)
     data = read_training(X, y, tasks, None, classification=False)

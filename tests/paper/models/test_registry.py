@@ -23,7 +23,9 @@ from scikit_learn_checks import PROBABILITIES, WEIGHTS, check_without_probabilit
 # Kin has no kernel weights and other attributes: its own tests are in tests/kin, but for scikit-learn's checks here.
 MODELS = [model for model in kernelkin.all_models() if model.name != "Kin"]
 CASES = {estimator.__name__: (model, estimator) for model in MODELS for estimator in model.estimators}
-LONG = [name for name, (model, _) in CASES.items() if not model.needs_wide]
+# One estimator of each model, classifiers and regressors in turn.
+ONE_EACH = [(model.estimators[::-1] if i % 2 else model.estimators)[0].__name__ for i, model in enumerate(MODELS)]
+LONG = [name for name in ONE_EACH if not CASES[name][0].needs_wide]
 KERNEL = [name for name in LONG if "kernels" in CASES[name][1]().get_params()]
 QUICK = {"n_rounds": 200, "max_iter": 1000, "random_state": 0}
 NO_COPIES = "the weight of a row divides the variance of its noise, and its copies are rows of their own in folds"
@@ -142,7 +144,7 @@ def test_tasks_with_rows_of_their_own(name):
         model.predict(X[:1], tasks=["z"])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ONE_EACH)
 def test_tasks_on_the_same_rows(name):
     model = make(name)
     X, Y = wide_data(model)
@@ -181,7 +183,7 @@ def test_weights_relationship_certificate_and_parts_of_kernel_models(name):
     np.testing.assert_allclose(split.parts.sum(axis=1) + split.intercept, values(model, X, tasks=tasks), atol=1e-8)
 
 
-@pytest.mark.parametrize("name", sorted({*CHECKED, "MKLSAClassifier", "MTFLRegressor"}.intersection(KERNEL)))
+@pytest.mark.parametrize("name", [name for name in KERNEL if name[:3] in ("MKM", "MTF", "Two")])
 def test_precomputed_grams_are_the_kernels_themselves(name):
     given, there = make(name, kernels="precomputed", tol=1e-6), make(name, kernels=["linear", gaussian], tol=1e-6)
     X, y, tasks = long_data(given)

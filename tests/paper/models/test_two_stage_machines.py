@@ -17,6 +17,7 @@ from kernelkin.kernels import fit_kernels, linear_kernels
 from kernelkin.paper import MultiTaskKernelEstimator
 from kernelkin.paper.fitting import Classification, Regression, RunOptions, SecondStage, TwoStageFit
 from kernelkin.paper.penalties import FixedWeights
+from tasks import in_turn
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -69,8 +70,7 @@ def test_the_machines_are_certified(couplings):
     assert model.objective_ == pytest.approx(expected, rel=1e-8)
 
 
-@pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("normalize", ["trace", "center"])
+@pytest.mark.parametrize(("kind", "normalize"), in_turn(BOTH, ["trace", "center"]))
 def test_the_second_stage_at_even_weights_is_the_average_kernel(kind, normalize):
     data = problem(kind)
     average = {"classification": AverageClassifier, "regression": AverageRegressor}[kind]
@@ -84,8 +84,7 @@ def test_the_second_stage_at_even_weights_is_the_average_kernel(kind, normalize)
         np.testing.assert_allclose(a, other, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("normalize", ["trace", "center"])
+@pytest.mark.parametrize(("kind", "normalize"), in_turn(BOTH, ["trace", "center"]))
 def test_tasks_that_share_precomputed_grams_have_the_machines_of_one_task_at_a_time(kind, normalize):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
@@ -125,8 +124,7 @@ def test_the_machines_are_those_of_fixed_weights(couplings):
     np.testing.assert_allclose(model.predict(data.data_test, data.tasks_test), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("max_exact", [2000, 30])
-@pytest.mark.parametrize("loss", ["squared", "epsilon_insensitive"])
+@pytest.mark.parametrize(("loss", "max_exact"), [("squared", 30), ("epsilon_insensitive", 2000)])
 def test_offset_and_unit_of_the_targets_do_not_matter(loss, max_exact):
     data = problem("regression")
     options = {"loss": loss, "max_exact": max_exact, "n_rounds": 500, "random_state": 0, "tol": 1e-6}

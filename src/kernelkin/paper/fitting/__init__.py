@@ -4,15 +4,7 @@ from .fit import Fit, FitPlan, Fitted, Plan, RunOptions, Shape, Specification
 from .linear import LinearFit
 from .pooled import PooledFit
 from .targets import Classification, Regression, Targets
-from .two_stage import (
-    SecondStage,
-    TwoStageFit,
-    TwoStagePlan,
-    check_stream,
-    plan_stream_machines,
-    start_stream,
-    stream_fitted,
-)
+from .two_stage import SecondStage, TwoStageFit, TwoStagePlan, plan_stream_machines, stream_fitted
 
 __all__ = [
     "Classification",
@@ -30,8 +22,6 @@ __all__ = [
     "Targets",
     "TwoStageFit",
     "TwoStagePlan",
-    "check_stream",
     "plan_stream_machines",
-    "start_stream",
     "stream_fitted",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -117,9 +117,15 @@ class TwoStageFit:
         return read_couplings(self.couplings, data, task_features=self.task_features)
 
     @property
-    def allows_stream(self) -> bool:
-        """Whether rows can be learned from as they come."""
-        return not is_precomputed(self.kernels) and self.normalize != "center" and not self.parsimony
+    def stream_fault(self) -> str:
+        """Why rows cannot be learned from as they come; empty where they can."""
+        if is_precomputed(self.kernels):
+            return "a stream has no precomputed kernels: every new row would need its values at all others"
+        if self.normalize == "center":
+            return "normalize='center' needs all rows of a task at once; a stream cannot give them"
+        if self.parsimony:
+            return "parsimony charges kernels by their Gram matrices, before any pair; a stream cannot give them"
+        return ""
 
     def stream(self, seed: int, verbose: int = 0) -> Stream:
         """Return a stream that has seen no rows yet."""
@@ -156,8 +162,7 @@ class TwoStageFit:
         }
 
 
-@dataclass(frozen=True)
-class TwoStagePlan:
+class TwoStagePlan(NamedTuple):
     """A specification applied to data.
 
     Attributes
@@ -172,16 +177,17 @@ class TwoStagePlan:
     machines: Sequence[Machine]
 
     def memory(self, n_jobs: int = 1) -> Need:
-        """Bound pairs that are evaluated at one time, what a stream keeps, and the second stage."""
+        """Bound pairs that are evaluated at one time, the rows that a stream keeps, and the second stage."""
         fit, data = self.fit, self.data
         plan = plan_grams(data, self.values.kernels, fit.normalize)
-        K, T, rows = plan.n_kernels, plan.n_tasks, sum(plan.machines)
+        K, T, rows = plan.n_kernels, len(plan.machines), sum(plan.machines)
         length = block_length(data.X.shape[1] if self.values.kernels is not None else 1, K)
         drawn = min(fit.n_rounds, length) * (4 * plan.row_bytes + 8 * (5 * K + 12))
-        held, reservoir = 64 * rows + 160 * K * T, fit.reservoir if fit.allows_stream else 0
-        kept, read = sum(min(n, reservoir) for n in plan.machines), min(rows, length)
-        held += 8 * (T * min(max(plan.machines), reservoir) + 4 * kept)
-        held += plan.row_bytes * (2 * kept + 3 * read) + 8 * read * (4 * K + 12)
+        held = 64 * rows + 160 * K * T
+        if not fit.stream_fault:
+            kept, read = sum(min(n, fit.reservoir) for n in plan.machines), min(rows, length)
+            held += 8 * T * min(max(plan.machines), fit.reservoir) + kept * (32 + 2 * plan.row_bytes)
+            held += read * (3 * plan.row_bytes + 8 * (4 * K + 12))
         machines = SecondStage(fit, self.values.kernels).plan(data).memory(n_jobs)
         return Need(held + max(machines.peak, FIXED + max(drawn, fitting_bytes(plan))), machines.advice)
 
@@ -199,7 +205,7 @@ class TwoStagePlan:
             run = self._learn(rng, charges, options.verbose)
         learned = fit.learned(data.labels, data.form, values, run, charges) | {"n_skipped_": 0, "stream_": None}
         machines = SecondStage(fit, values.kernels, learned["kernel_weights_"], seed).plan(data).run(options)
-        if fit.allows_stream and values.kernels is not None:
+        if not fit.stream_fault and values.kernels is not None:
             learned["stream_"] = fit.stream(seed, options.verbose).after(run, data, values.kernels, rng)
         classification = isinstance(fit.targets, Classification)
         learned["uncertainty_"] = Uncertainty(fit, data, options, classification=classification)
@@ -207,21 +213,22 @@ class TwoStagePlan:
         return Fitted(machines.attributes | learned, warnings)
 
     def _charges(self) -> np.ndarray:
-        """Return what kernels cost, z (K,), by some rows of some tasks."""
-        fit, data = self.fit, self.data
+        """Return what kernels cost, z (K,), by some rows of some tasks, whose Gram matrices fit into a block."""
+        fit, data, values = self.fit, self.data, self.values
         if not fit.parsimony:
-            return np.ones(self.values.n_kernels)
+            return np.ones(values.n_kernels)
         n_tasks = 1 if data.form == "wide" else min(data.n_tasks, MAX_CHARGED_TASKS)
-        tasks = np.linspace(0, data.n_tasks - 1, n_tasks).astype(int)
-        return kernel_charges((self._scaled(data.rows[t]) for t in tasks), fit.parsimony)
+        most = max(min(MAX_CHARGED_ROWS, int(np.sqrt(BLOCK_BYTES / (8 * values.n_kernels)))), 1)
 
-    def _scaled(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return scaled Gram matrices (K, n, n) of some of these rows, which fit into a block, and their weights."""
-        most = min(MAX_CHARGED_ROWS, int(np.sqrt(BLOCK_BYTES / (8 * self.values.n_kernels))))
-        rows = rows[:: -(-len(rows) // max(most, 1))]
-        weight, every = self.data.sample_weight[rows], np.arange(self.values.n_kernels)
-        scaling = self.values.scaling(rows, weight, self.fit.normalize)
-        return scaling.apply(self.values.cross(rows, rows, every), self.values.diagonals(rows), overwrite=True), weight
+        def scaled(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            rows = rows[:: -(-len(rows) // most)]
+            weight = data.sample_weight[rows]
+            grams = values.cross(rows, rows, np.arange(values.n_kernels))
+            scaling = values.scaling(rows, weight, fit.normalize)
+            return scaling.apply(grams, values.diagonals(rows), overwrite=True), weight
+
+        tasks = np.linspace(0, data.n_tasks - 1, n_tasks).astype(int)
+        return kernel_charges((scaled(data.rows[t]) for t in tasks), fit.parsimony)
 
     def _learn(self, rng: np.random.Generator, charges: np.ndarray, verbose: int) -> OnlineRun:
         """Play the rounds of the first stage."""
@@ -272,8 +279,7 @@ class SecondStage:
         return SecondStagePlan(self, data, RowKernels.of(data.X, kernels, self.fit.normalize))
 
 
-@dataclass(frozen=True)
-class SecondStagePlan:
+class SecondStagePlan(NamedTuple):
     """The machines of all tasks: one task at a time, or on the Gram matrices that tasks share."""
 
     stage: SecondStage
@@ -292,7 +298,7 @@ class SecondStagePlan:
             square = 8 * n * (n if n <= fit.max_exact else min(N_LANDMARKS, fit.max_exact))
             work = max(5 * square, 2 * square + min(2 * BLOCK_BYTES, 2 * plan.n_kernels * square))
             each.append(work + 3 * plan.row_bytes * (plan.sizes[0] if plan.wide else n))
-        held = sum(plan.machines) * (48 + 96 * plan.outputs) + plan.n_tasks * (TASK_OBJECTS + 64 * plan.n_kernels)
+        held = sum(plan.machines) * (48 + 96 * plan.outputs) + len(plan.machines) * (TASK_OBJECTS + 64 * plan.n_kernels)
         held += plan.row_bytes * (plan.sizes[0] if plan.wide else sum(plan.machines))
         return Need(FIXED + held + sum(sorted(each, reverse=True)[:n_jobs]), _SMALLER_TASKS)
 
@@ -464,21 +470,6 @@ def _linear_machine(learner: Learner, tol: float, seed: int, fit_intercept: bool
     from sklearn.linear_model import Ridge
 
     return Ridge(alpha=1.0, fit_intercept=fit_intercept)
-
-
-def start_stream(fit: TwoStageFit, verbose: int = 0) -> Stream:
-    """Return a stream that has seen no rows yet."""
-    return fit.stream(fit.seed(), verbose)
-
-
-def check_stream(fit: TwoStageFit) -> None:
-    """Refuse what a stream cannot have."""
-    if is_precomputed(fit.kernels):
-        raise ValueError("a stream has no precomputed kernels: every new row would need its values at all others")
-    if fit.normalize == "center":
-        raise ValueError("normalize='center' needs all rows of a task at once; a stream cannot give them")
-    if fit.parsimony:
-        raise ValueError("parsimony charges kernels by their Gram matrices, before any pair; a stream cannot give them")
 
 
 def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:

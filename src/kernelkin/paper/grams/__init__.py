@@ -7,17 +7,16 @@ from .build import (
     build_grams,
     check_kernels,
     device_grams,
+    left_by_scaling,
     plan_grams,
     raw_grams,
     scale_grams,
     scales_on_device,
-    task_block_grams,
     task_dimensions,
 )
 from .coupled import CoupledGrams, on_device
-from .heldout import HeldOut
 from .operator import arrays_on
-from .row_kernels import BLOCK_BYTES, RowKernels
+from .row_kernels import BLOCK_BYTES, HeldOut, RowKernels
 from .stack import GramStack, SharedGrams, TaskGrams, batch_bytes, runs
 
 Grams = TaskGrams | SharedGrams | CoupledGrams
@@ -39,12 +38,12 @@ __all__ = [
     "build_grams",
     "check_kernels",
     "device_grams",
+    "left_by_scaling",
     "on_device",
     "plan_grams",
     "raw_grams",
     "runs",
     "scale_grams",
     "scales_on_device",
-    "task_block_grams",
     "task_dimensions",
 ]

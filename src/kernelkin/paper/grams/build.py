@@ -44,6 +44,7 @@ LARGEST_EXACT = 2000
 TAU = 0.1
 # A stack of more rows is represented by so many of them where kernels are charged.
 MAX_ROWS = 2000
+_CONSTANT = "constant on the training rows of every task: centred, it is zero"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,9 @@ class GramPlan:
     couplings_width : columns of the couplings' factors; 0 where tasks share no parts.
     low_rank : exact factors of the shared part, where there are small ones.
     approximate_rank : columns of approximate factors of the shared part; 0 where it is exact.
+    link_rank : columns of either of these; 0 where there are none.
     wide : whether all tasks have the same rows.
+    dense : whether a stack over the rows of all tasks is needed.
     """
 
     sizes: tuple[int, ...]
@@ -76,21 +79,9 @@ class GramPlan:
     couplings_width: int = 0
     low_rank: LowRankKernels | None = None
     approximate_rank: int = 0
+    link_rank: int = 0
     wide: bool = False
-
-    @property
-    def n_tasks(self) -> int:
-        return len(self.machines)
-
-    @property
-    def link_rank(self) -> int:
-        """Columns of the factors of all kernels over the rows of all tasks; 0 where there are none."""
-        return self.low_rank.rank if self.low_rank else self.approximate_rank
-
-    @property
-    def dense(self) -> bool:
-        """Whether a stack over the rows of all tasks is needed."""
-        return self.couplings_width > 0 and not self.wide and not self.link_rank
+    dense: bool = False
 
     @property
     def shared_rank(self) -> int:
@@ -147,7 +138,9 @@ def plan_grams(
         couplings_width=couplings_width,
         low_rank=low_rank,
         approximate_rank=0 if low_rank else rank,
+        link_rank=low_rank.rank if low_rank else rank,
         wide=wide,
+        dense=couplings_width > 0 and not wide and not low_rank and not rank,
     )
 
 
@@ -163,13 +156,15 @@ class RawGrams:
     linked : for coupled tasks on long data, the stack over the rows of all tasks in order, or the kernels' factors of
         low rank; None otherwise.
     clipped : whether rounding left some Gram matrix indefinite, which was replaced by the nearest one that is not.
+    present : (K,) whether each kernel is not zero in some stack.
     """
 
     kernels: tuple[FittedKernel, ...] | None
     names: tuple[str, ...]
     own: tuple[np.ndarray, ...]
-    linked: np.ndarray | LowRankKernels | None = None
-    clipped: bool = False
+    linked: np.ndarray | LowRankKernels | None
+    clipped: bool
+    present: np.ndarray
 
     def restrict(self, data: TaskData, kept: Sequence[np.ndarray]) -> RawGrams:
         """The same for fewer rows: `kept` are the positions within each task's rows in `data`."""
@@ -224,68 +219,60 @@ def build_grams(
 
 
 def raw_grams(
-    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None, plan: GramPlan
+    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None, plan: GramPlan | None = None
 ) -> RawGrams:
     """Evaluate and check the kernels among the rows of each task, and of all tasks where these are linked.
 
-    `plan` is that of `plan_grams` for the same arguments.
+    `plan` is that of `plan_grams` for the same arguments; it may be left out where tasks are not linked.
     """
     if kernels is None:
-        names = check_precomputed(np.moveaxis(data.X, 2, 0), normalize)
+        names = tuple(check_precomputed(np.moveaxis(data.X, 2, 0), normalize))
     else:
-        names = [kernel.name for kernel in kernels]
-    own, clipped = _own_stacks(data, kernels)
-    _check_present(names, np.any([_largest(stack) > 0 for stack in own], axis=0))
-    linked: np.ndarray | LowRankKernels | None = plan.low_rank
-    if plan.dense:
-        linked, also = _raw_stack(data, kernels, np.concatenate(data.rows))
+        names, kernels = tuple(kernel.name for kernel in kernels), tuple(kernels)
+    row_sets = [np.arange(len(data.X))] if data.form == "wide" else data.rows
+    stacks, flags, present = zip(*(_raw_stack(data, kernels, rows) for rows in row_sets), strict=True)
+    clipped, linked = any(flags), None
+    if plan is not None and plan.dense:
+        linked, also, _ = _raw_stack(data, kernels, np.concatenate(data.rows))
         clipped = clipped or also
-    elif plan.approximate_rank and kernels is not None:
-        linked = nystroem_kernels(data, kernels, plan.approximate_rank)
-    return RawGrams(None if kernels is None else tuple(kernels), tuple(names), own, linked, clipped)
+    elif plan is not None and plan.link_rank:
+        assert kernels is not None
+        linked = plan.low_rank or nystroem_kernels(data, kernels, plan.approximate_rank)
+    return RawGrams(kernels, names, stacks, linked, clipped, np.any(present, axis=0))
 
 
-def _own_stacks(data: TaskData, kernels: Sequence[FittedKernel] | None) -> tuple[tuple[np.ndarray, ...], bool]:
-    """The kernels among the rows of each task, or all rows of wide data; and whether any was clipped."""
-    row_sets = [np.arange(len(data.X))] if data.form == "wide" else list(data.rows)
-    stacks, clipped = zip(*(_raw_stack(data, kernels, rows) for rows in row_sets), strict=True)
-    return stacks, any(clipped)
-
-
-def _raw_stack(data: TaskData, kernels: Sequence[FittedKernel] | None, rows: np.ndarray) -> tuple[np.ndarray, bool]:
-    """(K, n, n) kernel values among these rows, checked, in memory of our own; and whether any was clipped."""
+def _raw_stack(
+    data: TaskData, kernels: Sequence[FittedKernel] | None, rows: np.ndarray
+) -> tuple[np.ndarray, bool, np.ndarray]:
+    """(K, n, n) kernel values among these rows, checked; whether any was clipped; and (K,) which are not zero."""
     if kernels is None:
         # All rows are not copied twice: the matrices may take most of the memory that there is.
         whole = len(rows) == len(data.X) and bool((rows == np.arange(len(rows))).all())
         values = data.X if whole else data.X[np.ix_(rows, rows)]
         stack = np.array(np.moveaxis(values, 2, 0), order="C")
-        return stack, project_stack(precomputed_names(len(stack)), stack)
-    raw, clipped = evaluate(kernels, data.X[rows]), False
-    for kernel, gram, largest in zip(kernels, raw, _largest(raw), strict=True):
-        # A kernel may be zero on the rows of one task; that it is not zero on all is checked at the end. A kernel that
-        # is positive semi-definite by construction can only fail by overflow.
-        if largest != 0 and not (kernel.known_psd and np.isfinite(largest)):
+        clipped = project_stack(precomputed_names(len(stack)), stack)
+    else:
+        stack, clipped = evaluate(kernels, data.X[rows]), False
+    flat = stack.reshape(len(stack), -1)
+    largest = np.maximum(flat.max(axis=1), -flat.min(axis=1))
+    for kernel, gram, size in zip(kernels or (), stack, largest, strict=False):
+        # A kernel may be zero on the rows of one task; that it is not zero on all is checked later. A kernel that is
+        # positive semi-definite by construction can only fail by overflow.
+        if size != 0 and not (kernel.known_psd and np.isfinite(size)):
             checked = check_gram(kernel.name, gram, kernel.known_psd)
             if checked is not gram:
                 gram[...], clipped = checked, True
-    return raw, clipped
+    return stack, clipped, largest > 0
 
 
-def _largest(stack: np.ndarray) -> np.ndarray:
-    """(K,) the largest size of an entry of each Gram; NaN where there is one."""
-    flat = stack.reshape(len(stack), -1)
-    return np.maximum(flat.max(axis=1), -flat.min(axis=1))
+def check_kernels(names: Sequence[str], found: np.ndarray) -> None:
+    """Refuse kernels that are zero, or that scaling leaves nothing of, in all tasks.
 
-
-def _check_present(names: Sequence[str], present: np.ndarray) -> None:
-    if not present.all():
-        raise ValueError(f"kernel {names[int(np.argmin(present))]!r} is zero on all training rows")
-
-
-def _check_left(names: Sequence[str], left: np.ndarray) -> None:
-    if not left.all():
-        name = names[int(np.argmin(left))]
-        raise ValueError(f"kernel {name!r} is constant on the training rows of every task: centred, it is zero")
+    `found` (2, K): whether each kernel is not zero in some task, and whether scaling leaves something of it.
+    """
+    for there, problem in zip(found, ("zero on all training rows", _CONSTANT), strict=True):
+        if not np.all(there):
+            raise ValueError(f"kernel {names[int(np.argmin(there))]!r} is {problem}")
 
 
 def scale_grams(
@@ -295,14 +282,21 @@ def scale_grams(
     couplings: Sequence[Coupling] = (),
     overwrite: bool = False,
     parsimony: float = 0.0,
+    charges: np.ndarray | None = None,
 ) -> tuple[Any, KernelBank]:
-    """Scale raw stacks by the rows of `data`, in place with `overwrite`, and charge kernels by `parsimony`."""
-    weights, charges = stack_weights(data), np.ones(len(raw.names))
+    """Scale raw stacks by the rows of `data`, in place with `overwrite`, and charge kernels by `parsimony`.
+
+    `charges` (K,) are known where `data` are some of the tasks of a problem; checks that need all tasks are then left
+    to `check_kernels`.
+    """
+    weights, is_part = stack_weights(data), charges is not None
     scalings, stacks = _scaled(raw.own, weights, normalize, raw.names, overwrite)
-    if parsimony:
-        charges = kernel_charges(zip(stacks, weights, strict=True), parsimony)
-        scalings = _charge(scalings, stacks, charges)
-    _check_left(raw.names, np.any([scaling.factor > 0 for scaling in scalings], axis=0))
+    if charges is None:
+        found = np.ones(len(raw.names))
+        charges = kernel_charges(zip(stacks, weights, strict=True), parsimony) if parsimony else found
+    scalings = _charge(scalings, stacks, charges)
+    if not is_part:
+        check_kernels(raw.names, np.array([raw.present, left_by_scaling(scalings)]))
     bank = KernelBank(raw.names, raw.kernels, tuple(scalings), clipped=raw.clipped)
     if data.form == "wide":
         stack = GramStack(stacks[0])
@@ -317,6 +311,11 @@ def scale_grams(
     exact = not isinstance(raw.linked, LowRankKernels) or raw.linked.is_exact
     bank = replace(bank, link_scaling=link_scaling, link_factors=None if exact else raw.linked)
     return CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows]), bank
+
+
+def left_by_scaling(scalings: Sequence[Scaling]) -> np.ndarray:
+    """(K,) whether scaling leaves something of each kernel, in any task."""
+    return np.any([scaling.factor > 0 for scaling in scalings], axis=0)
 
 
 def _scaled(
@@ -334,6 +333,8 @@ def _scaled(
 
 def _charge(scalings: Sequence[Scaling], stacks: Sequence[np.ndarray], charges: np.ndarray) -> list[Scaling]:
     """Divide stacks by the kernels' charges (K,), in place; the scalings that do the same."""
+    if (charges == 1.0).all():
+        return list(scalings)
     for scaled in stacks:
         scaled /= charges.astype(scaled.dtype)[:, np.newaxis, np.newaxis]
     return [scaling.charged(charges) for scaling in scalings]
@@ -349,9 +350,7 @@ def _scale_linked(
         return kernels, scaling
     assert raw.linked is not None
     scalings, (scaled,) = _scaled([raw.linked], [weight], normalize, raw.names, overwrite)
-    if (charges != 1.0).any():
-        scalings = _charge(scalings, [scaled], charges)
-    return PointStack(GramStack(scaled), [np.arange(len(weight))]), scalings[0]
+    return PointStack(GramStack(scaled), [np.arange(len(weight))]), _charge(scalings, [scaled], charges)[0]
 
 
 def stack_weights(data: TaskData) -> list[np.ndarray]:
@@ -397,35 +396,12 @@ def charges_of(d: np.ndarray, parsimony: float) -> np.ndarray:
     return np.where(used, relative**parsimony, 1.0)
 
 
-def task_block_grams(
-    data: TaskData, kernels: Sequence[FittedKernel], normalize: str | None, charges: np.ndarray
-) -> tuple[TaskGrams, KernelBank, np.ndarray]:
-    """Return the Gram matrices of some of the tasks of a problem, divided by the kernels' charges (K,).
-
-    Checks that need all tasks are not made here. The third result is for them: (2, K), whether each kernel is not zero
-    in some of these tasks, and whether scaling leaves something of it; see `check_kernels`.
-    """
-    names = tuple(kernel.name for kernel in kernels)
-    own, clipped = _own_stacks(data, kernels)
-    present = np.any([_largest(stack) > 0 for stack in own], axis=0)
-    scalings, stacks = _scaled(own, stack_weights(data), normalize, names, overwrite=True)
-    scalings = _charge(scalings, stacks, charges) if (charges != 1.0).any() else scalings
-    left = np.any([scaling.factor > 0 for scaling in scalings], axis=0)
-    bank = KernelBank(names, tuple(kernels), tuple(scalings), clipped=clipped)
-    return TaskGrams([GramStack(scaled) for scaled in stacks]), bank, np.array([present, left])
-
-
 def task_dimensions(kernels: tuple[Sequence[FittedKernel], str | None], data: TaskData) -> np.ndarray:
     """Return the effective dimensions (t, K) of kernels, given with `normalize`, on the rows of each task."""
-    grams = task_block_grams(data, *kernels, np.ones(len(kernels[0])))[0]
+    raw, ones = raw_grams(data, *kernels), np.ones(len(kernels[0]))
+    grams, _ = scale_grams(raw, data, kernels[1], overwrite=True, charges=ones)
     pairs = zip(grams.stacks, stack_weights(data), strict=True)
     return np.array([effective_dimensions([(stack.values, weight)]) for stack, weight in pairs])
-
-
-def check_kernels(names: Sequence[str], found: np.ndarray) -> None:
-    """Refuse kernels that are zero, or that scaling leaves nothing of, in all tasks; `found` (2, K), of all blocks."""
-    _check_present(names, found[0])
-    _check_left(names, found[1])
 
 
 def scales_on_device(data: TaskData, normalize: str | None) -> bool:
@@ -440,7 +416,7 @@ def device_grams(data: TaskData, normalize: str | None, arrays: Arrays) -> tuple
     checked = [_checked(name, G, arrays) for name, G in zip(names, values, strict=True)]
     diagonal = np.stack([arrays.numpy(G.diagonal()) for G in checked])
     scaling = fit_diagonal_scaling(normalize, diagonal, stack_weights(data)[0], names)
-    _check_left(names, scaling.factor > 0)
+    check_kernels(names, np.array([diagonal.any(axis=1), scaling.factor > 0]))
     clipped = any(one is not other for one, other in zip(checked, values, strict=True))
     # The mean of both halves: exactly symmetric, whatever the values are.
     halves = (0.5 * scaling.factor).tolist()

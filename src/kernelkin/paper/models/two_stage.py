@@ -27,9 +27,7 @@ from ...parameters import (
 )
 from ..fitting import (
     TwoStageFit,
-    check_stream,
     plan_stream_machines,
-    start_stream,
     stream_fitted,
 )
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
@@ -150,14 +148,15 @@ class _TwoStage(PaperEstimator):
         self : object
         """
         specification, first = self.specification(), "stream_" not in vars(self)
-        check_stream(specification)
+        if specification.stream_fault:
+            raise ValueError(specification.stream_fault)
         piece = self.read_rows(X, y, tasks, reset=first)
         if not first and piece.form != self.data_form_:
             raise ValueError(f"this model was fitted on {self.data_form_} data, and these are {piece.form}")
         unknown = np.setdiff1d(np.concatenate(piece.y), classes) if classes is not None and is_classifier(self) else ()
         if len(unknown):
             raise ValueError(f"y has classes {listing(unknown)}, which are not among classes={listing(list(classes))}")
-        stream = start_stream(specification, self.verbose) if first else self.stream_
+        stream = specification.stream(specification.seed(), self.verbose) if first else self.stream_
         if stream is None:
             raise ValueError("this model was fitted with parameters that allow no stream: fit it again")
         if freeze_others and not first:

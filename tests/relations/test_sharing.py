@@ -192,7 +192,7 @@ def test_impossible_arguments_are_refused():
         sharing_report(AverageRegressor(), X, y, tasks, baselines=["pooled"])
     with pytest.raises(ValueError, match="pass tasks"):
         sharing_report(AverageRegressor(), X, y)
-    with pytest.raises(ValueError, match="two groups or more"):
+    with pytest.raises(ValueError, match="two groups or more: pass tasks"):
         sharing_report(AverageRegressor(), X, y, np.zeros(24))
     with pytest.raises(ValueError, match="precomputed kernels cannot be compared"):
         sharing_report(AverageRegressor("precomputed"), np.ones((24, 24, 2)), y, tasks)

@@ -137,7 +137,8 @@ class TaskRelations:
     def from_dict(cls, found: dict[str, Any]) -> TaskRelations:
         """The relations from what `to_dict` returned."""
         given = {"left_out": [], **found}
-        read = {f.name: np.asarray(given[f.name]) if f.name in _ARRAYS else given[f.name] for f in fields(cls)}
+        read = {each.name: given[each.name] for each in fields(cls)}
+        read |= {name: np.asarray(given[name]) for name in _ARRAYS}
         own = np.arange(len(read["groups"]))
         for name in ("likeness", "intervals"):
             read[name] = read[name][read["groups"]][:, read["groups"]]
@@ -157,13 +158,11 @@ def task_relations(
 ) -> TaskRelations:
     """Test whether the tasks of a fitted model differ in their functions, and find the groups that do.
 
-    The test is about the rows: of the model it takes the kernels and the mean of the tasks' mixes of them; of a model
-    without kernel weights (Kin, linear models) nothing, and the default kernels on standardised columns are used. One
-    function for all tasks, with a level for each, is fitted to these rows; what it leaves of every task is compared
-    between tasks, products of a row with itself left out, so that noise and numbers of rows do not look like
-    differences. The spread is compared with that of draws without structure: rows dealt to tasks at random, where tasks
-    have like inputs, levels and noise; otherwise targets simulated from the common function, the levels, and residuals
-    of random signs.
+    One function for all tasks, with a level for each, is fitted to these rows, on the model's kernels (the default ones
+    where it has no kernel weights). What it leaves of every task is compared between tasks, without products of a row
+    with itself, so that noise and numbers of rows do not look like differences. The spread is compared with that of
+    draws without structure: rows dealt to tasks at random, where tasks have like inputs, levels and noise; otherwise
+    targets simulated from the common function, the levels, and residuals of random signs.
 
     Groups are the clusters of a tree of the tasks, which are split as long as they do not pass as one function; a
     cluster of q tasks is tested at level ``alpha * q / T``. Groups whose functions have a correlation above 0.99 are

@@ -277,7 +277,8 @@ class LinearMixedModel(Baseline):
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
-        Y, likelihood = self._outputs(y), Gaussian()
+        Y = self._outputs(y)
+        likelihood: Any = Gaussian()
         self.location_, self.spread_ = 0.0, 1.0
         if not self.classification:
             self.location_, self.spread_ = float(Y.mean()), float(Y.std()) or 1.0

@@ -75,8 +75,8 @@ class PooledRows:
 
     def take(self, entries: np.ndarray) -> PooledRows:
         """Some entries, ascending."""
-        parts = (values[entries] for values in (self.features, self.targets, self.codes, self.rows))
-        return PooledRows(*parts, self.wide)
+        features, targets, codes, rows = (x[entries] for x in (self.features, self.targets, self.codes, self.rows))
+        return PooledRows(features, targets, codes, rows, self.wide)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Sums over the entries of each task: (n, ...) -> (T, ...)."""
@@ -117,24 +117,23 @@ def mix_features(model: Any, data: TaskData) -> np.ndarray:
 
 def _model_kernels(model: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
     """A function from rows (r,) and others (s,) of X to kernel matrices (K, r, s), and the mix (K,) of kernels."""
-    kernels, mix, Z = getattr(model, "kernels_", None), None, X
+    kernels: Any = getattr(model, "kernels_", None)
+    weights, Z = np.ones((1, X.shape[-1])), X
     if hasattr(model, "kernel_weights_") and kernels is not None:
         weights = np.array(model.kernel_weights_, dtype=np.float64)
-        for coupling, shared in zip(
-            getattr(model, "couplings_", ()), getattr(model, "coupling_weights_", ()), strict=True
-        ):
+        couplings = getattr(model, "couplings_", ()), getattr(model, "coupling_weights_", ())
+        for coupling, shared in zip(*couplings, strict=True):
             weights += np.square(coupling.factor).sum(axis=1)[:, None] * shared
-        totals = weights.sum(axis=1, keepdims=True)
         # A task without weight has all kernels to equal shares.
-        mix = np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), 1.0 / weights.shape[1]).mean(axis=0)
+        weights[weights.sum(axis=1) <= 0] = 1.0
     elif X.ndim == 2:
         spread = X.std(axis=0)
         Z = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         kernels = fit_kernels(default_kernels(), Z)
+        weights = np.ones((1, len(kernels)))
+    mix = (weights / weights.sum(axis=1, keepdims=True)).mean(axis=0)
     if X.ndim == 3:
-        mix = np.full(X.shape[2], 1.0 / X.shape[2]) if mix is None else mix
         return lambda rows, others: np.moveaxis(X[np.ix_(rows, others)], 2, 0).astype(np.float64), mix
-    mix = np.full(len(kernels), 1.0 / len(kernels)) if mix is None else mix
     Z = np.asarray(Z, dtype=np.float64)
     return lambda rows, others: evaluate(kernels, Z[rows], Z[others]), mix
 

@@ -39,7 +39,9 @@ def score_rows(y: np.ndarray, predicted: np.ndarray, codes: np.ndarray, classes:
     """
     if classes is None:
         error = float(np.mean((y - predicted) ** 2))
-        return {RMSE: error**0.5, R2: _r2(error, y.var()), WITHIN: _r2(error, variance_within(y, codes))}
+        _, place, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        within = np.mean((y - (np.bincount(place, y) / counts)[place]) ** 2)
+        return {RMSE: error**0.5, R2: _r2(error, y.var()), WITHIN: _r2(error, within)}
     found = {LOG_LOSS: float(row_losses(y, predicted, classes).mean())}
     if len(classes) == 2:
         both = len(np.unique(y)) == 2
@@ -50,12 +52,6 @@ def score_rows(y: np.ndarray, predicted: np.ndarray, codes: np.ndarray, classes:
 
 def _r2(error: float, variance: float) -> float:
     return 1.0 - error / float(variance) if variance > 0 else float("nan")
-
-
-def variance_within(y: np.ndarray, codes: np.ndarray) -> float:
-    """The mean squared distance of targets (n,) from the mean of their group."""
-    _, place, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    return float(np.mean((y - (np.bincount(place, y) / counts)[place]) ** 2))
 
 
 def row_losses(y: np.ndarray, predicted: np.ndarray, classes: Any = None) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -14,8 +15,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
-from ..data import Table, missing, split_task_columns
-from ..data.checks import read_groupings
+from ..data import Table, read_training, split_task_columns
 from ..kin import KinClassifier, KinRegressor
 from ..progress import Progress
 from ..tables.encoder import read_columns
@@ -141,24 +141,16 @@ class SharingReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and texts, for files and pages."""
-        found = asdict(self) | {"tasks": self.tasks.tolist()}
-        for comparison in found["comparisons"].values():
-            comparison["test_rows"] = comparison["test_rows"].tolist()
-            for gain in comparison["gains"].values():
-                gain["tasks"] = [None if np.isnan(value) else value for value in gain["tasks"].tolist()]
-        return found
+        return json.loads(json.dumps(asdict(self), default=np.ndarray.tolist))
 
     @classmethod
     def from_dict(cls, found: dict[str, Any]) -> SharingReport:
         """The report from what `to_dict` returned."""
         comparisons = {}
         for question, part in found["comparisons"].items():
-            gains = {
-                name: Gain(**{**gain, "tasks": np.array(gain["tasks"], dtype=np.float64)})
-                for name, gain in part["gains"].items()
-            }
-            comparisons[question] = Comparison(part["how"], np.array(part["test_rows"]), part["scores"], gains)
-        return cls(found["name"], found["maker"], np.array(found["tasks"]), comparisons, found["level"])
+            gains = {name: Gain(**gain | {"tasks": np.array(gain["tasks"])}) for name, gain in part["gains"].items()}
+            comparisons[question] = Comparison(**part | {"test_rows": np.array(part["test_rows"]), "gains": gains})
+        return cls(**found | {"tasks": np.array(found["tasks"]), "comparisons": comparisons})
 
 
 def _number(value: float) -> str:
@@ -292,13 +284,13 @@ def _held_out(
     total = sum(len(models) * (int(folds.max()) + 1) for _, folds in parts)
     began, done = time.monotonic(), 0
     for question, folds in parts:
-        n_folds = int(folds.max()) + 1
-        expected = (time.monotonic() - began) * (done + n_folds * len(models)) / max(done, 1)
+        numbers = np.unique(folds[folds >= 0]).tolist()
+        expected = (time.monotonic() - began) * (done + len(numbers) * len(models)) / max(done, 1)
         if done and time_limit is not None and expected > time_limit:
             continue
         # A separate model has no answer for a new group.
         values = {name: rows.empty() for name in models if (question, name) != (NEW_GROUPS, SEPARATE)}
-        for name, k in product(values, range(n_folds)):
+        for name, k in product(values, numbers):
             report(done, total, f"{question}, {name}")
             values[name][folds == k] = rows.predict(models[name], folds != k)
             done += 1
@@ -336,31 +328,24 @@ class _Rows:
     """
 
     def __init__(self, model: Any, X: Any, y: Any, tasks: Any) -> None:
-        self.classification, column = is_classifier(model), getattr(_inner(model), "task_column", None)
-        groupings, table, Y = {} if tasks is None else read_groupings(tasks), read_columns(X), np.asarray(y)
-        self.X = np.asarray(X) if table is None else table
+        table, column = read_columns(X), getattr(_inner(model), "task_column", None)
+        self.X: Any = np.asarray(X) if table is None else table
         if column is not None:
-            self.X, groupings = split_task_columns(self.X, column)
+            self.X, tasks = split_task_columns(self.X, column)
         if table is None and self.X.ndim != 2:
             raise ValueError("sharing_report needs the columns of X: models of precomputed kernels cannot be compared")
-        self.wide, self.groupings = not groupings and Y.ndim == 2 and Y.shape[1] > 1, list(groupings.values())
-        if not self.wide and not groupings:
-            raise ValueError("sharing_report needs the group of each row: pass tasks")
-        if self.wide:
-            self.labels, self.unit = np.asarray(getattr(y, "columns", np.arange(Y.shape[1]))), np.ones(Y.shape[1])
-            self.rows, self.codes = np.nonzero(~missing(Y))
-            if not self.classification:
-                self.unit = np.nanstd(Y.astype(np.float64), axis=0)
-                self.unit[self.unit == 0] = 1.0
-        else:
-            self.labels, self.codes = np.unique(self.groupings[0], return_inverse=True)
-            self.rows, self.unit, Y = np.arange(len(Y)), np.ones(len(self.labels)), Y.reshape(-1, 1)
-        self.n_groups, self.Y = len(self.labels), Y
-        if self.n_groups < 2:
-            raise ValueError("sharing_report needs two groups or more")
-        self.y = Y[self.rows, self.codes if self.wide else 0]
-        if not self.classification:
-            self.y = self.y.astype(np.float64) / self.unit[self.codes]
+        self.classification, self.Y = is_classifier(model), np.asarray(y)
+        data = read_training(np.zeros((self.X.shape[0], 1)), y, tasks, classification=self.classification)
+        if data.n_tasks < 2:
+            raise ValueError("sharing_report needs two groups or more: pass tasks")
+        self.labels, self.n_groups, self.wide = data.labels, data.n_tasks, data.form == "wide"
+        self.groupings = data.groupings
+        self.rows, self.y = np.concatenate(data.rows), np.concatenate(data.y)
+        self.codes = np.repeat(np.arange(data.n_tasks), [len(part) for part in data.rows])
+        self.unit = np.ones(data.n_tasks)
+        if self.wide and not self.classification:
+            self.unit = np.array([part.std() or 1.0 for part in data.y])
+            self.y = self.y / self.unit[self.codes]
         self.classes = np.unique(self.y) if self.classification else None
         # Entries of a group, or of a class in it, that a fit needs.
         self.least = 1 if self.classification or isinstance(model, KinRegressor) else 2
@@ -368,7 +353,7 @@ class _Rows:
     def folds_inside(self, cv: int, rng: np.random.RandomState) -> np.ndarray:
         """The fold (N,) in which each entry is held out, -1 for never."""
         if self.wide:
-            return rng.permutation(len(self.Y))[self.rows] % cv
+            return rng.permutation(self.X.shape[0])[self.rows] % cv
         folds = np.full(len(self.y), -1)
         classes = np.zeros(len(self.y)) if self.classes is None else np.searchsorted(self.classes, self.y)
         for code, label in np.unique(np.column_stack([self.codes, classes]), axis=0):
@@ -399,9 +384,9 @@ class _Rows:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if self.wide and not isinstance(model, Baseline):
-                train = np.unique(self.rows[kept])
+                train = np.setdiff1d(self.rows[kept], held)
                 model.fit(_take(self.X, train), self.Y[train])
-                ask = (_take(self.X, held),)
+                ask: tuple[Any, ...] = (_take(self.X, held),)
             else:
                 model.fit(_take(self.X, self.rows[kept]), self.y[kept], tasks=self._tasks(kept))
                 ask = (_take(self.X, held), self._tasks(~kept))
@@ -415,9 +400,9 @@ class _Rows:
         return p
 
     def _tasks(self, kept: np.ndarray) -> Any:
-        if len(self.groupings) < 2:
-            return self.labels[self.codes[kept]]
-        return {k: labels[kept] for k, labels in enumerate(self.groupings)}
+        further = [grouping.labels[grouping.codes[self.rows[kept]]] for grouping in self.groupings]
+        first = self.labels[self.codes[kept]]
+        return dict(enumerate([first, *further])) if further else first
 
     def compare(
         self, how: str, repeats: list[dict[str, np.ndarray]], level: float, scale: float, *, by_group: bool

@@ -121,8 +121,8 @@ def evidence_tree(data: PooledRows, groups: np.ndarray | None = None) -> np.ndar
     def compare(pairs: list[tuple[int, int]]) -> None:
         for start in range(0, len(pairs), BLOCK):
             part = pairs[start : start + BLOCK]
-            joint = (np.stack([values[a] + values[b] for a, b in part]) for values in (scores, information))
-            found = _log_evidence(*joint, prior).tolist()
+            s, A = (np.stack([values[a] + values[b] for a, b in part]) for values in (scores, information))
+            found = _log_evidence(s, A, prior).tolist()
             gains.update({(a, b): value - alone[a] - alone[b] for (a, b), value in zip(part, found, strict=True)})
 
     compare([(a, b) for b in range(T) for a in range(b)])

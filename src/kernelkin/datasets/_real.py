@@ -302,9 +302,7 @@ def load_mfeat(*, data_home: DataHome = None, return_X_y: bool = False, as_frame
     >>> sorted(data.views)
     ['fac', 'fou', 'kar', 'mor', 'pix', 'zer']
     """
-    tables = {
-        view: np.loadtxt(fetch(file, data_home), delimiter=",", skiprows=1) for view, file in MFEAT.items()
-    }
+    tables = {view: np.loadtxt(fetch(file, data_home), delimiter=",", skiprows=1) for view, file in MFEAT.items()}
     widths = [table.shape[1] - 1 for table in tables.values()]  # the last column is the class
     ends = np.cumsum(widths).tolist()
     return make_bunch(

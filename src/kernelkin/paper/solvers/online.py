@@ -35,14 +35,8 @@ def block_length(n_features: int, n_kernels: int) -> int:
 class Rounds(NamedTuple):
     """Pairs of rows, in the order in which they are learned from.
 
-    Attributes
-    ----------
-    tasks : (n,) intp array
-        The task of each pair.
-    signs : (n,) array
-        Whether the two rows belong together (above zero) or not (below); the size is the weight of the round.
-    values : (n, K) array
-        The kernels at each pair.
+    The task of each pair (n,); whether the two rows belong together (above zero) or not (below), where the size is the
+    weight of the round (n,); and the kernels at each pair (n, K).
     """
 
     tasks: np.ndarray
@@ -173,7 +167,7 @@ class Online:
 
 
 class OnlineRun:
-    """A solver and its state, with a history and a progress bar.
+    """A solver and its state, with a history and a line of progress.
 
     Parameters
     ----------
@@ -186,7 +180,7 @@ class OnlineRun:
         intercept. Without it b'z of kernels that are never negative has one sign for every b >= 0, and is wrong about
         every pair of the other. The mean of few pairs is shrunk to that of all tasks.
     verbose : int
-        Whether to show a progress bar.
+        Whether to show progress.
     """
 
     def __init__(
@@ -239,13 +233,9 @@ class OnlineRun:
 
     def _show(self) -> None:
         rounds, rate = self.state.rounds, self.state.mistakes / self.state.rounds
-        if self.n_rounds is None:
-            bar, end = f"{rounds:,} rounds", "\r"
-        else:
-            filled = round(30 * rounds / self.n_rounds)
-            bar = f"|{'#' * filled:<30}| {rounds:,}/{self.n_rounds:,} rounds"
-            end = "\n" if rounds == self.n_rounds else "\r"
-        print(f"[kernelkin] {bar}  mistakes {rate:6.2%}", end=end, file=sys.stderr, flush=True)
+        of = "" if self.n_rounds is None else f"/{self.n_rounds:,}"
+        end = "\n" if rounds == self.n_rounds else "\r"
+        print(f"[kernelkin] {rounds:,}{of} rounds  mistakes {rate:6.2%}", end=end, file=sys.stderr, flush=True)
 
 
 class PairSource:

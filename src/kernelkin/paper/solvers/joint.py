@@ -78,7 +78,7 @@ class Joint(Solver):
 
 
 class Stage:
-    """Minimise a problem from B, with a penalty that may be smoother than its own, over that penalty's free variables."""
+    """Minimise a problem from B with a penalty that may be smoother than its own, over its free variables."""
 
     # What a step must promise, as a share of tol times the value.
     least_gain: ClassVar[float] = 0.0

@@ -96,10 +96,9 @@ class PaperRegressor(PaperEstimator, MultiTaskRegressor):
     def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
         """Return intervals that contain the target with a given probability.
 
-        They are conformal: their widths are quantiles of the residuals of training rows that were held out, divided by
-        the predictive deviation of each row (that of a Gaussian process for the squared loss, constant otherwise). The
-        quantile of a task is drawn towards that of all tasks while the task has few rows. Residuals are computed at the
-        first call.
+        They are conformal: half their width is a quantile of the residuals of training rows, each by a fit without it.
+        The quantile of a task is drawn towards that of all tasks while the task has few rows. The first call fits the
+        model anew in five folds.
 
         Parameters
         ----------

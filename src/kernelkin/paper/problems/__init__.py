@@ -3,8 +3,19 @@
 from .blocks import MachineBlocks
 from .machines import MachineDuals, MachineList, SolvedMachines, Units, as_machines, solve_machines
 from .panel import MachinePanel, PanelDuals, panel_pays
-from .problem import AnyProblem, Evaluation, MixedNormProblem, Problem, WorstTaskProblem, relative_gap
-from .spectral import FeatureForm, GramForm, SpectralForm, SpectralProblem, spectral_form
+from .problem import (
+    AnyProblem,
+    Evaluation,
+    FeatureForm,
+    GramForm,
+    MixedNormProblem,
+    Problem,
+    SpectralForm,
+    SpectralProblem,
+    WorstTaskProblem,
+    relative_gap,
+    spectral_form,
+)
 
 PROBLEMS: dict[str, type[AnyProblem]] = {
     problem.name: problem for problem in (Problem, MixedNormProblem, WorstTaskProblem, SpectralProblem)

@@ -69,39 +69,29 @@ class MachineDuals(list[DualSolution]):
         )
 
 
-@dataclass(frozen=True)
 class SolvedMachines:
-    """The machines at one B, and the sums over them that bounds are made of.
+    """The machines at one B (K, J), and the sums over them that bounds are made of.
 
     Attributes
     ----------
     duals : the solutions of the machines.
     Q : (K, J) half the quadratic forms of the dual variables.
+    curvature : computes the Hessians (J, K, K); None where they were not requested.
     lin : sum of the dual terms without the Gram matrices.
     quad : <B, Q>.
     upper : sum of the primal values, with a margin for rounding.
     rounding : what both bounds have to allow for rounding.
-    curvature : computes the Hessians (J, K, K); None where they were not requested.
     """
 
-    duals: Any
-    Q: np.ndarray
-    lin: float
-    quad: float
-    upper: float
-    rounding: float
-    curvature: Callable[[], np.ndarray] | None = None
-
-    @classmethod
-    def of(
-        cls, B: np.ndarray, duals: Any, Q: np.ndarray, curvature: Callable[[], np.ndarray] | None = None
-    ) -> SolvedMachines:
-        """Sums over machines solved at B (K, J)."""
-        lin, own, primal = duals.values.sum(axis=1).tolist()
+    def __init__(
+        self, B: np.ndarray, duals: Any, Q: np.ndarray, curvature: Callable[[], np.ndarray] | None = None
+    ) -> None:
+        self.duals, self.Q, self.curvature = duals, Q, curvature
+        self.lin, own, primal = duals.values.sum(axis=1).tolist()
         # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
-        quad = float(np.vdot(B, Q))
-        rounding = abs(own - quad)
-        return cls(duals, Q, lin, quad, primal + rounding, rounding, curvature)
+        self.quad = float(np.vdot(B, Q))
+        self.rounding = abs(own - self.quad)
+        self.upper = primal + self.rounding
 
 
 class MachineList(list[Machine]):
@@ -137,7 +127,7 @@ class MachineList(list[Machine]):
             Q += part
             duals += found
         last = pending
-        return SolvedMachines.of(B, duals, Q, None if last is None else lambda: np.array([*hessians, *last()]))
+        return SolvedMachines(B, duals, Q, None if last is None else lambda: np.array([*hessians, *last()]))
 
     def offsets(self) -> tuple[np.ndarray, ...]:
         """The mean target (n_groups, outputs) of the rows of each intercept that have a cost."""

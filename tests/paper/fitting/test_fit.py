@@ -10,7 +10,7 @@ from kernelkin import MKMTRLRegressor
 from kernelkin.data import read_training
 from kernelkin.paper.fitting import Classification, Fit, LinearFit, PooledFit, Regression, RunOptions, Shape
 from kernelkin.paper.fitting.linear import task_by_task, task_bytes
-from kernelkin.paper.models.mkmtrl import relation_penalty
+from kernelkin.paper.models.machines import relation_penalty
 from kernelkin.paper.penalties import FixedWeights, LpPenalty, SpectralNorm
 from kernelkin.paper.problems import Problem
 from kernelkin.paper.solvers import solve

@@ -12,6 +12,7 @@ from kernelkin import (
     linear_kernels,
     view_kernels,
 )
+from kernelkin.estimators import place
 
 
 def test_wide_is_long_where_all_tasks_have_the_same_rows(model):
@@ -162,3 +163,29 @@ def test_data_are_not_modified(model):
         model.set_params(kernels=None)
     for part, kept in zip((X, y, tasks, grams), before, strict=True):
         np.testing.assert_array_equal(part, kept)
+
+
+def test_tensors_are_read_and_results_are_arrays(model):
+    torch = pytest.importorskip("torch")
+    X, Y = wide_data(0)
+    Y = targets(model, Y, (np.median(Y, axis=0) < Y).astype(int))
+    fitted = clone(model).fit(torch.asarray(X), torch.asarray(Y))
+    expected = clone(model).fit(X, Y)
+    assert type(fitted.kernel_weights_) is type(fitted.predict(torch.asarray(X))) is np.ndarray
+    np.testing.assert_array_equal(values(fitted, torch.asarray(X)), values(expected, X))
+
+
+def test_wide_data_are_solved_on_the_device_of_their_tensor():
+    class Tensor:
+        device = type("Device", (), {"type": "cuda", "__str__": lambda self: "cuda:0"})()
+
+        def detach(self):
+            raise NotImplementedError
+
+    X, Y = wide_data(0)
+    model = MKMTRLRegressor()
+    wide, single = (model.training_data(X, y) for y in (Y, Y[:, 0]))
+    assert place(model.specification(), Tensor(), wide).device == "cuda:0"
+    assert place(model.specification(), Tensor(), single).device is None
+    assert place(MKMTRLRegressor(device="cpu").specification(), Tensor(), wide).device == "cpu"
+    assert place(model.specification(), X, wide).device is None

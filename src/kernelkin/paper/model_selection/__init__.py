@@ -2,13 +2,11 @@
 
 from .cv import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from .grid import default_grid, has_choices
-from .scoring import METRICS, Metric, Scorer, r2, read_scoring, roc_auc
+from .scoring import Scorer, r2, read_scoring, roc_auc
 
 __all__ = [
-    "METRICS",
     "MKMTRLClassifierCV",
     "MKMTRLRegressorCV",
-    "Metric",
     "MultiTaskCV",
     "Scorer",
     "default_grid",

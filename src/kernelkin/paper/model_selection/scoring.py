@@ -133,10 +133,6 @@ class Scorer:
         means = np.where(defined, scores, 0.0).sum(axis=1) / np.where(count > 0, count, np.nan)
         return float(means[0]), jackknife_error(means[k + 1 :]), means[1 : k + 1]
 
-    def score_tasks(self, outputs: Outputs) -> np.ndarray:
-        """Return the score of each task (T,) over all folds; NaN where it is not defined."""
-        return self._scores(outputs, np.ones((1, self.n_folds), dtype=bool))[0]
-
     def _scores(self, outputs: Outputs, together: np.ndarray) -> np.ndarray:
         """Return scores (s, T) of sets of folds that are scored together, s rows of `together` (s, k)."""
         if self.metric.probabilities:

@@ -14,8 +14,7 @@ from ...parameters import CLASSES, COUPLED, KERNEL_MACHINE, Parameter, describe,
 from ..fitting import Classification, Fit, Regression, Shape, Targets
 from ..penalties import MixedNorm, Penalty
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
-from .machines import kernel_fit, lp_penalty, mixed_norm, shared_penalty, simplex_penalty
-from .mkmtrl import relation_penalty
+from .machines import kernel_fit, lp_penalty, mixed_norm, relation_penalty, shared_penalty, simplex_penalty
 
 LOSSES: dict[str, Targets] = {
     "hinge": Classification("hinge"),

@@ -17,7 +17,7 @@ from ...data import listing
 from ...kernels import is_precomputed, resolve_kernels
 from ...parameters import CLASSES, COUNT, KERNEL_MACHINE, REGRESSION_LOSS, Parameter, describe, set_parameters
 from ..fitting import Classification, Fit, Regression, Shape, Targets
-from ..penalties import FixedWeights, LpPenalty, MixedNorm, SharedLpPenalty, SimplexPenalty
+from ..penalties import FixedWeights, LpPenalty, MixedNorm, RelationPenalty, SharedLpPenalty, SimplexPenalty
 from ..solvers import StochasticApproximation
 from .base import PaperClassifier, PaperRegressor
 
@@ -74,6 +74,30 @@ def mixed_norm(shape: Shape, p: float = 2.0) -> MixedNorm:
 
 def simplex_penalty(shape: Shape) -> SimplexPenalty:
     return SimplexPenalty(shape.n_components)
+
+
+def relation_penalty(
+    shape: Shape,
+    *,
+    prior: Any = None,
+    shrinkage: float = 0.1,
+    min_rank: float = 1.0,
+    evenness: float = 0.0,
+) -> RelationPenalty:
+    """Return the relationship penalty of tasks and couplings; `prior` and `min_rank` are about tasks alone."""
+    T, J = shape.n_tasks, shape.n_components
+    if min_rank > T:
+        raise ValueError(f"min_rank={min_rank:g} is above the number of tasks, which is {T}")
+    if prior is not None:
+        if np.shape(prior) != (T, T):
+            raise ValueError(f"prior has shape {np.shape(prior)}; {T} tasks need ({T}, {T})")
+        # Reads and checks the prior of the tasks alone, so that errors name its own shape and values.
+        RelationPenalty(T, prior)
+        # Couplings are as strong as a task is on average, and nothing is known of how they are related.
+        extended = np.eye(J)
+        extended[:T, :T] = np.asarray(prior) * (T / np.trace(prior))
+        prior = extended if J > T else prior
+    return RelationPenalty(J, prior, shrinkage, min_rank, evenness)
 
 
 def choose_kernel(kernel: Any, names: list[str]) -> int:

@@ -1,5 +1,7 @@
 """Engines of this machine: blocks of tasks give the same fit, and what cannot be split is refused by name."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -21,10 +23,33 @@ ROWS = ["a", "b", "c"]
 SMALL = 50_000
 
 
-class Blocks(Threads):
-    """Splits fits into blocks of tasks, which stay in this process."""
+class Blocks(Dask):
+    """Splits fits into blocks of tasks as a cluster does, but holds them in this process."""
 
-    splits = True
+    n_workers = 2
+
+    def __init__(self, block_bytes=2**26):
+        super().__init__(None, block_bytes)
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def map(self, function, items, shared):
+        return [function(shared, item) for item in items]
+
+    def hold(self, items):
+        return HeldHere(items)
+
+    def worker_memory(self):
+        return []
+
+
+class HeldHere:
+    def __init__(self, items):
+        self.items = pickle.loads(pickle.dumps(items))
+
+    def call(self, function, arguments):
+        return [function(item, *given) for item, given in zip(self.items, arguments, strict=True)]
 
 
 def fit(model, target="sales", **options):

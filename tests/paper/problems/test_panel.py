@@ -10,10 +10,11 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV
+from kernelkin.engines import serially
 from kernelkin.paper.grams import GramStack, SharedGrams, operator
 from kernelkin.paper.grams.operator import Arrays
 from kernelkin.paper.learners import Machine, Ridge
-from kernelkin.paper.problems import MachinePanel, panel, solve_machines
+from kernelkin.paper.problems import MachinePanel, as_machines, panel
 
 RNG = np.random.default_rng(3)
 N, T = 60, 7
@@ -36,6 +37,10 @@ def make_machines(missing: bool, weights: bool, intercept: bool, outputs: int = 
         for kept in rows
     ]
     return machines, rows
+
+
+def solve_machines(grams, machines, learner, B, warm=None, tol=1e-3, curved=False):
+    return as_machines(machines).solve(grams, learner, B, warm, tol, serially, curved)
 
 
 def solve_both(machines, rows, tol=1e-10, stack=STACK, **options):

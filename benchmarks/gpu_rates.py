@@ -80,7 +80,7 @@ def iteration_parts(device: str, train: np.ndarray, Y: np.ndarray) -> dict[str, 
     found["scaling of columns, single"] = seconds(lambda: [rough.y * rough.b[k] for k in range(n_kernels)], device)
     found["apply, double"] = seconds(lambda: block.apply(block.y), device)
     found["images, double"] = seconds(lambda: operator.images(block.y), device)
-    found["values, double"] = seconds(lambda: BlockSolution.at(block, block.y).primal, device)
+    found["values, double"] = seconds(lambda: BlockSolution(block, block.y).primal, device)
     found["TFLOP/s of apply, single"] = work / found["apply, single"]
     found["TFLOP/s of apply, double"] = work / found["apply, double"]
     return found

@@ -58,5 +58,5 @@ print(f"weights: {one.kernel_weights_[0].round(4)} and ten times {two.kernel_wei
 # training parts, and in all test parts if it has enough.
 
 for train, test in TaskKFold(3, random_state=0).split(data.data, groups=data.tasks):
-    rows = {task: int(np.sum(data.tasks[test] == task)) for task in data.task_names[:3]}
+    rows = {task: int(np.sum(data.tasks[test] == task)) for task in data.task_names[:3].tolist()}
     print(f"{len(train)} rows train and {len(test)} test, of these {rows}")

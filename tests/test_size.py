@@ -1,5 +1,6 @@
 """The size of the library: these figures may go down, and not up. `python -m docs.call_path` prints them."""
 
+import ast
 import sys
 from pathlib import Path
 
@@ -46,6 +47,8 @@ EXCEPTIONS = {
     "paper": {"uncertainty"},  # probabilities and intervals are methods of estimators
     "storage": {"report"},
 }
+# Class names that occur twice. This list only shrinks.
+TWICE = {"Problem", "Units"}
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 
 
@@ -65,3 +68,13 @@ def test_modules_import_what_stands_before_them():
             if own and other and own != other and own != "__main__" and RANK[other] >= RANK[own]:
                 against.setdefault(own, set()).add(other)
     assert against == EXCEPTIONS
+
+
+def test_no_two_classes_have_one_name():
+    names = [
+        node.name
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert {name for name in names if names.count(name) > 1} <= TWICE

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,7 +37,6 @@ BOOSTING_GRID = {"learning_rate": [0.03, 0.1], "max_leaf_nodes": [4, 31], "min_s
 BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#9a9a9a"
 
 
-@dataclass
 class DemoResult:
     """Scores of every model on every draw, and the models and data of the first draw.
 
@@ -49,10 +47,11 @@ class DemoResult:
     models, data : fitted to the first draw, and the draw itself.
     """
 
-    scores: dict[str, list[np.ndarray]] = field(default_factory=dict)
-    seconds: dict[str, list[float]] = field(default_factory=dict)
-    models: dict[str, Any] = field(default_factory=dict)
-    data: Any = None
+    def __init__(self) -> None:
+        self.scores: dict[str, list[np.ndarray]] = {}
+        self.seconds: dict[str, list[float]] = {}
+        self.models: dict[str, Any] = {}
+        self.data: Any = None
 
     def add(self, name: str, model: Any, data: Any) -> None:
         """Fit a model to a draw and score it on the held-out days."""
@@ -60,18 +59,15 @@ class DemoResult:
         model.fit(data.data, data.target, tasks=data.tasks)
         values = model.predict(data.data_test, tasks=data.tasks_test)
         self.seconds.setdefault(name, []).append(time.perf_counter() - began)
-        self.scores.setdefault(name, []).append(score_shops(data.target_test, values, data.tasks_test))
+        y, shops = data.target_test, data.tasks_test
+        scores = [r2_score(y[shops == shop], values[shops == shop]) for shop in np.unique(shops)]
+        self.scores.setdefault(name, []).append(np.array(scores))
         self.models.setdefault(name, model)
         self.data = data if self.data is None else self.data
 
     def means(self) -> dict[str, float]:
         """Mean R^2 over shops and draws, by model."""
         return {name: float(np.mean(scores)) for name, scores in self.scores.items()}
-
-
-def score_shops(y: np.ndarray, values: np.ndarray, shops: np.ndarray) -> np.ndarray:
-    """Return R^2 of each shop, in the order of their names."""
-    return np.array([r2_score(y[shops == shop], values[shops == shop]) for shop in np.unique(shops)])
 
 
 def run_demo(

@@ -137,7 +137,7 @@ def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: A
             advice = "; numbers are predicted by a regressor, not by classes" if classification else ""
             raise ValueError(f"cross-validation has no row to hold out: {alone}, which training needs{advice}")
     else:
-        folds = _given_folds(data, _splits(data, cv) if hasattr(cv, "split") else cv)
+        folds = _given_folds(data, _splits(data, cv) if hasattr(cv, "get_n_splits") else cv)
     _check(folds, data, classification)
     return folds
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from . import _registry
 from ._bunch import make_bunch
 from ._fetch import RemoteFile, fetch
+from ._registry import LANDMINE, MFEAT, SARCOS, SCHOOL, SCHOOL_SPLITS, STOCK
 
 DataHome = str | os.PathLike[str] | None
 
@@ -79,7 +79,7 @@ def load_stock(*, data_home: DataHome = None, return_X_y: bool = False, as_frame
     >>> data.data.shape, data.target_names[:3]
     ((25, 9), ['Walmart', 'Exxon', 'GM'])
     """
-    mat = _read_mat(_registry.STOCK, data_home)
+    mat = _read_mat(STOCK, data_home)
     X, y, X_test, y_test = (np.ascontiguousarray(mat[key]) for key in ("X", "Y", "Xt", "Yt"))
     return make_bunch(
         (X, y),
@@ -135,7 +135,7 @@ def load_landmine(
     """
     if tasks not in LANDMINE_TASKS:
         raise ValueError(f"tasks is one of {sorted(LANDMINE_TASKS)}, got {tasks!r}")
-    mat = _read_mat(_registry.LANDMINE, data_home)
+    mat = _read_mat(LANDMINE, data_home)
     fields = LANDMINE_TASKS[tasks]
     X = [mat["X"][0, field - 1] for field in fields]
     y = [mat["Y"][0, field - 1].ravel() for field in fields]
@@ -188,7 +188,7 @@ def load_sarcos(*, data_home: DataHome = None, return_X_y: bool = False, as_fram
     >>> data.data.shape, data.target.shape
     ((4449, 21), (4449, 7))
     """
-    table = _read_mat(_registry.SARCOS, data_home)["sarcos_inv_test"]
+    table = _read_mat(SARCOS, data_home)["sarcos_inv_test"]
     joints = range(1, 8)
     torques = [f"torque{joint}" for joint in joints]
     return make_bunch(
@@ -243,16 +243,16 @@ def load_school(
     >>> data.data.shape, len(data.task_names)
     ((15362, 27), 139)
     """
-    if split is not None and split not in _registry.SCHOOL_SPLITS:
+    if split is not None and split not in SCHOOL_SPLITS:
         raise ValueError(f"split is None or a number from 1 to 10, got {split!r}")
-    mat = _read_mat(_registry.SCHOOL, data_home)
+    mat = _read_mat(SCHOOL, data_home)
     # The file has unsigned bytes, whose differences wrap around.
     X, y = mat["x"].T[:, : len(SCHOOL_FEATURES)].astype(np.float64), mat["y"].ravel().astype(np.float64)
     starts = mat["task_indexes"].ravel().astype(np.intp) - 1
     names = np.array([f"school{i:03d}" for i in range(1, len(starts) + 1)])
     parts = [(np.ascontiguousarray(X), y, np.repeat(names, np.diff([*starts, len(y)])))]
     if split is not None:
-        numbers = _read_mat(_registry.SCHOOL_SPLITS[split], data_home)
+        numbers = _read_mat(SCHOOL_SPLITS[split], data_home)
         # Row numbers from 1; cast first, since the file's unsigned numbers would wrap around.
         rows = [numbers[part].ravel().astype(np.intp) - 1 for part in ("tr", "tst")]
         parts = [tuple(values[part] for values in parts[0]) for part in rows]
@@ -302,9 +302,7 @@ def load_mfeat(*, data_home: DataHome = None, return_X_y: bool = False, as_frame
     >>> sorted(data.views)
     ['fac', 'fou', 'kar', 'mor', 'pix', 'zer']
     """
-    tables = {
-        view: np.loadtxt(fetch(file, data_home), delimiter=",", skiprows=1) for view, file in _registry.MFEAT.items()
-    }
+    tables = {view: np.loadtxt(fetch(file, data_home), delimiter=",", skiprows=1) for view, file in MFEAT.items()}
     widths = [table.shape[1] - 1 for table in tables.values()]  # the last column is the class
     ends = np.cumsum(widths).tolist()
     return make_bunch(

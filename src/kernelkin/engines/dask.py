@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, ClassVar, NoReturn
 from uuid import uuid4
 
 from ..exceptions import ClusterError
-from .threads import BLOCK_BYTES, with_one_thread
+from .threads import with_one_thread
 
+# Gram matrices of a block of tasks, in bytes: blocks are few enough for a scheduler and small beside a worker's memory.
+BLOCK_BYTES = 1 << 26
 # How often objects that were lost with their workers are made anew before the cluster is given up.
 MOST_REBUILDS = 10
 
@@ -21,7 +22,6 @@ _LOST = ("cancelled", "lost")
 WAIT = 120
 
 
-@dataclass(frozen=True)
 class Dask:
     """The workers of a Dask cluster.
 
@@ -50,16 +50,11 @@ class Dask:
 
     name: ClassVar[str] = "dask"
     splits: ClassVar[bool] = True
-    client: Any
-    block_bytes: int = BLOCK_BYTES
-    keep_grams: bool | None = None
-    # Known also after the scheduler is gone.
-    address: str = field(init=False, default="an unknown address", compare=False)
 
-    def __post_init__(self) -> None:
-        scheduler = getattr(self.client, "scheduler", None)
-        if scheduler is not None:
-            object.__setattr__(self, "address", scheduler.address)
+    def __init__(self, client: Any, block_bytes: int = BLOCK_BYTES, keep_grams: bool | None = None) -> None:
+        self.client, self.block_bytes, self.keep_grams = client, block_bytes, keep_grams
+        # Known also after the scheduler is gone.
+        self.address = getattr(getattr(client, "scheduler", None), "address", "an unknown address")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Dask:
         # A client is a connection: copies share it.

@@ -80,35 +80,27 @@ class PartSharesDisplay(Display):
         T = len(self.tasks)
         self.ax_ = task_axes(ax, self.tasks)
         self.order_ = self.order
-        shades = [SHADES[i % len(SHADES)] for i in range(len(self.couplings))]
         # What is shared first, so that it starts at zero and can be compared; what is a task's own fills up to one.
         parts = np.roll(self.shares[self.order_], -1, axis=1).T
         # A part that takes back from the others has a negative share, and goes to the left of zero.
         up, down = (np.cumsum(part, axis=0) for part in (np.maximum(parts, 0.0), np.minimum(parts, 0.0)))
         starts = np.where(parts < 0, down, up) - parts
-        self.bars_ = {
-            name: self._draw_part(name, values, start, shade)
-            for name, values, start, shade in zip(
-                [*self.couplings, OWN], parts, starts, [*shades, OWN_SHADE], strict=True
+        self.bars_ = {}
+        for i, name in enumerate([*self.couplings, OWN]):
+            self.bars_[name] = self.ax_.barh(
+                np.arange(T),
+                parts[i],
+                left=starts[i],
+                height=0.8 if T <= 40 else 1.0,
+                color=OWN_SHADE if i == len(self.couplings) else SHADES[i % len(SHADES)],
+                edgecolor="white",
+                linewidth=0.5 if T <= 40 else 0.0,
+                label=f"{name} (mean {parts[i].mean():.0%})",
             )
-        }
         label_ticks(self.ax_.yaxis, self.tasks[self.order_])
         self.ax_.set(xlabel="share of the variance of each task's function", ylabel="task")
         self.ax_.set(xlim=(min(0.0, down[-1].min()), max(1.0, up[-1].max())), ylim=(-0.6, T - 0.4))
         add_legend(self.ax_, 3)
-
-    def _draw_part(self, name: str, values: np.ndarray, left: np.ndarray, shade: str) -> Any:
-        T = len(values)
-        return self.ax_.barh(
-            np.arange(T),
-            values,
-            left=left,
-            height=0.8 if T <= 40 else 1.0,
-            color=shade,
-            edgecolor="white",
-            linewidth=0.5 if T <= 40 else 0.0,
-            label=f"{name} (mean {values.mean():.0%})",
-        )
 
 
 class PredictionSplitDisplay(Display):
@@ -171,7 +163,10 @@ class PredictionSplitDisplay(Display):
         parts, intercept = (part[(0, t) if wide else 0] for part in (split.parts, split.intercept))
         parts, intercept = parts.reshape(len(parts), -1), np.atleast_1d(intercept)
         output = int(np.nanargmax(parts.sum(axis=0) + intercept))
-        name = _value_name(estimator, t, output)
+        name = "prediction"
+        if is_classifier(estimator):
+            classes = estimator.task_classes_[t]
+            name = f"decision value of class {classes[1 if len(classes) == 2 else output]}"
         return cls(parts[:, output], split.kernels, intercept=intercept[output], value_name=name).plot(ax)
 
     @property
@@ -197,7 +192,10 @@ class PredictionSplitDisplay(Display):
         for bar, value in zip(self.bars_, values, strict=True):
             bar.set(facecolor=COLORS[1] if value < 0 else COLORS[0], hatch="///" if value < 0 else None)
         self.bars_[-1].set(facecolor="0.4")
-        self._annotate(starts, values)
+        self.ax_.bar_label(self.bars_, [*(f"{v:+.3g}" for v in values[:-1]), f"{values[-1]:.3g}"], padding=3, size=9)
+        # A thin line from the end of each bar down to where the next one starts.
+        ends = (starts + values)[: n - 2]
+        self.ax_.vlines(ends, np.arange(n - 2), np.arange(1, n - 1), color="0.6", linewidth=0.6)
         label_ticks(self.ax_.yaxis, self.labels_)
         self.ax_.tick_params(axis="y", length=0)
         self.ax_.set(ylim=(n - 0.4, -0.6), xlabel=self.value_name)
@@ -206,28 +204,6 @@ class PredictionSplitDisplay(Display):
         self.ax_.use_sticky_edges = False
         self.ax_.margins(x=0.15)
         self.ax_.spines[["top", "right", "left"]].set_visible(False)
-
-    def _annotate(self, starts: np.ndarray, values: np.ndarray) -> None:
-        """Each bar's number at its far end, and a thin line down to where the next bar starts."""
-        ends = starts + values
-        for i, (end, value) in enumerate(zip(ends, values, strict=True)):
-            self.ax_.annotate(
-                f"{value:+.3g}" if i < len(values) - 1 else f"{value:.3g}",
-                (end, i),
-                (3 if value >= 0 else -3, 0),
-                textcoords="offset points",
-                ha="left" if value >= 0 else "right",
-                va="center",
-                size=9,
-            )
-        self.ax_.vlines(ends[:-2], np.arange(len(ends) - 2), np.arange(1, len(ends) - 1), color="0.6", linewidth=0.6)
-
-
-def _value_name(estimator: Any, t: int, output: int) -> str:
-    if not is_classifier(estimator):
-        return "prediction"
-    classes = estimator.task_classes_[t]
-    return f"decision value of class {classes[1 if len(classes) == 2 else output]}"
 
 
 def _task_of(estimator: Any, row: Any, tasks: Any) -> int:

@@ -226,3 +226,9 @@ def test_bound_of_an_indicator_is_its_minimum_over_its_set(indicator, Q, seed):
 def test_fixed_weights_must_be_weights():
     with pytest.raises(ValueError, match="finite numbers that are not negative"):
         FixedWeights(np.array([[1.0, -1.0]]))
+
+
+def test_bound_of_the_simplex_holds_for_sums_that_rounding_has_moved():
+    B, Q = (1 + 5e-10) * np.repeat([[1.0], [0.0], [0.0], [0.0]], J, axis=1), np.ones((K, J))
+    assert SimplexPenalty(J).value(B) == 0
+    assert SimplexPenalty(J).bound(Q, B, 1.0) <= -float(np.vdot(B, Q))

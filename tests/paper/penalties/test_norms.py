@@ -82,6 +82,12 @@ def test_the_shares_are_best_on_their_sphere(p):
         assert ((Q / other).sum(axis=1) >= norm.dual_terms(Q) - 1e-12).all()
 
 
+def test_shares_of_tasks_that_do_not_use_a_kernel_are_not_zero():
+    """Weights are gamma/lambda: they have to be finite."""
+    shares = MixedNorm(4.0).shares(np.array([[1.0, 0.0], [0.0, 0.0]]))
+    assert (shares > 0).all() and shares[0, 1] < 1e-3 < shares[0, 0]
+
+
 @pytest.mark.parametrize(("l1", "l2"), [(0.0, 2.0), (1.0, 0.5)])
 def test_the_metric_attains_the_norm_at_the_best_covariance(l1, l2):
     """The minimum over D of tr(W' inv(A) W)/2 is the norm of W's singular values, at D = (WW')^(1/2) / tr."""

@@ -278,6 +278,13 @@ def test_bound_uses_the_weights_where_some_are_zero():
 # the fixed-Omega inverse, the ladder, the effective rank
 
 
+def test_inverse_of_a_nearly_singular_relation_is_bounded():
+    """Without shrinkage a direction of B of size 1e-12 has a value of 1e-12: its inverse would be lost in rounding."""
+    B = np.diag([1.0, 1e-12, 0.0])
+    inverse = RelationPenalty(3, shrinkage=0.0).inverse_relation(B).matrix()
+    np.testing.assert_allclose(np.linalg.eigvalsh(inverse)[1:], 3e8, rtol=1e-6)
+
+
 @pytest.mark.parametrize("prior", [None, spread_prior(5)], ids=["identity", "prior"])
 @pytest.mark.parametrize("K", [2, 8])
 def test_inverse_relation_inverts(prior, K):

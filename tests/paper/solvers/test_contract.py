@@ -13,6 +13,7 @@ from kernelkin.paper.problems import FeatureForm, GramForm, MixedNormProblem, Sp
 from kernelkin.paper.solvers import (
     SOLVERS,
     Alternating,
+    Certificate,
     Joint,
     OneEvaluation,
     SimplexDescent,
@@ -294,6 +295,14 @@ def test_a_program_that_raises_floating_point_errors_can_solve(solver):
     with np.errstate(all="raise"):
         solution = solve(make_problem(stacks, ys, "squared", RelationPenalty(T), C, MU), solver, max_iter=20)
     assert np.isfinite(solution.relative_gap)
+
+
+def test_machines_are_solved_to_a_tenth_of_the_gap_and_of_the_tolerance():
+    problem, certificate = small_problem(), Certificate(1e-3)
+    certificate.add(problem.evaluate(GIVEN, tol=1e-12))
+    assert certificate.accuracy == pytest.approx(min(1e-2, 0.1 * certificate.relative_gap))
+    certificate.add(problem.evaluate(solve(problem, tol=1e-6).B, tol=1e-12))
+    assert certificate.relative_gap < 1e-3 and certificate.accuracy == 1e-4
 
 
 # Which solver solves what.

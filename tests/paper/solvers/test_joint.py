@@ -1,11 +1,13 @@
 """The joint solver against a cone solver, and against the models it contains."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from conic import conic_optimum
 from kernelkin.paper.penalties import LpPenalty, RelationPenalty, SharedLpPenalty, effective_rank
-from kernelkin.paper.solvers import Joint, Status
+from kernelkin.paper.solvers import Certificate, Joint, Status
 from tasks import LOSSES, in_turn, make_problem, random_prior, random_problem, watch
 
 C, MU = 2.0, 0.5
@@ -180,3 +182,36 @@ def test_a_start_of_the_wrong_scale_costs_little(factor):
     solution, seen = watch(problem, Joint(), tol=1e-6, B=np.full((4, 4), factor))
     assert solution.status is Status.CONVERGED
     assert len(seen) <= 12
+
+
+def first_step(loss="squared", accuracy=1e-10):
+    """A run after its first evaluation, that evaluation, the first trial, and a function that evaluates."""
+    problem = make_problem(*random_problem(8, loss), loss, RelationPenalty(4), C, MU)
+    certificate = Certificate(1e-8)
+    points = Joint().run(problem, None, certificate)
+
+    def evaluate(point):
+        evaluation = problem.evaluate(point.B, tol=accuracy, curved=True)
+        certificate.add(evaluation)
+        return evaluation
+
+    here = evaluate(next(points))
+    return points, here, points.send(here), certificate, evaluate
+
+
+def test_a_trial_that_does_not_lower_the_objective_is_shortened():
+    points, here, trial, _, evaluate = first_step()
+    worse = dataclasses.replace(evaluate(trial), loss=here.loss + 1.0, R=here.R)
+    shorter = points.send(worse)
+    shares = (shorter.B - here.B) / (trial.B - here.B)
+    np.testing.assert_allclose(shares, shares[0, 0], rtol=1e-6)
+    assert 0.1 <= shares[0, 0] <= 0.5
+
+
+def test_machines_too_rough_to_judge_a_step_are_solved_again_at_the_same_point():
+    points, _, trial, certificate, evaluate = first_step()
+    rough = evaluate(trial)
+    before = certificate.accuracy
+    again = points.send(dataclasses.replace(rough, upper=rough.loss + 1.0))
+    np.testing.assert_array_equal(again.B, trial.B)
+    assert certificate.accuracy <= 0.1 * before

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -56,26 +56,6 @@ from ..solvers import UNFINISHED, Solution, Solver, solve
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
 Warnings = list[tuple[str, type[Warning]]]
-
-
-class Plan(Protocol):
-    """A specification applied to data, of which nothing large exists yet."""
-
-    def memory(self, n_jobs: int = 1) -> Need:
-        """Return an upper bound on the memory that `run` takes."""
-        ...
-
-    def run(self, options: RunOptions) -> Fitted:
-        """Fit."""
-        ...
-
-
-class Specification(Protocol):
-    """Everything about a model but its data."""
-
-    def plan(self, data: TaskData) -> Plan:
-        """Apply to data; refuse parameters that do not fit them."""
-        ...
 
 
 class Shape(NamedTuple):
@@ -346,25 +326,15 @@ class FitPlan:
         linked = connected_tasks(self.couplings, T) if self.couplings else ()
         a, intercepts = split_by_task(solution.duals, self.machines, data, self.couplings)
         spread = solution.duals.a if isinstance(solution.duals, PanelDuals) else None
-        attributes: dict[str, Any] = {
-            "tasks_": data.labels,
-            "data_form_": data.form,
-            "kernels_": bank.names if bank.kernels is None else bank.kernels,
-            "kernel_names_": np.array(bank.names),
+        attributes = solution_attributes(fit, data, bank, solution, options, linked) | {
             "kernel_weights_": B[:, :T].T.copy(),
             "relation_": solution.relation.block(T),
-            "objective_": solution.primal,
-            "duality_gap_": solution.gap,
             "effective_rank_": effective_rank(B),
-            "history_": solution.history,
-            "n_iter_": len(solution.history["iteration"]),
             "dual_coef_": a,
             "intercept_": stack_intercepts(intercepts),
             "functions_": task_functions(data, bank, B, a, intercepts, self.couplings, spread),
             "couplings_": self.couplings,
             "coupling_weights_": B[:, T:].T.copy(),
-            "uncertainty_": Uncertainty(fit, data, options, classification=isinstance(targets, Classification)),
-            **targets.attributes(data, linked),
         }
         warnings = convergence_warnings(solution, fit.tol) if solution.status in UNFINISHED else []
         if bank.clipped:
@@ -378,6 +348,24 @@ class FitPlan:
         if bank.link_factors is not None and fit.shared_rank == "auto":
             warnings += approximation_warnings(bank)
         return Fitted(attributes, (*warnings, *spread_warnings(self.kernels, data)))
+
+
+def solution_attributes(
+    fit: Any, data: TaskData, bank: KernelBank, solution: Solution, options: RunOptions, linked: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """Return the fitted attributes of any model on kernels that do not depend on how its functions are put together."""
+    return {
+        "tasks_": data.labels,
+        "data_form_": data.form,
+        "kernels_": bank.names if bank.kernels is None else bank.kernels,
+        "kernel_names_": np.array(bank.names),
+        "objective_": solution.primal,
+        "duality_gap_": solution.gap,
+        "history_": solution.history,
+        "n_iter_": len(solution.history["iteration"]),
+        "uncertainty_": Uncertainty(fit, data, options, classification=isinstance(fit.targets, Classification)),
+        **fit.targets.attributes(data, linked),
+    }
 
 
 def read_init(init: Any, shape: Shape) -> np.ndarray:

@@ -12,7 +12,6 @@ from ...data import TaskData
 from ...engines import Workers
 from ...kernels import FittedKernel, is_precomputed, read_kernels
 from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need, memory_limit
-from ...uncertainty import Uncertainty
 from ..functions import Share, TaskFunctions, make_expansion
 from ..grams.row_kernels import Features, PooledKernel, needs_stack
 from ..learners import Learner, Machine
@@ -20,8 +19,8 @@ from ..penalties import Relation, SpectralNorm, effective_rank
 from ..penalties.norms import unit_root
 from ..problems import SpectralForm, SpectralProblem, spectral_form
 from ..solvers import UNFINISHED, Solution, Solver, solve
-from .fit import Fitted, RunOptions, convergence_warnings, count_clipping
-from .targets import Classification, Targets, stack_intercepts
+from .fit import Fitted, RunOptions, convergence_warnings, count_clipping, solution_attributes
+from .targets import Targets, stack_intercepts
 
 _ADVICE = (
     "use a kernel with few features (linear, or polynomial on few columns) where there are many tasks; or fewer rows; "
@@ -128,32 +127,23 @@ class PooledPlan:
         return self._fitted(pool, form, solution, options)
 
     def _fitted(self, pool: PooledKernel, form: SpectralForm, solution: Solution, options: RunOptions) -> Fitted:
-        data, K = self.data, len(pool.bank.names)
+        data, K, bank = self.data, len(pool.bank.names), pool.bank
         a, intercepts = form.unpack(solution.duals)
         metric = self.fit.norm.metric(solution.B)
-        classification = isinstance(self.fit.targets, Classification)
         outputs = unit_root(form.task_covariance(solution.duals, metric))
-        attributes: dict[str, Any] = {
-            "tasks_": data.labels,
-            "data_form_": data.form,
-            "kernels_": pool.bank.names if pool.bank.kernels is None else pool.bank.kernels,
-            "kernel_names_": np.array(pool.bank.names),
+        known = solution_attributes(self.fit, data, bank, solution, options)
+        attributes = known | {
             "kernel_weights_": np.full((data.n_tasks, K), 1.0 / K),
-            "relation_": self._relation(outputs),
+            "relation_": self._relation(outputs, known),
             "effective_rank_": effective_rank(outputs),
-            "objective_": solution.primal,
-            "duality_gap_": solution.gap,
-            "history_": solution.history,
-            "n_iter_": len(solution.history["iteration"]),
             "dual_coef_": a,
             "intercept_": stack_intercepts(intercepts),
             "functions_": self._functions(pool, form.coefficients(solution.duals, metric), intercepts),
-            "uncertainty_": Uncertainty(self.fit, data, options, classification=classification),
         }
         warnings = convergence_warnings(solution, self.fit.tol) if solution.status in UNFINISHED else []
         if pool.bank.clipped:
             warnings += count_clipping(attributes, data, self.machines, self.learner, solution.duals, self.fit.tol)
-        return Fitted(attributes | self.fit.targets.attributes(data), tuple(warnings))
+        return Fitted(attributes, tuple(warnings))
 
     def _functions(
         self, pool: PooledKernel, coefficients: np.ndarray, intercepts: Sequence[np.ndarray]
@@ -175,19 +165,14 @@ class PooledPlan:
         )
         return TaskFunctions((expansion,), shares, K)
 
-    def _relation(self, outputs: np.ndarray) -> Relation:
+    def _relation(self, outputs: np.ndarray, known: dict[str, Any]) -> Relation:
         """Return the relationship of tasks from that of outputs (O, O); outputs of the same class are compared."""
-        task, label = self._outputs()
-        Omega = np.zeros((self.data.n_tasks, self.data.n_tasks))
-        same = label[:, np.newaxis] == label
-        np.add.at(Omega, np.ix_(task, task), np.where(same, outputs, 0.0))
+        T = self.data.n_tasks
+        task, label = np.arange(T), np.zeros(T)
+        if "classes_" in known:
+            positive = [classes if len(classes) > 2 else classes[1:] for classes in known["task_classes_"]]
+            task = np.repeat(task, [len(classes) for classes in positive])
+            label = np.searchsorted(known["classes_"], np.concatenate(positive))
+        Omega = np.zeros((T, T))
+        np.add.at(Omega, np.ix_(task, task), np.where(label[:, np.newaxis] == label, outputs, 0.0))
         return Relation.of_matrix(Omega)
-
-    def _outputs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the task and the class of each output; regression has one output for each task, of no class."""
-        known = self.fit.targets.attributes(self.data)
-        if "classes_" not in known:
-            return np.arange(self.data.n_tasks), np.zeros(self.data.n_tasks)
-        positive = [classes if len(classes) > 2 else classes[1:] for classes in known["task_classes_"]]
-        task = np.repeat(np.arange(self.data.n_tasks), [len(classes) for classes in positive])
-        return task, np.searchsorted(known["classes_"], np.concatenate(positive))

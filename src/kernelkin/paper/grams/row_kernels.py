@@ -8,7 +8,6 @@ rows once, and these are slices of the same stacks, scaled by the fold's trainin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -36,23 +35,18 @@ from .stack import take_block
 BLOCK_BYTES = 1 << 25
 
 
-@dataclass(frozen=True)
 class RowKernels:
     """The kernels on the rows of X (n, d), or precomputed ones, `kernels` None and X (n, n, K). Rows go by position."""
 
-    X: np.ndarray
-    kernels: tuple[FittedKernel, ...] | None
-    names: tuple[str, ...]
+    def __init__(self, X: np.ndarray, kernels: Sequence[FittedKernel] | None, names: Sequence[str]) -> None:
+        self.X, self.kernels, self.names = X, None if kernels is None else tuple(kernels), tuple(names)
+        self.n_kernels = len(self.names)
 
     @classmethod
-    def of(cls, X: np.ndarray, kernels: list[FittedKernel] | None, normalize: str | None) -> RowKernels:
+    def of(cls, X: np.ndarray, kernels: Sequence[FittedKernel] | None, normalize: str | None) -> RowKernels:
         if kernels is None:
-            return cls(X, None, tuple(check_precomputed(np.moveaxis(X, 2, 0), normalize)))
-        return cls(X, tuple(kernels), tuple(kernel.name for kernel in kernels))
-
-    @property
-    def n_kernels(self) -> int:
-        return len(self.names)
+            return cls(X, None, check_precomputed(np.moveaxis(X, 2, 0), normalize))
+        return cls(X, kernels, [kernel.name for kernel in kernels])
 
     def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Raw values (K, p) at pairs of rows i (p,), j (p,)."""

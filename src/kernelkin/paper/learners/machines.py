@@ -319,12 +319,9 @@ def _ridge_hessian(systems: Sequence[tuple[Bordered, np.ndarray, np.ndarray]], i
 
 
 class Groups:
-    """Rows with an intercept in common: what their indicators Z (n, count) do, without these.
+    """Rows with an intercept in common, by its number (n,) from 0 to count - 1: what their indicators Z (n, count) do.
 
-    Parameters
-    ----------
-    labels : (n,) the intercept of each row, 0 to count - 1.
-    count : number of intercepts; 0: there are none, and the labels are ignored.
+    Without intercepts the count is 0, and the labels are ignored.
     """
 
     def __init__(self, labels: np.ndarray, count: int) -> None:

@@ -70,24 +70,8 @@ class PaperEstimator(MultiTaskEstimator):
 class PaperClassifier(PaperEstimator, MultiTaskClassifier):
     """A classifier of the paper."""
 
-    def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
-        """Return the probability of each class.
-
-        Decision values of training rows that were held out of the fit are turned into probabilities by a logistic
-        link. All tasks share its slope; the offset of a task is drawn towards that of all tasks while the task has few
-        rows. They are computed at the first call.
-
-        Parameters
-        ----------
-        X, tasks : as for `predict`
-
-        Returns
-        -------
-        probabilities : array of shape (q, n_classes), or (q, T, n_classes) on wide data
-            In the order of `classes_`; zero for classes that a row's task does not have. `predict` follows
-            `decision_function`: with `class_weight`, or near the boundary, its class may not be the most probable one.
-        """
-        return class_probabilities(self, self.read_queries(X, tasks))
+    def _probabilities(self, queries: Queries) -> np.ndarray:
+        return class_probabilities(self, queries)
 
 
 class PaperRegressor(PaperEstimator, MultiTaskRegressor):
@@ -96,10 +80,9 @@ class PaperRegressor(PaperEstimator, MultiTaskRegressor):
     def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
         """Return intervals that contain the target with a given probability.
 
-        They are conformal: their widths are quantiles of the residuals of training rows that were held out, divided by
-        the predictive deviation of each row (that of a Gaussian process for the squared loss, constant otherwise). The
-        quantile of a task is drawn towards that of all tasks while the task has few rows. Residuals are computed at the
-        first call.
+        They are conformal: half their width is a quantile of the residuals of training rows, each by a fit without it.
+        The quantile of a task is drawn towards that of all tasks while the task has few rows. The first call fits the
+        model anew in five folds.
 
         Parameters
         ----------

@@ -18,12 +18,12 @@ _EPS = np.finfo(np.float64).eps
 
 @dataclass(frozen=True)
 class Relation:
-    """Omega = A (rest I + V diag(values - rest) V') A', for J components.
+    """Omega = rest A A' + V diag(values - rest) V' of J components, in factors.
 
     Parameters
     ----------
     vectors : (J, r) array
-        V: orthonormal columns, or their first rows (see `block`).
+        V = A U for orthonormal directions U (J, r), or its first rows (see `block`).
     values : (r,) array
         The value of each of these directions.
     rest : float
@@ -56,21 +56,17 @@ class Relation:
     @property
     def n_components(self) -> int:
         """Number of rows of Omega."""
-        return len(self.vectors if self.root is None else self.root)
+        return len(self.vectors)
 
     def diagonal(self) -> Array:
         """Diagonal (J,) of Omega."""
         spread = 1.0 if self.root is None else np.square(self.root).sum(axis=1)
-        return self.rest * spread + np.square(self._directions()) @ (self.values - self.rest)
+        return self.rest * spread + np.square(self.vectors) @ (self.values - self.rest)
 
     def row(self, j: int) -> Array:
         """Row j (J,) of Omega, in O(J r)."""
-        directions = self._directions()
-        row = directions @ ((self.values - self.rest) * directions[j])
-        if self.root is None:
-            row[j] += self.rest
-            return row
-        return row + self.rest * (self.root @ self.root[j])
+        row = self.vectors @ ((self.values - self.rest) * self.vectors[j])
+        return row + self.rest * (np.arange(len(row)) == j if self.root is None else self.root @ self.root[j])
 
     def trace(self) -> float:
         """Sum of the diagonal."""
@@ -78,14 +74,11 @@ class Relation:
 
     def block(self, n: int) -> Relation:
         """The relation of the first n components: the leading (n, n) block of Omega, in factors."""
-        if self.root is None:
-            return Relation(self.vectors[:n], self.values, self.rest)
-        return Relation(self.vectors, self.values, self.rest, self.root[:n])
+        return Relation(self.vectors[:n], self.values, self.rest, None if self.root is None else self.root[:n])
 
     def matrix(self) -> Array:
         """Omega (J, J), exactly symmetric."""
-        directions = self._directions()
-        X = (directions * (self.values - self.rest)) @ directions.T
+        X = (self.vectors * (self.values - self.rest)) @ self.vectors.T
         if self.root is not None:
             X += self.rest * (self.root @ self.root.T)
         else:
@@ -93,9 +86,6 @@ class Relation:
         X = X + X.T
         X *= 0.5
         return X
-
-    def _directions(self) -> Array:
-        return self.vectors if self.root is None else self.root @ self.vectors
 
 
 def effective_rank(B: Array) -> float:
@@ -250,7 +240,7 @@ class RelationPenalty(Penalty):
         tau, rest = self._fill(s)
         # Where there is nothing elsewhere, its value may be so large that its rounding would show.
         rest = rest / self.n_components if len(s) < self.n_components else 0.0
-        return Relation(Vt.T, tau / self.n_components, rest, None if self._roots is None else self._roots[0])
+        return self._assemble(Vt.T, tau / self.n_components, rest, 0)
 
     def relation_factors(self, B: Array) -> tuple[Array, float]:
         """P (K, K) and rest with Omega = rest I + B'PB at B (K, J), for a penalty without prior and evenness."""
@@ -268,7 +258,7 @@ class RelationPenalty(Penalty):
         tau, rest = np.maximum(tau, FLOOR), max(rest, FLOOR)
         total = tau.sum() + (self.n_components - len(s)) * rest
         rest = total / rest if len(s) < self.n_components else 0.0
-        return Relation(Vt.T, total / tau, rest, None if self._roots is None else self._roots[1])
+        return self._assemble(Vt.T, total / tau, rest, 1)
 
     def ladder(self) -> Sequence[RelationPenalty]:
         """Penalties of falling shrinkage, down to this one if it has none and is not smooth."""
@@ -298,6 +288,11 @@ class RelationPenalty(Penalty):
         V, s, Ut = svd(Bh.T)
         r = int(np.count_nonzero(s > max(B.shape) * _EPS * s[0]))
         return Ut[:r].T, s[:r], V[:, :r].T
+
+    def _assemble(self, V: Array, values: Array, rest: float, root: int) -> Relation:
+        """The relation between two roots of the prior, or their inverses."""
+        A = None if self._roots is None else self._roots[root]
+        return Relation(V if A is None else A @ V, values, rest, A)
 
     def _fill(self, s: Array) -> tuple[Array, float]:
         """Eigenvalues of J Psi: those of the directions of s (r,), and that of each other direction."""

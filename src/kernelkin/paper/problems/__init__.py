@@ -1,10 +1,21 @@
 """The problems that models pose: each evaluates a point and bounds the optimum from both sides, outside any solver."""
 
 from .blocks import MachineBlocks
-from .machines import MachineDuals, MachineList, SolvedMachines, Units, as_machines, solve_machines
+from .machines import MachineDuals, MachineList, SolvedMachines, Units, as_machines
 from .panel import MachinePanel, PanelDuals, panel_pays
-from .problem import AnyProblem, Evaluation, MixedNormProblem, Problem, WorstTaskProblem, relative_gap
-from .spectral import FeatureForm, GramForm, SpectralForm, SpectralProblem, spectral_form
+from .problem import (
+    AnyProblem,
+    Evaluation,
+    FeatureForm,
+    GramForm,
+    MixedNormProblem,
+    Problem,
+    SpectralForm,
+    SpectralProblem,
+    WorstTaskProblem,
+    relative_gap,
+    spectral_form,
+)
 
 PROBLEMS: dict[str, type[AnyProblem]] = {
     problem.name: problem for problem in (Problem, MixedNormProblem, WorstTaskProblem, SpectralProblem)
@@ -31,6 +42,5 @@ __all__ = [
     "as_machines",
     "panel_pays",
     "relative_gap",
-    "solve_machines",
     "spectral_form",
 ]

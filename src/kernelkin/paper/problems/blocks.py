@@ -7,7 +7,6 @@ Hessians back: a few numbers a task. Rows and Gram matrices travel once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ...exceptions import GramMemoryError
 from ...kernels import FittedKernel
 from ..grams import KernelBank, TaskGrams, check_kernels, left_by_scaling, raw_grams, runs, scale_grams
 from ..learners import Learner
-from .machines import MachineDuals, MachineList, SolvedMachines, solve_machines
+from .machines import MachineDuals, MachineList, SolvedMachines
 
 # Share of the memory of all workers that Gram matrices may take; the rest is for rows and for the work itself.
 GRAM_SHARE = 0.5
@@ -43,14 +42,13 @@ class BlockDuals:
         return self
 
 
-@dataclass(eq=False)
 class TaskBlock:
     """Machines of some tasks in standard units, and what their Gram matrices are made from.
 
     A pickle has no Gram matrices and no solutions: a block that moves, or comes back from a disk, builds the former
     anew and solves its machines from scratch.
 
-    Attributes
+    Parameters
     ----------
     data : the rows of these tasks alone.
     kernels, normalize, charges : as for `raw_grams` and `scale_grams`.
@@ -58,15 +56,20 @@ class TaskBlock:
     keeps_grams : whether Gram matrices stay in memory after an evaluation.
     """
 
-    data: TaskData
-    kernels: tuple[FittedKernel, ...]
-    normalize: str | None
-    charges: np.ndarray
-    machines: MachineList
-    learner: Learner
-    keeps_grams: bool
-    _built: tuple[TaskGrams, KernelBank, np.ndarray] | None = field(default=None, repr=False)
-    _last: tuple[np.ndarray, MachineDuals] | None = field(default=None, repr=False)
+    def __init__(
+        self,
+        data: TaskData,
+        kernels: tuple[FittedKernel, ...],
+        normalize: str | None,
+        charges: np.ndarray,
+        machines: MachineList,
+        learner: Learner,
+        keeps_grams: bool,
+    ) -> None:
+        self.data, self.kernels, self.normalize, self.charges = data, kernels, normalize, charges
+        self.machines, self.learner, self.keeps_grams = machines, learner, keeps_grams
+        self._built: tuple[TaskGrams, KernelBank, np.ndarray] | None = None
+        self._last: tuple[np.ndarray, MachineDuals] | None = None
 
     def grams(self) -> tuple[TaskGrams, KernelBank, np.ndarray]:
         """Return the Gram matrices, how they were scaled, and what there is of the kernels; see `check_kernels`."""
@@ -86,8 +89,7 @@ class TaskBlock:
     def solve(self, B: np.ndarray, tol: float, curved: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Solve the machines at B (K, t): values (3, t), Q (K, t) and, if requested, the Hessians (t, K, K)."""
         warm = None if self._last is None else self._last[1].variables
-        grams = self.grams()[0]
-        solved = solve_machines(grams, self.machines, self.learner, B, warm=warm, tol=tol, curved=curved)
+        solved = self.machines.solve(self.grams()[0], self.learner, B, warm, tol, serially, curved)
         self._last = B, solved.duals
         return solved.duals.values, solved.Q, None if solved.curvature is None else solved.curvature()
 
@@ -178,7 +180,7 @@ class MachineBlocks:
         values, Q, H = (list(each_part) for each_part in zip(*parts, strict=True))
         curvature = None if H[0] is None else np.concatenate(H)
         duals = BlockDuals(np.concatenate(values, axis=1), tol)
-        return SolvedMachines.of(B, duals, np.concatenate(Q, axis=1), None if H[0] is None else lambda: curvature)
+        return SolvedMachines(B, duals, np.concatenate(Q, axis=1), None if H[0] is None else lambda: curvature)
 
     def solutions(self, B: np.ndarray, tol: float) -> tuple[SolvedMachines, KernelBank]:
         """Bring the solutions at B (K, T) here, and how kernels are scaled."""
@@ -188,7 +190,7 @@ class MachineBlocks:
         scalings = tuple(scaling for bank in banks for scaling in bank.scalings)
         clipped = any(bank.clipped for bank in banks)
         bank = KernelBank(banks[0].names, banks[0].kernels, scalings, clipped=clipped)
-        return SolvedMachines.of(B, duals, np.concatenate([Q for _, Q, _ in found], axis=1)), bank
+        return SolvedMachines(B, duals, np.concatenate([Q for _, Q, _ in found], axis=1)), bank
 
 
 def keeps_grams(engine: Engine, sizes: np.ndarray) -> bool:

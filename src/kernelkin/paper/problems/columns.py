@@ -192,44 +192,31 @@ class Block:
         return self.project(arrays.array(a))
 
 
-@dataclass(frozen=True)
 class BlockSolution:
-    """A block of columns at a (n, o): intercept, lin, quad and primal (o,), Q (K, o), and residuals.
+    """A block of columns at a (n, o), in double precision.
 
-    `images` (K, n, o) are G_k a.
+    Attributes
+    ----------
+    intercept, lin, quad, primal : (o,)
+    Q : (K, o) half the quadratic forms; with couplings, theirs follow.
+    residual : (n, o) of the system that conjugate gradients solve.
+    images : (K, n, o) G_k a.
     """
 
-    a: Any
-    intercept: Any
-    lin: Any
-    quad: Any
-    primal: Any
-    Q: Any
-    residual: Any
-    images: Any
-
-    @classmethod
-    def at(cls, block: Block, a: Any) -> BlockSolution:
-        """Values in double precision."""
-        images = block.operator.images(a)
-        f, mask, Q = block.combine(images), block.mask, block.forms(a, images)
-        quad = 0.5 * (a * f).sum(0)
+    def __init__(self, block: Block, a: Any) -> None:
+        self.a, self.images = a, block.operator.images(a)
+        f, mask = block.combine(self.images), block.mask
+        self.quad = 0.5 * (a * f).sum(0)
         residual = block.y - f if mask is None else mask * (block.y - f)
-        intercept = 0.0 * quad
+        self.intercept = 0.0 * self.quad
         if block.has_intercept:
             weight = block.cost.sum(0) * (len(a) // len(block.cost))
-            intercept = ratio(block.arrays, (block.cost * residual).sum(0), weight)
-            residual = residual - (intercept if mask is None else intercept * mask)
-        return cls(
-            a=a,
-            intercept=intercept,
-            lin=(block.y * a - 0.5 * block.ridge * a * a).sum(0),
-            quad=quad,
-            primal=quad + 0.5 * (block.cost * residual * residual).sum(0),
-            Q=block.arrays.xp.clip(Q, 0.0, None),
-            residual=block.project(residual - block.ridge * a),
-            images=images,
-        )
+            self.intercept = ratio(block.arrays, (block.cost * residual).sum(0), weight)
+            residual = residual - (self.intercept if mask is None else self.intercept * mask)
+        self.lin = (block.y * a - 0.5 * block.ridge * a * a).sum(0)
+        self.primal = self.quad + 0.5 * (block.cost * residual * residual).sum(0)
+        self.Q = block.arrays.xp.clip(block.forms(a, self.images), 0.0, None)
+        self.residual = block.project(residual - block.ridge * a)
 
     def hessian(self, block: Block) -> Any:
         """About the Hessians (o, K, K) of the columns' values in kernel weights, by what the preconditioner inverts."""
@@ -259,17 +246,17 @@ def solve_block(block: Block, a: Any, tol: float) -> BlockSolution:
     if a is None:
         a, residual = arrays.xp.zeros_like(block.y), block.project(block.y)
     else:
-        solution = BlockSolution.at(block, block.project(a))
+        solution = BlockSolution(block, block.project(a))
         a, residual = solution.a, solution.residual
     for _ in range(_ROUNDS):
         with arrays.rough_products():
             change = _conjugate_gradients(rough, arrays.cast(residual, True), arrays.cast(a, True), tol)
         a = block.project(a + arrays.cast(change, single=False))
-        solution = BlockSolution.at(block, a)
+        solution = BlockSolution(block, a)
         residual = solution.residual
         if solution.relative_gap <= tol:
             return solution
-    return BlockSolution.at(block, block.solve_directly(solution, tol))
+    return BlockSolution(block, block.solve_directly(solution, tol))
 
 
 def _conjugate_gradients(block: Block, residual: Any, a: Any, tol: float) -> Any:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...engines import Each, serially
+from ...engines import Each
 from ..grams import Grams
 from ..learners import SVM, DualSolution, Learner, Machine
 
@@ -69,39 +69,29 @@ class MachineDuals(list[DualSolution]):
         )
 
 
-@dataclass(frozen=True)
 class SolvedMachines:
-    """The machines at one B, and the sums over them that bounds are made of.
+    """The machines at one B (K, J), and the sums over them that bounds are made of.
 
     Attributes
     ----------
     duals : the solutions of the machines.
     Q : (K, J) half the quadratic forms of the dual variables.
+    curvature : computes the Hessians (J, K, K); None where they were not requested.
     lin : sum of the dual terms without the Gram matrices.
     quad : <B, Q>.
     upper : sum of the primal values, with a margin for rounding.
     rounding : what both bounds have to allow for rounding.
-    curvature : computes the Hessians (J, K, K); None where they were not requested.
     """
 
-    duals: Any
-    Q: np.ndarray
-    lin: float
-    quad: float
-    upper: float
-    rounding: float
-    curvature: Callable[[], np.ndarray] | None = None
-
-    @classmethod
-    def of(
-        cls, B: np.ndarray, duals: Any, Q: np.ndarray, curvature: Callable[[], np.ndarray] | None = None
-    ) -> SolvedMachines:
-        """Sums over machines solved at B (K, J)."""
-        lin, own, primal = duals.values.sum(axis=1).tolist()
+    def __init__(
+        self, B: np.ndarray, duals: Any, Q: np.ndarray, curvature: Callable[[], np.ndarray] | None = None
+    ) -> None:
+        self.duals, self.Q, self.curvature = duals, Q, curvature
+        self.lin, own, primal = duals.values.sum(axis=1).tolist()
         # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
-        quad = float(np.vdot(B, Q))
-        rounding = abs(own - quad)
-        return cls(duals, Q, lin, quad, primal + rounding, rounding, curvature)
+        self.quad = float(np.vdot(B, Q))
+        self.rounding = abs(own - self.quad)
+        self.upper = primal + self.rounding
 
 
 class MachineList(list[Machine]):
@@ -110,7 +100,10 @@ class MachineList(list[Machine]):
     def solve(
         self, grams: Grams, learner: Learner, B: np.ndarray, warm: Any, tol: float, each: Each, curved: bool
     ) -> SolvedMachines:
-        """Solve every machine at B (K, J); see `solve_machines`."""
+        """Solve every machine at B (K, J), to relative gap `tol`, from the dual variables `warm` or None.
+
+        `curved` requests the Hessians, where each machine has one component.
+        """
         Q = np.zeros((grams.n_kernels, grams.n_components))
         duals, hessians = MachineDuals(), []
         curved = curved and hasattr(grams, "images")  # where each machine has one component
@@ -137,7 +130,7 @@ class MachineList(list[Machine]):
             Q += part
             duals += found
         last = pending
-        return SolvedMachines.of(B, duals, Q, None if last is None else lambda: np.array([*hessians, *last()]))
+        return SolvedMachines(B, duals, Q, None if last is None else lambda: np.array([*hessians, *last()]))
 
     def offsets(self) -> tuple[np.ndarray, ...]:
         """The mean target (n_groups, outputs) of the rows of each intercept that have a cost."""
@@ -200,24 +193,6 @@ def _centred(machine: Machine, offsets: np.ndarray) -> np.ndarray:
 def as_machines(machines: Iterable[Machine]) -> Any:
     """Return machines in one of the three forms; a plain sequence becomes a `MachineList`."""
     return machines if hasattr(machines, "solve") else MachineList(machines)
-
-
-def solve_machines(
-    grams: Any,
-    machines: Iterable[Machine],
-    learner: Learner,
-    B: np.ndarray,
-    *,
-    warm: Any = None,
-    tol: float = 1e-3,
-    each: Each = serially,
-    curved: bool = False,
-) -> SolvedMachines:
-    """Solve every machine at B (K, J), to relative gap `tol`, from the dual variables `warm`.
-
-    `curved` requests the Hessians, where each machine has one component.
-    """
-    return as_machines(machines).solve(grams, learner, B, warm, tol, each, curved)
 
 
 # Strengths beyond this cannot be distinguished from none or from infinite strength: weights go with their cube root.

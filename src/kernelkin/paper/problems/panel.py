@@ -164,7 +164,7 @@ class MachinePanel(Sequence):
     def solve(
         self, grams: Grams, learner: Any, B: np.ndarray, warm: Any, tol: float, each: Each, curved: bool
     ) -> SolvedMachines:
-        """Solve all columns together, without combined Gram matrices; see `solve_machines`.
+        """Solve all columns together, without combined Gram matrices; see `MachineList.solve`.
 
         Without couplings, fewer columns are solved at one time where the memory of a device does not suffice.
         """
@@ -179,7 +179,8 @@ class MachinePanel(Sequence):
             block = self._block(operator, B, where, factors)
             solution = solve_block(block, None if warm is None else warm.columns(where), tol)
             hessian = arrays.numpy(solution.hessian(block)) if curved else None
-            return replace(solution, images=None, residual=None), hessian
+            solution.images = solution.residual = None  # their memory is needed for the next columns
+            return solution, hessian
 
         # A device runs one block after the other, and each on all of it.
         each = each if arrays.in_main_memory else serially
@@ -192,7 +193,7 @@ class MachinePanel(Sequence):
             Q = np.add.reduceat(Q, self.starts[:-1], axis=1)
             H = None if H is None else np.add.reduceat(H, self.starts[:-1], axis=0)
         duals = PanelDuals(self, arrays, [block.a for block, _ in solved], np.array(columns))
-        return SolvedMachines.of(B, duals, Q, None if H is None else lambda: H)
+        return SolvedMachines(B, duals, Q, None if H is None else lambda: H)
 
     def _block(self, operator: SharedOperator, B: np.ndarray, where: slice, factors: Sequence[np.ndarray]) -> Block:
         """Some columns at B (K, J), where the operator is. What was copied to a device once is kept there."""

@@ -39,7 +39,11 @@ def newton_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, 
         return np.zeros_like(B)
     value, rows = row_objective(B, W, P, mu), np.arange(len(B))
     for _ in range(100):
-        step, decrement = _newton_direction(B[rows], W[rows], P, mu)
+        slope = mu * (B[rows] @ P) - 0.5 * W[rows] / B[rows] ** 2
+        curvature = np.repeat(mu * P[np.newaxis], len(rows), axis=0)
+        np.einsum("ktt->kt", curvature)[...] += W[rows] / B[rows] ** 3
+        step = -solve_stack(curvature, slope)
+        decrement = -(slope * step).sum(axis=1)  # twice what the step promises
         moving = decrement > 1e-14 * value[rows]
         rows, before = rows[moving], value[rows[moving]]
         if not len(rows):
@@ -48,16 +52,6 @@ def newton_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, 
         B[rows], value[rows] = found
         rows = rows[value[rows] < before]
     return B
-
-
-def _newton_direction(B: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
-    """The step (K, T) of each row, and twice what it promises, (K,)."""
-    slope = mu * (B @ P) - 0.5 * W / B**2
-    curvature = np.repeat(mu * P[np.newaxis], len(B), axis=0)
-    diagonal = np.arange(B.shape[1])
-    curvature[:, diagonal, diagonal] += W / B**3
-    step = -solve_stack(curvature, slope)
-    return step, -(slope * step).sum(axis=1)
 
 
 def _line_search(
@@ -204,7 +198,7 @@ class Alternating(Solver):
         Omega, P = _best_relation(penalty, np.zeros((1, J)), 0.0)
         if start is None:
             for _ in range(_ROUNDS):
-                evaluation = yield _point(B, P, mu, 0.0, 0)
+                evaluation = yield Point(B, own_penalty=0.5 * mu * _penalty(B, P, 0.0), iterations=0)
                 scale = suitable_scale(mu, evaluation, _penalty(B, P, 0.0))
                 B = scale * B if scale > 0 else B
                 if 0.5 < scale < 2:
@@ -214,14 +208,14 @@ class Alternating(Solver):
         while True:
             before = B
             for _ in range(self.inner_iter):
-                evaluation = yield _point(B, P, mu, held, done)
+                evaluation = yield Point(B, own_penalty=0.5 * mu * _penalty(B, P, held), iterations=done)
                 last, B = B, WEIGHT_STEPS[self.weight_step](B, evaluation.Q, P, Omega, mu)
                 if _change(B, last) <= self.change:
                     break
             Omega, P = _best_relation(penalty, B, ridge)
             held, done = ridge, done + 1
             if _change(B, before) <= self.change:
-                yield _point(B, P, mu, held, done)
+                yield Point(B, own_penalty=0.5 * mu * _penalty(B, P, held), iterations=done)
                 return Status.STATIONARY
 
 
@@ -234,10 +228,6 @@ def _best_relation(penalty: RelationPenalty, B: np.ndarray, ridge: float) -> tup
 def _penalty(B: np.ndarray, P: np.ndarray, ridge: float) -> float:
     """tr(B P B') + ridge tr(P): the penalty at the inverse relation P, which is never below R(B)."""
     return float(np.einsum("kt,ts,ks->", B, P, B) + ridge * np.trace(P))
-
-
-def _point(B: np.ndarray, P: np.ndarray, mu: float, ridge: float, iterations: int) -> Point:
-    return Point(B, own_penalty=0.5 * mu * _penalty(B, P, ridge), iterations=iterations)
 
 
 def _change(B: np.ndarray, before: np.ndarray) -> float:

@@ -408,18 +408,8 @@ class Path:
     """Solutions along values of mu.
 
     The next problem starts from the last solution, at the scale that suits its own mu. Where functions no longer
-    change with mu, they are certified for it, and no machine is solved.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem at any mu.
-    solver : Solver, str or None
-        As for `solve`.
-    units : Units, optional
-        Of a problem in standard units: solutions are in the user's units, while `mu` and `start` are not.
-    **options
-        `tol`, `max_iter` and `each`, as for `solve`.
+    change with mu, they are certified for it, and no machine is solved. `problem` is that at any mu; `solver`, `tol`,
+    `max_iter` and `each` are as for `solve`. With `units` solutions are in the user's units; `mu` and `start` are not.
     """
 
     def __init__(

@@ -78,14 +78,7 @@ class Joint(Solver):
 
 
 class Stage:
-    """Minimise the problem with a penalty that may be smoother than its own, over the free variables of that penalty.
-
-    Parameters
-    ----------
-    problem : Problem
-    penalty : Penalty
-    B : (K, J) where the stage begins.
-    """
+    """Minimise a problem from B with a penalty that may be smoother than its own, over its free variables."""
 
     # What a step must promise, as a share of tol times the value.
     least_gain: ClassVar[float] = 0.0
@@ -207,13 +200,9 @@ _FLAT = 1e-10
 
 
 class Model:
-    """The machines' values near one evaluation.
+    """The machines' values near one evaluation; `hessian` maps D (K, J) to H D (K, J).
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-    hessian : D (K, J) -> H D (K, J).
-    axis : 0 where H has a block for each component, None where it is one block.
+    `axis` is 0 where H has a block for each component, and None where it is one block.
     """
 
     def __init__(
@@ -298,15 +287,8 @@ _NOT_CURVED = 1e-10
 def descend(x: np.ndarray, memory: int = 20, bounded: bool = False, max_trials: int = 60) -> Descent:
     """Yield points (n,) from x on, receive the value and gradient at each, and return the best where no step helps.
 
-    Parameters
-    ----------
-    x : (n,) array
-    memory : int
-        Steps that a direction remembers.
-    bounded : bool
-        Whether the variables must not be negative.
-    max_trials : int
-        Points that a line search tries at most.
+    `memory` is the number of steps that a direction remembers, `max_trials` that of the points that a line search tries
+    at most; `bounded` variables must not be negative.
     """
     value, gradient = yield x
     S = Y = np.empty((0, len(x)))

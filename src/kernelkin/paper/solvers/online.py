@@ -35,14 +35,8 @@ def block_length(n_features: int, n_kernels: int) -> int:
 class Rounds(NamedTuple):
     """Pairs of rows, in the order in which they are learned from.
 
-    Attributes
-    ----------
-    tasks : (n,) intp array
-        The task of each pair.
-    signs : (n,) array
-        Whether the two rows belong together (above zero) or not (below); the size is the weight of the round.
-    values : (n, K) array
-        The kernels at each pair.
+    The task of each pair (n,); whether the two rows belong together (above zero) or not (below), where the size is the
+    weight of the round (n,); and the kernels at each pair (n, K).
     """
 
     tasks: np.ndarray
@@ -173,20 +167,11 @@ class Online:
 
 
 class OnlineRun:
-    """A solver and its state, with a history and a progress bar.
+    """A solver and its state, with a history: a record at every hundredth of `n_rounds`; in a stream (None) every 1000.
 
-    Parameters
-    ----------
-    solver : Online
-    n_kernels, n_tasks : int
-    n_rounds : int, optional
-        How many rounds there will be; None for a stream. A record is made every hundredth of them, or every 1000.
-    center : bool
-        Whether the mean so far of a task's pairs is subtracted from their values, which gives the pairs' classifier an
-        intercept. Without it b'z of kernels that are never negative has one sign for every b >= 0, and is wrong about
-        every pair of the other. The mean of few pairs is shrunk to that of all tasks.
-    verbose : int
-        Whether to show a progress bar.
+    With `center` the mean so far of a task's pairs is subtracted from their values, which gives the pairs' classifier
+    an intercept. Without it b'z of kernels that are never negative has one sign for every b >= 0, and is wrong about
+    every pair of the other. The mean of few pairs is shrunk to that of all tasks.
     """
 
     def __init__(
@@ -239,13 +224,9 @@ class OnlineRun:
 
     def _show(self) -> None:
         rounds, rate = self.state.rounds, self.state.mistakes / self.state.rounds
-        if self.n_rounds is None:
-            bar, end = f"{rounds:,} rounds", "\r"
-        else:
-            filled = round(30 * rounds / self.n_rounds)
-            bar = f"|{'#' * filled:<30}| {rounds:,}/{self.n_rounds:,} rounds"
-            end = "\n" if rounds == self.n_rounds else "\r"
-        print(f"[kernelkin] {bar}  mistakes {rate:6.2%}", end=end, file=sys.stderr, flush=True)
+        of = "" if self.n_rounds is None else f"/{self.n_rounds:,}"
+        end = "\n" if rounds == self.n_rounds else "\r"
+        print(f"[kernelkin] {rounds:,}{of} rounds  mistakes {rate:6.2%}", end=end, file=sys.stderr, flush=True)
 
 
 class PairSource:
@@ -253,17 +234,7 @@ class PairSource:
 
     A round draws a task, each with the same chance, then two of its rows, each with a chance in proportion to its cost:
     a row that counts twice is drawn twice as often. Memory is O(TK) for ``normalize="trace"``, besides the data.
-
-    Parameters
-    ----------
-    data : TaskData
-    values : RowKernels
-        The kernels on its rows.
-    machines : sequence of Machine
-        Their costs are the weights of the rows.
-    normalize : {"trace", "cosine", "center"} or None
-    classes : bool
-        Whether targets are classes.
+    `values` are the kernels on the rows, `machines` have the costs; `classes`: whether targets are classes.
     """
 
     def __init__(
@@ -479,15 +450,8 @@ class Codes:
 class Stream:
     """Learns from the rows of a stream as they come; the pieces they come in do not matter.
 
-    Parameters
-    ----------
-    kernels : sequence of Kernel
-        To be fitted on the first rows of the stream.
-    solver : Online
-    run, storage : dict
-        Options of its `OnlineRun` and of its `Reservoirs`.
-    seed : int
-        Of the draws, and of all else that is random about a fit on these rows.
+    The kernels are fitted on the first rows. `run` and `storage` are options of its `OnlineRun` and its `Reservoirs`;
+    `seed` is that of the draws, and of all else that is random about a fit on these rows.
     """
 
     def __init__(

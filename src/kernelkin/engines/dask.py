@@ -9,8 +9,10 @@ from typing import Any, ClassVar, NoReturn
 from uuid import uuid4
 
 from ..exceptions import ClusterError
-from .threads import BLOCK_BYTES, with_one_thread
+from .threads import with_one_thread
 
+# Gram matrices of a block of tasks, in bytes: blocks are few enough for a scheduler and small beside a worker's memory.
+BLOCK_BYTES = 1 << 26
 # How often objects that were lost with their workers are made anew before the cluster is given up.
 MOST_REBUILDS = 10
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data import as_array, missing, plain, read_rows, split_task_columns
+from ..data import as_array, listing, missing, plain, read_rows, split_task_columns
 from ..kin.functions import spread_probabilities
 from ..storage import SavedModel
 from ..tables import TableSchema
@@ -145,6 +145,9 @@ def _predicted(
     if not is_classifier(model):
         arrays["ends"] = saved.predict_interval(given, COVERAGE, **options)[at]
         return HeldOutRows.of(model.tasks_, codes, source, **arrays)
+    unknown = np.setdiff1d(arrays["y"], model.classes_)
+    if len(unknown):
+        raise ValueError(f"the model does not know these classes: {listing(unknown)}")
     arrays["probabilities"] = saved.predict_proba(given, **options)[at]
     if len(model.classes_) == 2:
         named = options if saved.schema is None or tasks is None else {"tasks": tasks}

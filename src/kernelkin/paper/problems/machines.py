@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...engines import Each, serially
+from ...engines import Each
 from ..grams import Grams
 from ..learners import SVM, DualSolution, Learner, Machine
 
@@ -100,7 +100,10 @@ class MachineList(list[Machine]):
     def solve(
         self, grams: Grams, learner: Learner, B: np.ndarray, warm: Any, tol: float, each: Each, curved: bool
     ) -> SolvedMachines:
-        """Solve every machine at B (K, J); see `solve_machines`."""
+        """Solve every machine at B (K, J), to relative gap `tol`, from the dual variables `warm` or None.
+
+        `curved` requests the Hessians, where each machine has one component.
+        """
         Q = np.zeros((grams.n_kernels, grams.n_components))
         duals, hessians = MachineDuals(), []
         curved = curved and hasattr(grams, "images")  # where each machine has one component
@@ -190,24 +193,6 @@ def _centred(machine: Machine, offsets: np.ndarray) -> np.ndarray:
 def as_machines(machines: Iterable[Machine]) -> Any:
     """Return machines in one of the three forms; a plain sequence becomes a `MachineList`."""
     return machines if hasattr(machines, "solve") else MachineList(machines)
-
-
-def solve_machines(
-    grams: Any,
-    machines: Iterable[Machine],
-    learner: Learner,
-    B: np.ndarray,
-    *,
-    warm: Any = None,
-    tol: float = 1e-3,
-    each: Each = serially,
-    curved: bool = False,
-) -> SolvedMachines:
-    """Solve every machine at B (K, J), to relative gap `tol`, from the dual variables `warm`.
-
-    `curved` requests the Hessians, where each machine has one component.
-    """
-    return as_machines(machines).solve(grams, learner, B, warm, tol, each, curved)
 
 
 # Strengths beyond this cannot be distinguished from none or from infinite strength: weights go with their cube root.

@@ -8,15 +8,13 @@ from sklearn.base import clone
 
 from engines.dask_cluster import shops
 from kernelkin import (
-    AverageRegressor,
-    IMKLClassifier,
     MKMTRLClassifier,
     MKMTRLRegressor,
     STLRegressor,
     linear_kernels,
 )
 from kernelkin.engines import ENGINES, Dask, Threads, read_engine
-from kernelkin.paper import IKLRegressor, MKMTFLRegressor
+from kernelkin.paper import MKMTFLRegressor
 
 ROWS = ["a", "b", "c"]
 # A few tasks a block.
@@ -58,14 +56,10 @@ def fit(model, target="sales", **options):
 
 
 CASES = [
-    (MKMTRLRegressor, "sales", {}),
     (MKMTRLRegressor, "sales", {"parsimony": 0.5, "normalize": "center", "init": np.ones((12, 6))}),
     (MKMTRLRegressor, "sales", {"loss": "epsilon_insensitive", "shrinkage": 0.0, "min_rank": 2.0}),
     (MKMTRLClassifier, "rising", {"class_weight": {"yes": 2.0}}),
-    (IMKLClassifier, "rising", {"loss": "squared"}),
-    (IKLRegressor, "sales", {}),
     (MKMTFLRegressor, "sales", {}),
-    (AverageRegressor, "sales", {}),
     (STLRegressor, "sales", {"kernel": "linear"}),
 ]
 

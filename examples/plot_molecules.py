@@ -118,7 +118,7 @@ for count, first, second in leads:
 # their sum says how many actives to expect.
 
 shared.fit(bits[train], table)
-probability = shared.predict_proba(bits[later])[:, 0, 1]
+probability = shared.predict_proba(bits[later])[:, 0]
 first = np.argsort(-probability)[:30]
 print(f"30 molecules: {probability[first].sum():.1f} actives expected, {active[later[first], 0].sum():.0f} found")
 print(f"30 molecules at random: {30 * active[later, 0].mean():.1f} on average")

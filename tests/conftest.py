@@ -18,26 +18,14 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path.name not in LONG)
 
 
-def _torch(device):
-    """torch, where it is installed and has the device."""
+@pytest.fixture
+def device():
+    """A device of torch, for the parameter `device` of estimators: a GPU where there is one."""
     torch = pytest.importorskip("torch")
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
-    return torch
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-@pytest.fixture(params=["cpu", "cuda"])
-def device(request):
-    """A device of torch, for the parameter `device` of estimators."""
-    _torch(request.param)
-    return request.param
-
-
-@pytest.fixture(params=["numpy", "torch", "torch-cuda"])
+@pytest.fixture(params=["numpy", "torch"])
 def arrays(request):
     """Where the arrays of solvers are."""
-    if request.param == "numpy":
-        return Arrays()
-    device = "cuda" if request.param.endswith("cuda") else "cpu"
-    _torch(device)
-    return Arrays(device)
+    return Arrays() if request.param == "numpy" else Arrays(request.getfixturevalue("device"))

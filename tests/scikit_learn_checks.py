@@ -15,7 +15,7 @@ WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 PROBABILITIES = {
     WEIGHTS: "probabilities come from folds, in which the copies of a row are rows of their own",
     "check_classifiers_train": "near the boundary the class that is predicted may not be the most probable one",
-    "check_classifier_multioutput": "probabilities of wide data have shape (q, T, n_classes)",
+    "check_classifier_multioutput": "as above",
 }
 
 

@@ -1,5 +1,6 @@
 """The size of the library: these figures may go down, and not up. `python -m docs.call_path` prints them."""
 
+import ast
 import sys
 from pathlib import Path
 
@@ -10,13 +11,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from docs.call_path import ROOT, counts, imports, module_name
 
 CEILINGS = {
-    "files": 170,
-    "lines": 34_600,
-    "dataclasses": 150,
+    "files": 150,
+    "lines": 32_400,
+    "dataclasses": 110,
     "public names": 30,
-    "import chain": 33,
-    "MK-MTRL, functions": 250,
-    "MK-MTRL, files": 38,
+    "import chain": 31,
+    "MK-MTRL, functions": 222,
+    "MK-MTRL, files": 33,
     "Kin, functions": 350,
     "Kin, files": 45,
     "kernelkin fit, functions": 550,
@@ -46,6 +47,8 @@ EXCEPTIONS = {
     "paper": {"uncertainty"},  # probabilities and intervals are methods of estimators
     "storage": {"report"},
 }
+# Class names that occur twice. This list only shrinks.
+TWICE = {"Problem", "Units"}
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 
 
@@ -65,3 +68,13 @@ def test_modules_import_what_stands_before_them():
             if own and other and own != other and own != "__main__" and RANK[other] >= RANK[own]:
                 against.setdefault(own, set()).add(other)
     assert against == EXCEPTIONS
+
+
+def test_no_two_classes_have_one_name():
+    names = [
+        node.name
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert {name for name in names if names.count(name) > 1} <= TWICE

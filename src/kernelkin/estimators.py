@@ -421,6 +421,26 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         """
         return self._decisions(self.read_queries(X, tasks))
 
+    def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
+        """Return the probability of each class, calibrated on rows that were held out of fits.
+
+        Parameters
+        ----------
+        X, tasks : as for `predict`
+
+        Returns
+        -------
+        probabilities : array of shape (q, n_classes)
+            In the order of `classes_`; zero for classes that a row's task does not have. On wide data (q, T), that of
+            the second class where there are two, else (q, T, n_classes).
+        """
+        p = self._probabilities(self.read_queries(X, tasks))
+        return p[..., 1] if p.ndim == 3 and p.shape[2] == 2 else p
+
+    def _probabilities(self, queries: Queries) -> np.ndarray:
+        """Return probabilities (q, n_classes), or (q, T, n_classes) without codes."""
+        raise ValueError(f"{type(self).__name__} has no probabilities")
+
 
 class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
     """An estimator whose tasks have real targets."""

@@ -22,7 +22,7 @@ _YUAN = (
 _TIBSHIRANI = "Tibshirani, Regression Shrinkage and Selection via the Lasso, JRSS B 1996"
 
 
-class Model(NamedTuple):
+class RegisteredModel(NamedTuple):
     """One model.
 
     Attributes
@@ -67,39 +67,41 @@ _SELECTED = "all tasks select the same few kernels, and use them to different de
 _WORST = "one kernel mix that is best for the worst task, learned one task at a time"
 _COVARIANCE = "sparse linear regression of all tasks with a sparse inverse covariance of their errors"
 _MODELS = (
-    Model("Kin", "Kin", "this library", _SMOOTHS, ("KinRegressor", "KinClassifier")),
-    Model("MK-MTRL", "MKMTRL", _MURUGESAN, _RELATED, ("MKMTRL",)),
-    Model("Two-stage MK-MTRL", "TwoStageMKMTRL", _MURUGESAN, _ONLINE, ("TS-MK-MTRL", "two-stage, online MK-MTRL")),
-    Model("STL", "STL", _MURUGESAN, _ALONE, ("single-task learning", "SVM", "KRR")),
-    Model("AVG", "Average", _MURUGESAN, _EVEN, ("Average", "average kernel")),
-    Model(
+    RegisteredModel("Kin", "Kin", "this library", _SMOOTHS, ("KinRegressor", "KinClassifier")),
+    RegisteredModel("MK-MTRL", "MKMTRL", _MURUGESAN, _RELATED, ("MKMTRL",)),
+    RegisteredModel(
+        "Two-stage MK-MTRL", "TwoStageMKMTRL", _MURUGESAN, _ONLINE, ("TS-MK-MTRL", "two-stage, online MK-MTRL")
+    ),
+    RegisteredModel("STL", "STL", _MURUGESAN, _ALONE, ("single-task learning", "SVM", "KRR")),
+    RegisteredModel("AVG", "Average", _MURUGESAN, _EVEN, ("Average", "average kernel")),
+    RegisteredModel(
         "IMKL",
         "IMKL",
         _KLOFT,
         "kernel weights learned in each task on its own, with a p-norm",
         ("MKL", "independent multiple kernel learning"),
     ),
-    Model(
+    RegisteredModel(
         "IKL", "IKL", _TANG, "one vector of kernel weights learned for all tasks together", ("input kernel learning",)
     ),
-    Model("MK-MTFL", "MKMTFL", _JAWANPURIA, _SELECTED, ("MKMTFL",)),
-    Model("MKL-SA", "MKLSA", _BUCAK, _WORST, ("MKLSA",)),
-    Model(
+    RegisteredModel("MK-MTFL", "MKMTFL", _JAWANPURIA, _SELECTED, ("MKMTFL",)),
+    RegisteredModel("MKL-SA", "MKLSA", _BUCAK, _WORST, ("MKLSA",)),
+    RegisteredModel(
         "MTFL",
         "MTFL",
         _ARGYRIOU,
         "functions of all tasks from few features of one kernel that they share",
         ("multi-task feature learning",),
     ),
-    Model(
+    RegisteredModel(
         "MTRL",
         "MTRL",
         _ZHANG,
         "functions of all tasks on one kernel, with a task covariance that is learned",
         ("multi-task relationship learning",),
     ),
-    Model("MRCE", "MRCE", _ROTHMAN, _COVARIANCE, needs_wide=True),
-    Model(
+    RegisteredModel("MRCE", "MRCE", _ROTHMAN, _COVARIANCE, needs_wide=True),
+    RegisteredModel(
         "FES",
         "FES",
         _YUAN,
@@ -107,13 +109,13 @@ _MODELS = (
         ("factor estimation and selection",),
         needs_wide=True,
     ),
-    Model("Lasso", "Lasso", _TIBSHIRANI, "sparse linear regression in each task"),
-    Model("OLS", "OLS", "scikit-learn, LinearRegression", "linear least squares in each task"),
-    Model("Mean", "Mean", "scikit-learn, DummyRegressor", "the training mean of each task: no skill"),
+    RegisteredModel("Lasso", "Lasso", _TIBSHIRANI, "sparse linear regression in each task"),
+    RegisteredModel("OLS", "OLS", "scikit-learn, LinearRegression", "linear least squares in each task"),
+    RegisteredModel("Mean", "Mean", "scikit-learn, DummyRegressor", "the training mean of each task: no skill"),
 )
 
 
-def all_models() -> tuple[Model, ...]:
+def all_models() -> tuple[RegisteredModel, ...]:
     """Every model of the library: its name, description, reference, and classifier and regressor classes.
 
     Examples
@@ -125,7 +127,7 @@ def all_models() -> tuple[Model, ...]:
     return _MODELS
 
 
-def find_model(name: str) -> Model:
+def find_model(name: str) -> RegisteredModel:
     """The model of this name or alias, whatever its case."""
     known: dict[str, Any] = {key.lower(): model for model in _MODELS for key in (model.name, *model.aliases)}
     if name.lower() not in known:

@@ -57,16 +57,21 @@ def test_kin_is_recommended_to_models_that_share_nothing():
 def test_the_verdict_follows_r2_over_all_rows_and_its_interval():
     ahead = made_report({KIN: 0.6, LINEAR: 0.4}, {LINEAR: (0.2, 0.1, 0.3)})
     assert ahead.verdict == (
-        "Recommendation: Kin (`kernelkin fit`, or kernelkin.KinRegressor): R² 0.600, a linear mixed model has 0.400 "
-        "(gain of Kin +0.200, 95% interval +0.100 to +0.300)."
+        "Recommendation: Kin (`kernelkin fit`, or kernelkin.KinRegressor): R² 0.600; a linear mixed model "
+        "(kernelkin.relations.LinearMixedModel) has 0.400 (gain of Kin +0.200, 95% interval +0.100 to +0.300)."
     )
     both = {KIN: 0.607, LINEAR: 0.6, BOOSTING: 0.5}
     level = made_report(both, {LINEAR: (0.007, -0.01, 0.02), BOOSTING: (0.1, 0.05, 0.2)})
-    assert level.verdict.startswith("Recommendation: Kin (") and level.verdict.endswith("within chance.")
+    assert level.verdict.startswith("Recommendation: Kin (") and level.verdict.endswith(
+        "within chance: either will do."
+    )
     behind = made_report({KIN: 0.5, LINEAR: 0.6}, {LINEAR: (-0.1, -0.2, -0.05)})
     assert behind.verdict.startswith("Recommendation: a linear mixed model (kernelkin.relations.LinearMixedModel): ")
-    either = made_report({KIN: 0.59, LINEAR: 0.6}, {LINEAR: (-0.01, -0.05, 0.05)})
-    assert "a linear mixed model" in either.verdict and either.verdict.endswith("so either will do.")
+    either = made_report({KIN: 0.59, LINEAR: 0.6}, {LINEAR: (-0.009, -0.05, 0.05)})
+    assert either.verdict.startswith("Recommendation: Kin (") and "LinearMixedModel) has 0.600" in either.verdict
+    assert either.verdict.endswith("either will do.")
+    other = made_report({KIN: 0.4, LINEAR: 0.6}, {LINEAR: (-0.2, -0.5, 0.1)})
+    assert other.verdict.startswith("Recommendation: a linear mixed model (") and other.verdict.endswith("will do.")
     none = made_report({KIN: -0.1, LINEAR: -0.2}, {LINEAR: (0.1, 0.05, 0.2)})
     assert none.verdict == "Recommendation: the mean; no model predicts better."
     lines = str(level).splitlines()

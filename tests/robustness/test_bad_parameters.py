@@ -103,7 +103,7 @@ OTHERS = [
         "MKMTRLRegressor",
         "couplings",
         "x",
-        r"couplings must be None, 'common', 'targets' or a dict, got 'x'",
+        r"couplings must be None, 'common' or a dict, got 'x'",
     ),
     ("MKMTRLRegressorCV", "cv", "x", r"cv: fold 0 is not a pair of training and test rows of X: not enough values .+"),
     ("MKMTRLRegressorCV", "cv", [], r"cross-validation needs two folds or more, and cv gave 0"),

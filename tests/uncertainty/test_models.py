@@ -115,8 +115,8 @@ def test_shapes_of_wide_data():
     assert model.predict_interval(X[:7]).shape == (7, 3, 2)
     assert model.predict(X[:7], return_std=True)[1].shape == (7, 3)
     p = AverageClassifier().fit(X, np.where(Y > 0, "yes", "no")).predict_proba(X[:7])
-    assert p.shape == (7, 3, 2)
-    np.testing.assert_allclose(p.sum(axis=2), 1.0)
+    assert p.shape == (7, 3)  # of the second class, as scikit-learn has it
+    assert np.corrcoef(p.ravel(), (Y[:7] > 0).ravel())[0, 1] > 0.5
 
 
 def test_classes_that_a_task_does_not_have_get_no_probability():

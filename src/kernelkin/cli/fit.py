@@ -231,14 +231,15 @@ def _evaluate(
 ) -> tuple[dict[str, Any], np.ndarray, TableSchema, Any]:
     """Fit to some rows and score on the others, beside the baselines -> scores; training rows, schema, model."""
     data, classes = problem.task_data(), problem.classes
-    if problem.n_test:
-        train, test = np.split(np.arange(len(problem.frame)), [len(problem.frame) - problem.n_test])
-    else:
+    train, new = np.arange(len(problem.frame)), problem.test
+    if new is None:
         train, test = hold_out(data, arguments.test_size, arguments.seed, classification=not problem.regression)
-    if not len(test):
+        new = problem.frame.iloc[test]
+    if not len(new):
         raise ValueError(f"{display_name(arguments.data)}: the tasks have too few rows to hold any out: --test-size 0")
-    schema, known, new = problem.schema(train), problem.frame.iloc[train], problem.frame.iloc[test]
-    progress.begin(f"{recipe.name} on {len(train)} rows, tested on {len(test)}")
+    schema, known = problem.schema(train), problem.frame.iloc[train]
+    y, codes, _ = read_entries(schema, new, data.labels)
+    progress.begin(f"{recipe.name} on {len(train)} rows, tested on {len(new)}")
     model = recipe.fit(schema, known, progress)
     values = {recipe.name: predict_entries(model, schema, new, data.labels, classes)}
     baselines = make_baselines(not problem.regression, random_state=arguments.seed)
@@ -246,7 +247,6 @@ def _evaluate(
     for done, (name, baseline) in enumerate(baselines.items()):
         progress.part(done, len(baselines), f"{name}, model")
         values[name] = predict_baseline(baseline, schema, known, new, data.labels, classes)
-    y, codes, _ = read_entries(schema, new, data.labels)
     overall, scores = score_models(y, codes, len(data.labels), values, classes, wide=problem.task is None)
     how = f"the rows of {arguments.test}" if arguments.test else f"{arguments.test_size:.0%} of the rows of every task"
     refitted = "; the saved model was then fitted to all rows" if _refits(arguments) else ""
@@ -256,7 +256,7 @@ def _evaluate(
         "tasks": data.labels.tolist(),
         "scores": scores,
         "overall": overall,
-        "test_rows": len(test),
+        "test_rows": len(new),
         "task_test_rows": np.bincount(codes, minlength=len(data.labels)).tolist(),
         "train_rows": len(train),
         "tuned": bool(arguments.cv),
@@ -266,7 +266,7 @@ def _evaluate(
 
 
 def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem) -> None:
-    schema, frame = problem.schema(slice(len(problem.frame) - problem.n_test)), problem.frame
+    schema, frame = problem.schema(), problem.frame
     if problem.task is None:
         terminal.say(f"{len(frame)} rows, {len(problem.targets)} tasks ({listing(problem.targets, 5)}).")
     else:

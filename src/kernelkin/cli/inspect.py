@@ -72,7 +72,7 @@ def facts(saved: Any) -> list[tuple[str, str]]:
         kind = next(iter(next(iter(overall.values()))))
         scores = "; ".join(f"{name} {as_text(scores[kind])}" for name, scores in overall.items())
         found.append(("test", f"{kind} on {rows} held-out rows: {scores}"))
-    if "sharing" in about:
+    if "comparisons" in about.get("sharing", {}):
         found.append(("sharing", SharingReport.from_dict(about["sharing"]).verdict))
     if "relations" in about:
         found.append(("relations", TaskRelations.from_dict(about["relations"]).headline()))

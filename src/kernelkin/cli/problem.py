@@ -72,7 +72,7 @@ class Problem:
     ----------
     task : the column of tasks; None where every target is a task.
     targets : the columns to predict; one where there is a task.
-    n_test : number of rows at the end of the table that are for testing only.
+    test : another labelled table that is for testing only; None where there is none.
     units : of the targets, where their cells have any, such as "EUR".
     tiny_tasks : the tasks with one row, or one class, to train on.
     notes : how the table was read.
@@ -86,7 +86,7 @@ class Problem:
     regression: bool
     notes: tuple[str, ...]
     decimal: Decimal = "."
-    n_test: int = 0
+    test: DataFrame | None = None
     units: tuple[str, ...] = ()
     tiny_tasks: tuple[Any, ...] = ()
     day_first: bool | None = None
@@ -111,10 +111,9 @@ class Problem:
         found = f"{count} with only one {'row' if self.regression else 'class'}: {listing(self.tiny_tasks)}"
         if shares_functions:
             return replace(self, notes=(*self.notes, f"{found}, learned by what tasks share."))
-        kept = ~self.frame[self.task].isin(self.tiny_tasks).to_numpy()
-        n_test = int(kept[len(kept) - self.n_test :].sum())
-        notes = (*self.notes, f"Left out {found}.")
-        return replace(self, frame=self.frame[kept], n_test=n_test, notes=notes, tiny_tasks=())
+        frame = self.frame[~self.frame[self.task].isin(self.tiny_tasks)]
+        test = None if self.test is None else self.test[~self.test[self.task].isin(self.tiny_tasks)]
+        return replace(self, frame=frame, test=test, notes=(*self.notes, f"Left out {found}."), tiny_tasks=())
 
     def schema(self, rows: np.ndarray | slice = slice(None)) -> TableSchema:
         """The schema of some of the rows."""
@@ -133,25 +132,21 @@ class Problem:
 def load_problem(arguments: Namespace, test: str | None = None) -> Problem:
     """Read the table that the arguments name, and the labelled table `test`, if any; errors name the file."""
     frame, day_first = _load(arguments.data, arguments)
-    where = display_name(arguments.data)
-    if test is not None:
-        import pandas as pd
-
-        tested, _ = _load(test, arguments)
-        with in_file(test):
-            _check_test_targets(frame, tested, arguments)
-        if arguments.task is not None:
-            unknown = sorted(set(tested[arguments.task].dropna()) - set(frame[arguments.task]))
-            if unknown:
-                raise ValueError(f"{test} has tasks that {where} has not: {listing(unknown)}")
-        frame = pd.concat([frame.assign(**{_TEST: False}), tested.assign(**{_TEST: True})], ignore_index=True)
-        where = f"{where} and {test}"
-    with in_file(where):
-        return replace(read_problem(frame, arguments), day_first=day_first)
-
-
-# The name of a column of our own while two tables are one.
-_TEST = "\0test"
+    with in_file(arguments.data):
+        problem = replace(read_problem(frame, arguments), day_first=day_first)
+    if test is None:
+        return problem
+    tested, _ = _load(test, arguments)
+    with in_file(test):
+        tested, notes = _with_labels(tested, problem.task, problem.targets)
+        problem.schema().targets(tested)
+    words = {} if problem.task is None else {problem.task: "tasks"}
+    words |= {} if problem.regression else dict.fromkeys(problem.targets, "classes")
+    for name, word in words.items():
+        unknown = sorted(set(tested[name].dropna()) - set(frame[name]), key=str)
+        if unknown:
+            raise ValueError(f"{test} has {word} that {display_name(arguments.data)} has not: {listing(unknown)}")
+    return replace(problem, test=tested, notes=(*problem.notes, *(f"{test}: {note}" for note in notes)))
 
 
 def _load(path: str, arguments: Namespace) -> tuple[DataFrame, bool]:
@@ -194,12 +189,9 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
     notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]
     regression, why = _guess_all(frame, targets, arguments)
     notes.append(f"{'Regression' if regression else 'Classification'}: {why}.")
-    n_test = 0
-    if _TEST in frame.columns:
-        n_test, frame = int(frame[_TEST].sum()), frame.drop(columns=_TEST)
-    tiny = () if task is None else _tiny_tasks(frame.iloc[: len(frame) - n_test], task, targets[0], regression)
-    drop, decimal = tuple(arguments.drop), arguments.decimal
-    return Problem(frame, task, targets, drop, regression, tuple(notes), decimal, n_test, units, tiny)
+    tiny = () if task is None else _tiny_tasks(frame, task, targets[0], regression)
+    how = {"decimal": arguments.decimal, "units": units, "tiny_tasks": tiny}
+    return Problem(frame, task, targets, tuple(arguments.drop), regression, tuple(notes), **how)
 
 
 def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> tuple[Any, ...]:
@@ -287,23 +279,7 @@ def _refuse_stray_text(values: Series, name: str, arguments: Namespace) -> None:
     stray = np.isinf(as_numbers(cells, arguments.decimal))
     if stray.any() and not np.isinf(as_numbers(cells, other)).any():
         raise ValueError(f"column {name!r} has numbers with the decimal sign {other!r}: say --decimal {other}")
-    if arguments.regression or (values.nunique() > MOST_CLASSES and 0 < stray.mean() < 0.5):
-        _refuse_first(values, name, stray, "correct or empty this cell, or say --classification")
-
-
-def _refuse_first(values: Series, name: str, stray: np.ndarray, advice: str) -> None:
-    if stray.any():
-        at = int(stray.argmax())
-        row = int(values.index[at]) + 1
-        raise ValueError(f"column {name!r} has {str(values.iloc[at])!r:.80} in row {row}, not a number: {advice}")
-
-
-def _check_test_targets(frame: DataFrame, tested: DataFrame, arguments: Namespace) -> None:
-    """Refuse text in a target of the labelled table where training has numbers, while rows have their numbers."""
-    from pandas.api.types import is_numeric_dtype
-
-    for name in arguments.target:
-        if is_numeric_dtype(frame[name]) and not is_numeric_dtype(tested[name]) and not arguments.classification:
-            values = tested[name].dropna()
-            stray = np.isinf(as_numbers(values.to_numpy(dtype=object), arguments.decimal))
-            _refuse_first(values, name, stray, "the other table has numbers; correct or empty this cell")
+    if stray.any() and (arguments.regression or (values.nunique() > MOST_CLASSES and stray.mean() < 0.5)):
+        cell, row = f"{str(values.iloc[stray.argmax()])!r:.80}", int(values.index[stray.argmax()]) + 1
+        advice = "correct or empty this cell, or say --classification"
+        raise ValueError(f"column {name!r} has {cell} in row {row}, not a number: {advice}")

@@ -15,7 +15,7 @@ from ..kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kerne
 from ..kernels.families import default_kernels
 from ..paper.couplings import COMMON
 from ..paper.model_selection import read_scoring
-from ..registry import Model, find_model
+from ..registry import RegisteredModel, find_model
 from ..tables import TableSchema
 from ..tables.encoder import check_names
 from ..tables.files import STDIN, TextFormat, read_table
@@ -72,7 +72,7 @@ def add_model_arguments(parser: ArgumentParser) -> None:
 class Recipe:
     """A model to fit, and the arguments that set its parameters."""
 
-    model: Model
+    model: RegisteredModel
     regression: bool
     arguments: Namespace
     wide: bool = False

@@ -301,14 +301,9 @@ def tiny_tasks(data: TaskData, *, classification: bool) -> dict[int, str]:
 def settle_tiny_tasks(
     data: TaskData, sharing: Collection[int] = (), *, classification: bool, min_rows: int | None = None
 ) -> TaskData:
-    """Refuse tasks that cannot be learned, or set them aside where there is a `min_rows`.
+    """Refuse tasks that cannot be learned, or where there is a `min_rows` set those of long data aside.
 
-    Parameters
-    ----------
-    data : TaskData
-    sharing : the tasks, by position, that share parts of their functions with others: one row or one class is enough.
-    classification : whether targets are classes.
-    min_rows : of the estimator; only tasks of long data are set aside.
+    For the tasks at the positions `sharing`, which share parts of their functions, one row or one class is enough.
     """
     faults = tiny_tasks(data, classification=classification)
     if all(len(data.y[t]) for t in faults):

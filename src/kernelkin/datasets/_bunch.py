@@ -16,23 +16,10 @@ def make_bunch(
     as_frame: bool,
     **entries: Any,
 ) -> Any:
-    """Return a Bunch, or with `return_X_y` the training arrays alone.
+    """Return a Bunch, or with `return_X_y` the training arrays alone; as pandas objects with `as_frame`.
 
-    Parameters
-    ----------
-    *parts : tuples
-        Features (n, d), targets (n,) or (n, T) and, where rows belong to tasks, the task of each row (n,): of all rows;
-        or of training rows and of test rows, whose entries are `data_test`, `target_test` and `tasks_test`.
-    feature_names : sequence of str
-        Names of the columns of the features.
-    target_columns : str or sequence of str
-        Name of the target, or of each of several, in a frame.
-    return_X_y : bool
-        Return a tuple of features, targets and, where there are any, tasks.
-    as_frame : bool
-        Return pandas objects.
-    **entries
-        Further entries of the bunch.
+    Each of `parts`, all rows or training and test rows, has features (n, d), targets (n,) or (n, T) and, where rows
+    belong to tasks, the task of each row (n,). `target_columns` name the targets in a frame.
     """
     frame = None
     if as_frame:

@@ -5,12 +5,10 @@ from typing import Any
 
 from .dask import Dask, DaskHeld
 from .jobs import Jobs
-from .threads import Each, HeldHere, SingleThreadedBLAS, Threads, Workers, count_workers, serially
+from .threads import Each, SingleThreadedBLAS, Threads, Workers, count_workers, serially
 
 # Where work runs; the result does not depend on it.
 Engine = Threads | Dask
-# Objects that stay where an engine works on them.
-Held = HeldHere | DaskHeld
 
 ENGINES: dict[str, type[Threads] | type[Dask]] = {engine.name: engine for engine in (Threads, Dask)}
 
@@ -52,7 +50,6 @@ __all__ = [
     "DaskHeld",
     "Each",
     "Engine",
-    "Held",
     "Jobs",
     "SingleThreadedBLAS",
     "Threads",

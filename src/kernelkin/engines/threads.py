@@ -134,10 +134,6 @@ class Workers:
         return [result for part in self._pool.map(lambda piece: serially(function, piece), pieces) for result in part]
 
 
-# Gram matrices of a block of tasks, in bytes: blocks are few enough for a scheduler and small beside a worker's memory.
-BLOCK_BYTES = 1 << 26
-
-
 @dataclass(frozen=True)
 class Threads:
     """Threads of this process, `n_jobs` of them; all Gram matrices are in its memory.
@@ -146,15 +142,11 @@ class Threads:
     ----------
     name : its key in `ENGINES`.
     splits : whether a fit is split into blocks of tasks, which the engine holds.
-    block_bytes : bytes of Gram matrices of a block.
-    keep_grams : whether blocks keep their Gram matrices; None: where they fit into the memory of the workers.
     """
 
     name: ClassVar[str] = "threads"
     splits: ClassVar[bool] = False
     n_jobs: int | None = None
-    block_bytes: int = BLOCK_BYTES
-    keep_grams: bool | None = None
 
     @property
     def n_workers(self) -> int:
@@ -165,26 +157,6 @@ class Threads:
         """Return `function(shared, item)` of each item, in order."""
         with Workers(self.n_jobs) as workers:
             return workers.map(lambda item: function(shared, item), items)
-
-    def hold(self, items: Sequence[Any]) -> HeldHere:
-        """Keep objects where they are worked on."""
-        return HeldHere(self, items)
-
-    def worker_memory(self) -> list[int]:
-        """Return the memory limit of each worker in bytes; none is known."""
-        return []
-
-
-class HeldHere:
-    """Objects in this process."""
-
-    def __init__(self, engine: Threads, items: Sequence[Any]) -> None:
-        self.engine, self.items = engine, items
-
-    def call(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return `function(object, *argument)` of each object, in order."""
-        pairs = list(zip(self.items, arguments, strict=True))
-        return self.engine.map(lambda _, pair: function(pair[0], *pair[1]), pairs, None)
 
 
 def with_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:

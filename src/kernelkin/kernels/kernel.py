@@ -61,12 +61,7 @@ class Kernel:
 
         Parameters
         ----------
-        X : array of shape (n, d)
-            The rows.
-        feature_names : sequence of str, optional
-            Names of the columns.
-        sample_weight : array of shape (n,), optional
-            Weights of the rows.
+        X, feature_names, sample_weight : rows (n, d), names of the columns (d,), weights of the rows (n,)
         """
         if self.per_feature:
             raise ValueError(f"kernel {self.name!r} stands for one kernel per feature: fit it with fit_kernels")

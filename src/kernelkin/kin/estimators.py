@@ -307,19 +307,7 @@ class KinClassifier(KinEstimator, MultiTaskClassifier):
         self.callback = callback
 
     def _predict(self, queries: Queries) -> np.ndarray:
-        return self.classes_[self.functions_.probabilities(queries).argmax(axis=-1)]
+        return self.classes_[self._probabilities(queries).argmax(axis=-1)]
 
-    def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
-        """Return the probability of each class: its mean over the posterior, calibrated on held-out rows.
-
-        Parameters
-        ----------
-        X, tasks : as for `predict`
-
-        Returns
-        -------
-        probabilities : array of shape (q, n_classes), or (q, T, n_classes) on wide data
-            In the order of `classes_`; zero for classes that a row's task does not have.
-        """
-        queries = self.read_queries(X, tasks)
+    def _probabilities(self, queries: Queries) -> np.ndarray:
         return self.functions_.probabilities(queries)

@@ -7,29 +7,16 @@ if TYPE_CHECKING:
     from .model_selection import *  # noqa: F403
     from .models import *  # noqa: F403
 
-_MODELS = (
-    *("MKMTRLClassifier", "MKMTRLRegressor", "TwoStageMKMTRLClassifier", "TwoStageMKMTRLRegressor"),
-    *("STLClassifier", "STLRegressor", "AverageClassifier", "AverageRegressor"),
-    *("IMKLClassifier", "IMKLRegressor", "IKLClassifier", "IKLRegressor"),
-    *("MKMTFLClassifier", "MKMTFLRegressor", "MKLSAClassifier"),
-    *("MTFLClassifier", "MTFLRegressor", "MTRLClassifier", "MTRLRegressor"),
-    *("MRCERegressor", "FESRegressor", "LassoRegressor", "OLSRegressor", "MeanRegressor"),
-    "MultiTaskKernelEstimator",
-)
 _SEARCHES = ("MKMTRLClassifierCV", "MKMTRLRegressorCV", "MultiTaskCV")
 
-
 if not TYPE_CHECKING:
-    __all__ = [*_MODELS, *_SEARCHES]
-
     # Imported when first used: modules below this package import each other by its name.
     def __getattr__(name: str) -> Any:
-        if name in _MODELS:
-            return getattr(import_module(".models", __name__), name)
         if name in _SEARCHES:
             return getattr(import_module(".model_selection", __name__), name)
+        models = import_module(".models", __name__) if name[:1].isupper() or name == "__all__" else None
+        if models is not None and name == "__all__":
+            return [*models.__all__, *_SEARCHES]
+        if models is not None and name in models.__all__:
+            return getattr(models, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODELS, *_SEARCHES})

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data import TaskData, as_array, listing, missing
 from ..decompositions import eigh, eigvalsh
-from .task_features import TaskKernel, read_task_features
+from .task_features import FeatureKernel, read_task_features
 
 COMMON = "common"
 
@@ -33,7 +33,7 @@ class Coupling:
 
     name: str
     factor: np.ndarray
-    kernel: TaskKernel | None = None
+    kernel: FeatureKernel | None = None
     charge: float = 1.0
 
     @property
@@ -111,7 +111,7 @@ def read_couplings(
     return tuple(coupling.charged(sharing) for coupling in found)
 
 
-def new_kernels(couplings: Sequence[Coupling], known: np.ndarray) -> tuple[np.ndarray, list[TaskKernel | None]]:
+def new_kernels(couplings: Sequence[Coupling], known: np.ndarray) -> tuple[np.ndarray, list[FeatureKernel | None]]:
     """Return tasks with features that are not among `known`, and their kernel values for each coupling by features.
 
     A new task needs all features.

@@ -24,7 +24,7 @@ _FORMS = (
 
 
 @dataclass(frozen=True)
-class TaskKernel:
+class FeatureKernel:
     """Values (P, T) of a kernel of unit diagonal between the P tasks `labels`, which have features, and those of
     training; `name` is that of the coupling it makes."""
 
@@ -32,7 +32,7 @@ class TaskKernel:
     labels: np.ndarray
     values: np.ndarray
 
-    def take(self, tasks: np.ndarray) -> TaskKernel:
+    def take(self, tasks: np.ndarray) -> FeatureKernel:
         """Return the kernel at some of the tasks that have features."""
         at = _positions(self.name, self.labels, tasks)
         return replace(self, labels=self.labels[at], values=self.values[at])
@@ -46,7 +46,7 @@ class TaskTable:
     names: tuple[str, ...]
     columns: tuple[np.ndarray, ...]
 
-    def kernels(self, name: str, tasks: np.ndarray) -> list[TaskKernel]:
+    def kernels(self, name: str, tasks: np.ndarray) -> list[FeatureKernel]:
         """Return Gaussian kernels of several widths between these tasks and the training tasks (T,).
 
         Numbers are standardised by the training tasks; text has an indicator for each category of theirs.
@@ -57,7 +57,7 @@ class TaskTable:
         apart = squares[at][squares[at] > 1e-12]
         unit = float(np.median(apart)) if len(apart) else 1.0
         return [
-            TaskKernel(f"{name}({width:g})", self.labels, np.exp(-0.5 * squares / (unit * width**2)))
+            FeatureKernel(f"{name}({width:g})", self.labels, np.exp(-0.5 * squares / (unit * width**2)))
             for width in FEATURE_WIDTHS
         ]
 
@@ -69,12 +69,12 @@ class GivenTaskKernel:
     labels: np.ndarray
     matrix: np.ndarray
 
-    def kernels(self, name: str, tasks: np.ndarray) -> list[TaskKernel]:
+    def kernels(self, name: str, tasks: np.ndarray) -> list[FeatureKernel]:
         """Return the kernel of unit diagonal between these tasks and the training tasks (T,)."""
         root = np.sqrt(np.diag(self.matrix))
         root = np.where(root > 0, root, 1.0)
         values = self.matrix / np.outer(root, root)
-        return [TaskKernel(name, self.labels, values[:, _positions(name, self.labels, tasks)])]
+        return [FeatureKernel(name, self.labels, values[:, _positions(name, self.labels, tasks)])]
 
 
 TaskFeatures = TaskTable | GivenTaskKernel

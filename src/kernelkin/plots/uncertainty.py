@@ -236,6 +236,8 @@ class ReliabilityDisplay(Display):
         """
         p, classes = estimator.predict_proba(X, tasks), estimator.classes_
         y = np.asarray(y)
+        if y.ndim == 2 and p.ndim == 2:
+            p = np.stack([1.0 - p, p], axis=-1)
         if p.ndim == 3:
             parts = [(p[:, t], y[:, t]) for t in range(p.shape[1])]
             labels = estimator.tasks_.tolist()

@@ -40,7 +40,7 @@ def score_rows(y: np.ndarray, predicted: np.ndarray, codes: np.ndarray, classes:
     if classes is None:
         error = float(np.mean((y - predicted) ** 2))
         _, place, counts = np.unique(codes, return_inverse=True, return_counts=True)
-        within = np.mean((y - (np.bincount(place, y) / counts)[place]) ** 2)
+        within = float(np.mean((y - (np.bincount(place, y) / counts)[place]) ** 2))
         return {RMSE: error**0.5, R2: _r2(error, y.var()), WITHIN: _r2(error, within)}
     found = {LOG_LOSS: float(row_losses(y, predicted, classes).mean())}
     if len(classes) == 2:

@@ -20,11 +20,13 @@ from ..kin import KinClassifier, KinRegressor
 from ..progress import Progress
 from ..tables.encoder import read_columns
 from .baselines import KIN, SEPARATE, Baseline, how_to_make, make_baselines
-from .scores import LEAST_GAIN, LOG_LOSS, R2, RMSE, WITHIN, WITHIN_MEANS, Gain, row_losses, score_rows
+from .scores import LOG_LOSS, R2, RMSE, WITHIN, WITHIN_MEANS, Gain, row_losses, score_rows
 
 NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never seen", "later rows of known groups"
 # The share of each group's rows that are the later ones.
 LATER = 0.3
+# A model that is behind by less than this, within chance, is named before the other.
+NEAR = 0.01
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,10 @@ class Comparison:
     scores: dict[str, dict[str, float]]
     gains: dict[str, Gain]
 
-    def best(self, names: Sequence[str]) -> str:
-        """The name of the model with the best score, of these."""
-        return max(names, key=lambda name: self.scores[name].get(R2, -self.scores[name].get(LOG_LOSS, 0.0)))
+    def goodness(self, name: str) -> float:
+        """R², or minus the log loss, of a model: the larger, the better."""
+        scores = self.scores[name]
+        return scores[R2] if R2 in scores else -scores[LOG_LOSS]
 
 
 @dataclass(frozen=True)
@@ -77,31 +80,21 @@ class SharingReport:
     comparisons: dict[str, Comparison]
     level: float
 
-    def table(self, question: str = NEW_ROWS) -> list[list[str]]:
-        """Rows of texts, the best model first: its scores, and what the model of the report gains on it."""
-        found, rest = self.comparisons[question], list(self.comparisons[question].scores)
-        rows = [["model", *found.scores[self.name], f"gain of {self.name}", f"{self.level:.0%} interval"]]
-        while rest:
-            name = found.best(rest)
-            rest.remove(name)
-            gain = found.gains.get(name)
-            ends = ["", ""] if gain is None else [f"{gain.mean:+.3f}", f"{gain.low:+.3f} to {gain.high:+.3f}"]
-            rows.append([name, *map(_number, found.scores[name].values()), *ends])
-        return rows
-
     def __str__(self) -> str:
         lines = []
         for question, found in self.comparisons.items():
             used = int((found.test_rows > 0).sum())
             lines.append(f"{question.capitalize()}: {found.test_rows.sum()} test rows of {used} groups ({found.how})")
-            rows = self.table(question)
+            rows = [["model", *found.scores[self.name], f"gain of {self.name}", f"{self.level:.0%} interval"]]
+            for name in sorted(found.scores, key=found.goodness, reverse=True):
+                gain = found.gains.get(name)
+                ends = ["", ""] if gain is None else [f"{gain.mean:+.3f}", f"{gain.low:+.3f} to {gain.high:+.3f}"]
+                rows.append([name, *map(_number, found.scores[name].values()), *ends])
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
             lines.append("")
-        if self._is_regression:
-            lines.append(f"Gains are in {R2}. {WITHIN_MEANS}.")
-        else:
-            lines.append("Gains are in the log loss: above zero, the model has the smaller one.")
+        units = "Gains are in the log loss: above zero, the model has the smaller one."
+        lines.append(f"Gains are in {R2}. {WITHIN_MEANS}." if self._is_regression else units)
         return "\n".join([*lines, self.verdict])
 
     @property
@@ -117,27 +110,26 @@ class SharingReport:
 
     def _answer(self, found: Comparison) -> str:
         """The best model beside the one that comes nearest to it."""
-        best = found.best(list(found.scores))
-        if self._is_regression and not found.scores[best][R2] > 0:
+        if self._is_regression and not max(map(found.goodness, found.scores)) > 0:
             return "the mean; no model predicts better"
-        better = [name for name, gain in found.gains.items() if gain.sign < 0]
-        if better:
-            return self._naming(found, found.best(better), self.name)
         if not found.gains:
             return f"{self.name} ({self.maker}), which was compared with nothing"
-        open_ = [name for name, gain in found.gains.items() if gain.sign == 0]
-        nearest = found.best(open_ or list(found.gains))
-        if found.gains[nearest].mean > -LEAST_GAIN:
-            return self._naming(found, self.name, nearest) + ("; within chance" if open_ else "")
-        return self._naming(found, nearest, self.name) + "; within chance, so either will do"
+        better = [name for name, gain in found.gains.items() if gain.sign < 0]
+        if better:
+            return self._naming(found, max(better, key=found.goodness), self.name)
+        level = [name for name, gain in found.gains.items() if gain.sign == 0]
+        pair = [self.name, max(level or found.gains, key=found.goodness)]
+        text = self._naming(found, *(pair[::-1] if found.gains[pair[1]].mean < -NEAR else pair))
+        return f"{text}; the difference is within chance: either will do" if level else text
 
     def _naming(self, found: Comparison, name: str, other: str) -> str:
         gain = found.gains[other if name == self.name else name]
         score = R2 if self._is_regression else LOG_LOSS
-        values = f"{_number(found.scores[name][score])}, {other} has {_number(found.scores[other][score])}"
+        makers = {each: how_to_make(each, not self._is_regression) for each in found.scores} | {self.name: self.maker}
+        first, second = (_number(found.scores[each][score]) for each in (name, other))
         ends = f"{self.level:.0%} interval {gain.low:+.3f} to {gain.high:+.3f}"
-        maker = self.maker if name == self.name else how_to_make(name, not self._is_regression)
-        return f"{name} ({maker}): {score} {values} (gain of {self.name} {gain.mean:+.3f}, {ends})"
+        text = f"{score} {first}; {other} ({makers[other]}) has {second}"
+        return f"{name} ({makers[name]}): {text} (gain of {self.name} {gain.mean:+.3f}, {ends})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and texts, for files and pages."""

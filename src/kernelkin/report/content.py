@@ -106,7 +106,7 @@ def _in_order(evaluation: dict[str, Any], tasks: list[str]) -> dict[str, Any]:
 
 def _comparison(saved: SavedModel) -> dict[str, Any] | None:
     """The models that `sharing_report` compared: their scores, the larger the better, and what the model gains."""
-    if "sharing" not in saved.about:
+    if "comparisons" not in saved.about.get("sharing", {}):
         return None
     report = SharingReport.from_dict(saved.about["sharing"])
     found = report.comparisons["new rows of known groups"]

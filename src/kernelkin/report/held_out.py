@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data import as_array, missing, plain, read_rows, split_task_columns
+from ..data import as_array, listing, missing, plain, read_rows, split_task_columns
 from ..kin.functions import spread_probabilities
 from ..storage import SavedModel
 from ..tables import TableSchema
@@ -46,7 +46,7 @@ class HeldOutRows:
     def of(cls, tasks: np.ndarray, codes: np.ndarray, source: str, classes: Any = None, **arrays: Any) -> Self:
         """Put the rows in the order of their tasks."""
         order = np.argsort(codes, kind="stable")
-        sorted_arrays = {name: None if array is None else array[order] for name, array in arrays.items()}
+        sorted_arrays: dict[str, Any] = {k: None if array is None else array[order] for k, array in arrays.items()}
         return cls(tasks=tasks, codes=codes[order], source=source, classes=classes, **sorted_arrays)
 
 
@@ -145,6 +145,9 @@ def _predicted(
     if not is_classifier(model):
         arrays["ends"] = saved.predict_interval(given, COVERAGE, **options)[at]
         return HeldOutRows.of(model.tasks_, codes, source, **arrays)
+    unknown = np.setdiff1d(arrays["y"], model.classes_)
+    if len(unknown):
+        raise ValueError(f"the model does not know these classes: {listing(unknown)}")
     arrays["probabilities"] = saved.predict_proba(given, **options)[at]
     if len(model.classes_) == 2:
         named = options if saved.schema is None or tasks is None else {"tasks": tasks}
@@ -157,9 +160,10 @@ def _entries(model: Any, y: np.ndarray, tasks: np.ndarray | None) -> tuple[np.nd
     if model.data_form_ == "wide":
         if y.shape[1] != len(model.tasks_):
             raise ValueError(f"y has {y.shape[1]} columns, and the model has {len(model.tasks_)} tasks")
-        return np.nonzero(~missing(y))
+        rows, codes = np.nonzero(~missing(y))
+        return rows, codes
     if tasks is None:
         return np.arange(len(y)), np.zeros(len(y), dtype=np.intp)
     place = {label: t for t, label in enumerate(model.tasks_.tolist())}
-    codes = np.array([place.get(label, -1) for label in tasks.tolist()], dtype=np.intp)
-    return np.flatnonzero(codes >= 0), codes[codes >= 0]
+    known = np.array([place.get(label, -1) for label in tasks.tolist()], dtype=np.intp)
+    return np.flatnonzero(known >= 0), known[known >= 0]

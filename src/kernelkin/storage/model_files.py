@@ -101,7 +101,9 @@ class SavedModel:
         """
         if not hasattr(self.model, "predict_proba"):
             raise ValueError(f"{type(self.model).__name__} predicts numbers: it has intervals, not probabilities")
-        return self._call("predict_proba", X, options)
+        p, fitted = self._call("predict_proba", X, options), getattr(self.model, "best_estimator_", self.model)
+        second_only = fitted.data_form_ == "wide" and "tasks" not in options and len(fitted.classes_) == 2
+        return np.stack([1.0 - p, p], axis=-1) if second_only else p
 
     def predict_interval(self, X: Any, coverage: float = 0.9, **options: Any) -> np.ndarray:
         """Return intervals that contain the target with the given probability, in its units.

@@ -53,14 +53,7 @@ def need_pandas() -> Any:
 
 
 class CellError(ValueError):
-    """A cell that cannot be read: where it is, and what to do.
-
-    Parameters
-    ----------
-    column : its column.
-    row : its row, from 1.
-    words : of the message, before and after the row.
-    """
+    """A cell that cannot be read: its column, its row from 1, and the words of the message before and after the row."""
 
     def __init__(self, column: str, row: int, words: tuple[str, str]) -> None:
         super().__init__(f"column {column!r} has {words[0]} in row {row}{words[1]}")
@@ -98,16 +91,9 @@ def read_numbers(
 
 
 def as_numbers(values: np.ndarray, decimal: Decimal = ".", unit: str = "") -> np.ndarray:
-    """Values (n,) of any type as floats: NaN where they are missing, infinite where they are no numbers.
+    """Numbers, truth values, durations (in days) or texts (n,) as floats: NaN where missing, infinite for no numbers.
 
-    Parameters
-    ----------
-    values : array of shape (n,)
-        Numbers, truth values, durations (become days) or texts.
-    decimal : {".", ","}
-        What separates the fraction of a number in a text.
-    unit : str
-        What texts may have before or after the number, such as "EUR".
+    `unit` is what texts may have before or after the number, such as "EUR".
     """
     if values.dtype.kind in "iufb":
         return values.astype(np.float64)
@@ -227,14 +213,9 @@ def text_days(texts: Sequence[str], date_format: str) -> np.ndarray:
 
 
 def as_days(values: np.ndarray, date_format: str = "") -> np.ndarray:
-    """Dates (n,) as days since 1970: NaN where they are missing, infinite where they are no dates.
+    """Dates or texts (n,) as days since 1970: NaN where they are missing, infinite where they are no dates.
 
-    Parameters
-    ----------
-    values : array of shape (n,)
-        Dates of NumPy, pandas or Python, or texts.
-    date_format : str
-        The format of texts, one of `FORMATS`; any of them where it is empty.
+    Texts are of one of `FORMATS`, or of any of them where `date_format` is empty.
     """
     if values.dtype.kind == "M":
         micros = values.astype("datetime64[us]").astype(np.int64).astype(np.float64)

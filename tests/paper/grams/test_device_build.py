@@ -19,8 +19,7 @@ def read(X, weight=None):
     return MKMTRLRegressor("precomputed").training_data(X, Y, None, weight)
 
 
-@pytest.mark.parametrize("normalize", ["trace", None])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("normalize", "dtype"), [("trace", np.float32), (None, np.float64)])
 def test_they_are_scaled_as_in_main_memory(arrays, normalize, dtype):
     given = np.ascontiguousarray(X, dtype=dtype)
     before, data = given.copy(), read(given, np.linspace(0.5, 2.0, N))

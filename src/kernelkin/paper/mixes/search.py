@@ -20,9 +20,9 @@ from ...kernels import FittedKernel
 from ...memory import Need
 from ...uncertainty import Uncertainty
 from ..fitting import Fit, FitPlan, Regression, Shape
-from ..grams import Grams, SharedGrams, on_device
+from ..grams import SharedGrams, on_device
 from ..grams.operator import PANEL_COLUMNS, SharedOperator, in_blocks
-from ..learners import Machine, Ridge
+from ..learners import Ridge
 from ..penalties import FixedWeights
 from ..problems import MachinePanel
 from ..problems.columns import Block, solve_block
@@ -111,7 +111,13 @@ class TaskMixPlan(NamedTuple):
         """The fit, and how its weights were chosen."""
         plan = self.fit
         grams, bank = plan.grams()
-        found = task_mixes(grams, plan.machines, plan.data, plan.fit.device)
+        shared = grams if plan.fit.device is None else on_device(grams, plan.fit.device)
+        assert isinstance(shared, SharedGrams)
+        panel = plan.machines
+        if not isinstance(panel, MachinePanel):
+            panel = MachinePanel.of(panel, plan.data.rows, len(plan.data.X))
+        Y = panel.y if len(panel.cost) == 1 else np.where(panel.cost > 0, panel.y, np.nan)
+        found = choose_mixes(shared.operator, Y, has_intercept=panel.has_intercept)
         fitted = replace(plan, penalty=FixedWeights(found.B)).run(options, scaled=(grams, bank))
         fitted.attributes["uncertainty_"] = Uncertainty(self.spec, plan.data, options, classification=False)
         return fitted, found
@@ -138,15 +144,6 @@ class TaskMixes(NamedTuple):
     variance: np.ndarray
     choices: np.ndarray
     by_own: np.ndarray
-
-
-def task_mixes(grams: Grams, machines: Sequence[Machine], data: TaskData, device: str | None) -> TaskMixes:
-    """Choose the kernel weights of the machines of wide data."""
-    grams = grams if device is None else on_device(grams, device)
-    assert isinstance(grams, SharedGrams)
-    panel = machines if isinstance(machines, MachinePanel) else MachinePanel.of(machines, data.rows, len(data.X))
-    Y = panel.y if len(panel.cost) == 1 else np.where(panel.cost > 0, panel.y, np.nan)
-    return choose_mixes(grams.operator, Y, has_intercept=panel.has_intercept)
 
 
 def choose_mixes(

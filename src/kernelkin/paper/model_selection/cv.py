@@ -31,7 +31,7 @@ from ..models.base import PaperClassifier, PaperEstimator, PaperRegressor
 from ..models.mkmtrl import MKMTRLClassifier, MKMTRLRegressor
 from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid
 from .scoring import PooledScorer, Scorer, read_scoring
-from .search import SharedGrams, run_search, separate_need, shares_grams, tabulate
+from .search import SearchGrams, run_search, separate_need, shares_grams, tabulate
 
 SEARCH_PARAMETERS: dict[str, Parameter] = {
     "grid": Parameter(
@@ -269,7 +269,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
 
     def _prepare(
         self, model: Any, data: TaskData, check: bool = True
-    ) -> tuple[list[dict[str, Any]], list[Line], list[Fold], SharedGrams | None]:
+    ) -> tuple[list[dict[str, Any]], list[Line], list[Fold], SearchGrams | None]:
         """Read the grid, plan every line once so that errors show early, and check the memory."""
         candidates = read_grid(model, default_grid(model, data) if self.grid is None else self.grid)
         folds = make_folds(data, self.cv, classification=is_classifier(model), random_state=self.random_state)
@@ -278,7 +278,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
             if check and not read_engine(self.engine).splits:
                 check_memory(separate_need(lines, data, folds, self.n_jobs))
             return candidates, lines, folds, None
-        grams = SharedGrams(data, lines, len(folds), count_workers(self.n_jobs))
+        grams = SearchGrams(data, lines, len(folds), count_workers(self.n_jobs))
         for line in lines:
             line.specification.plan(data)
         return candidates, lines, folds, grams
@@ -486,7 +486,7 @@ class MKMTRLRegressorCV(BaseSearch):
         set_parameters(self, locals())
 
     def _fit_data(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
-        vars(self).pop("task_choices_", None)
+        self.__dict__.pop("task_choices_", None)
         return self._fit_task_mixes(model, data) if self.per_task else super()._fit_data(model, data)
 
     def _bytes(self, model: MKMTRLRegressor, data: TaskData) -> int:

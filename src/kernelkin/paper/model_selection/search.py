@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -48,7 +48,7 @@ class Evaluated(NamedTuple):
     kernels: Sequence[FittedKernel] | None
 
 
-class SharedGrams:
+class SearchGrams:
     """Kernel values among all rows, evaluated once for all folds and all lines with the same kernels."""
 
     def __init__(self, data: TaskData, lines: Sequence[Line], n_folds: int, n_jobs: int | None) -> None:
@@ -120,7 +120,7 @@ def run_search(
     lines: Sequence[Line],
     data: TaskData,
     folds: Sequence[Fold],
-    grams: SharedGrams | None,
+    grams: SearchGrams | None,
     *,
     n_jobs: int | None,
     verbose: int,
@@ -181,10 +181,12 @@ def run_job(
             specifications = [specification for specification, _ in line.steps]
             name = f"{fingerprint(shared.data_key, fold.kept, fold.held, specifications)}.npz"
             stored = _read(folder, name, fold)
-        if stored is None and solve is None:
-            solve = _solver(shared, fold, line)
+        found: Iterable[Outcome] = stored or ()
+        if stored is None:
+            solve = solve or _solver(shared, fold, line)
+            found = solve(line)
         outcomes = []
-        for outcome in stored if stored is not None else solve(line):
+        for outcome in found:
             outcomes.append(outcome)
             step("" if stored is None else ", from the cache")
         if stored is None and folder is not None:

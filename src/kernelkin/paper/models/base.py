@@ -70,24 +70,8 @@ class PaperEstimator(MultiTaskEstimator):
 class PaperClassifier(PaperEstimator, MultiTaskClassifier):
     """A classifier of the paper."""
 
-    def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
-        """Return the probability of each class.
-
-        Decision values of training rows that were held out of the fit are turned into probabilities by a logistic
-        link. All tasks share its slope; the offset of a task is drawn towards that of all tasks while the task has few
-        rows. They are computed at the first call.
-
-        Parameters
-        ----------
-        X, tasks : as for `predict`
-
-        Returns
-        -------
-        probabilities : array of shape (q, n_classes), or (q, T, n_classes) on wide data
-            In the order of `classes_`; zero for classes that a row's task does not have. `predict` follows
-            `decision_function`: with `class_weight`, or near the boundary, its class may not be the most probable one.
-        """
-        return class_probabilities(self, self.read_queries(X, tasks))
+    def _probabilities(self, queries: Queries) -> np.ndarray:
+        return class_probabilities(self, queries)
 
 
 class PaperRegressor(PaperEstimator, MultiTaskRegressor):

@@ -111,6 +111,7 @@ class MultiTaskKernelEstimator(PaperEstimator):
     # What a classifier, or a regressor, has: where the loss makes one.
     decision_function = available_if(_is_classification)(PaperClassifier.decision_function)
     predict_proba = available_if(_is_classification)(PaperClassifier.predict_proba)
+    _probabilities = PaperClassifier._probabilities
     predict_interval = available_if(lambda self: not _is_classification(self))(PaperRegressor.predict_interval)
 
     def __sklearn_tags__(self):

@@ -216,11 +216,12 @@ def trace_norm_regression(
         return B, _fes_history([(value, value)])
     smoothness = max(float(singular_values(X)[0]) ** 2 / n, np.finfo(float).tiny)
     B = Z = np.zeros((X.shape[1], Y.shape[1]))
-    momentum, best, bounds = 1.0, B, []
+    momentum, best, bounds, least, bound = 1.0, B, [], np.inf, -np.inf
     for _ in range(max_iter):
         bounds.append(_fes_bounds(X, Y, B, alpha))
-        best = B if bounds[-1][0] <= min(value for value, _ in bounds) else best
-        if _fes_gap(bounds) <= tol:
+        value, bound = bounds[-1][0], max(bound, bounds[-1][1])
+        least, best = (value, B) if value <= least else (least, best)
+        if least - bound <= tol * max(least, np.finfo(float).tiny):
             break
         ahead = shrink_singular_values(Z + X.T @ (Y - X @ Z) / (n * smoothness), float(alpha / smoothness))
         overshot = np.vdot(Z - ahead, ahead - B) > 0
@@ -246,11 +247,6 @@ def _fes_bounds(X: np.ndarray, Y: np.ndarray, B: np.ndarray, alpha: float) -> tu
     limit = alpha / max(float(singular_values(X.T @ residual)[0]) / n, np.finfo(float).tiny)
     scale = float(np.clip(np.vdot(Y, residual) / n / square, -limit, limit))
     return value, scale * float(np.vdot(Y, residual)) / n - 0.5 * scale**2 * square
-
-
-def _fes_gap(bounds: list[tuple[float, float]]) -> float:
-    value, bound = min(value for value, _ in bounds), max(bound for _, bound in bounds)
-    return max(value - bound, 0.0) / max(value, np.finfo(float).tiny)
 
 
 def _fes_history(bounds: list[tuple[float, float]]) -> dict[str, np.ndarray]:

@@ -169,19 +169,7 @@ class STLClassifier(_STL, PaperClassifier):
 
 @describe(kernel=_KERNEL, loss=REGRESSION_LOSS)
 class STLRegressor(_STL, PaperRegressor):
-    """STL: single-task learning, one machine for each task on one kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin import STLRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(40, 3))
-    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
-    >>> model = STLRegressor(C=10).fit(X, Y)
-    >>> model.kernel_names_.tolist()
-    ['rbf(1 x median)']
-    """
+    """STL for real targets: one machine for each task on one kernel; see `STLClassifier`."""
 
     def __init__(
         self,
@@ -244,21 +232,7 @@ class AverageClassifier(_Average, PaperClassifier):
 
 @describe(loss=REGRESSION_LOSS)
 class AverageRegressor(_Average, PaperRegressor):
-    """AVG: one kernel machine for each task on the average of the base kernels.
-
-    Nothing is learned about the kernels, and tasks share nothing. A strong baseline where all kernels are reasonable.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin import AverageRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(40, 3))
-    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
-    >>> model = AverageRegressor(C=10).fit(X, Y)
-    >>> model.predict(X).shape
-    (40, 2)
-    """
+    """AVG for real targets: one machine for each task on the average of the kernels; see `AverageClassifier`."""
 
     def __init__(
         self,
@@ -357,21 +331,7 @@ class IMKLClassifier(_WeightsClassifier):
 
 @describe(loss=REGRESSION_LOSS)
 class IMKLRegressor(_WeightsRegressor):
-    """IMKL: multiple kernel learning in each task on its own, with a p-norm on the kernel weights.
-
-    ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing; the fit is convex and its `duality_gap_` certified.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin import IMKLRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(40, 3))
-    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
-    >>> model = IMKLRegressor(C=10).fit(X, Y)
-    >>> model.kernel_weights_.shape
-    (2, 6)
-    """
+    """IMKL for real targets: kernel weights learned in each task on its own; see `IMKLClassifier`."""
 
     def specification(self) -> Fit:
         return kernel_fit(self, partial(lp_penalty, p=self.p), has_path=True)

@@ -25,11 +25,7 @@ from ...parameters import (
     describe,
     set_parameters,
 )
-from ..fitting import (
-    TwoStageFit,
-    plan_stream_machines,
-    stream_fitted,
-)
+from ..fitting import TwoStageFit, plan_stream_machines, stream_fitted
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
 from .machines import targets_of
 

@@ -1,7 +1,7 @@
 """The problems that models pose: each evaluates a point and bounds the optimum from both sides, outside any solver."""
 
 from .blocks import MachineBlocks
-from .machines import MachineDuals, MachineList, SolvedMachines, Units, as_machines, solve_machines
+from .machines import MachineDuals, MachineList, SolvedMachines, Units, as_machines
 from .panel import MachinePanel, PanelDuals, panel_pays
 from .problem import (
     AnyProblem,
@@ -42,6 +42,5 @@ __all__ = [
     "as_machines",
     "panel_pays",
     "relative_gap",
-    "solve_machines",
     "spectral_form",
 ]

@@ -17,7 +17,7 @@ from ...exceptions import GramMemoryError
 from ...kernels import FittedKernel
 from ..grams import KernelBank, TaskGrams, check_kernels, left_by_scaling, raw_grams, runs, scale_grams
 from ..learners import Learner
-from .machines import MachineDuals, MachineList, SolvedMachines, solve_machines
+from .machines import MachineDuals, MachineList, SolvedMachines
 
 # Share of the memory of all workers that Gram matrices may take; the rest is for rows and for the work itself.
 GRAM_SHARE = 0.5
@@ -89,8 +89,7 @@ class TaskBlock:
     def solve(self, B: np.ndarray, tol: float, curved: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Solve the machines at B (K, t): values (3, t), Q (K, t) and, if requested, the Hessians (t, K, K)."""
         warm = None if self._last is None else self._last[1].variables
-        grams = self.grams()[0]
-        solved = solve_machines(grams, self.machines, self.learner, B, warm=warm, tol=tol, curved=curved)
+        solved = self.machines.solve(self.grams()[0], self.learner, B, warm, tol, serially, curved)
         self._last = B, solved.duals
         return solved.duals.values, solved.Q, None if solved.curvature is None else solved.curvature()
 

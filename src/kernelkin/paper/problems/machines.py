@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...engines import Each, serially
+from ...engines import Each
 from ..grams import Grams
 from ..learners import SVM, DualSolution, Learner, Machine
 
@@ -100,7 +100,10 @@ class MachineList(list[Machine]):
     def solve(
         self, grams: Grams, learner: Learner, B: np.ndarray, warm: Any, tol: float, each: Each, curved: bool
     ) -> SolvedMachines:
-        """Solve every machine at B (K, J); see `solve_machines`."""
+        """Solve every machine at B (K, J), to relative gap `tol`, from the dual variables `warm` or None.
+
+        `curved` requests the Hessians, where each machine has one component.
+        """
         Q = np.zeros((grams.n_kernels, grams.n_components))
         duals, hessians = MachineDuals(), []
         curved = curved and hasattr(grams, "images")  # where each machine has one component
@@ -192,24 +195,6 @@ def as_machines(machines: Iterable[Machine]) -> Any:
     return machines if hasattr(machines, "solve") else MachineList(machines)
 
 
-def solve_machines(
-    grams: Any,
-    machines: Iterable[Machine],
-    learner: Learner,
-    B: np.ndarray,
-    *,
-    warm: Any = None,
-    tol: float = 1e-3,
-    each: Each = serially,
-    curved: bool = False,
-) -> SolvedMachines:
-    """Solve every machine at B (K, J), to relative gap `tol`, from the dual variables `warm`.
-
-    `curved` requests the Hessians, where each machine has one component.
-    """
-    return as_machines(machines).solve(grams, learner, B, warm, tol, each, curved)
-
-
 # Strengths beyond this cannot be distinguished from none or from infinite strength: weights go with their cube root.
 _WEAKEST, _STRONGEST = 1e-30, 1e30
 # Exponents of two within which values have all their digits.
@@ -248,9 +233,9 @@ class Units:
             offsets = tuple(np.zeros_like(each) for each in offsets)
         else:
             spread = known.spread(offsets)
-        target = _exponent(spread)
+        target = round(math.log2(spread))
         shift = 0 if learner.homogeneous else target
-        dual = _exponent(typical) + shift if weights else target
+        dual = round(math.log2(typical)) + shift if weights else target
         if max(abs(target + dual), abs(target - dual), 2 * abs(dual)) > _LARGEST_EXPONENT:
             raise ValueError(
                 f"C is about {typical:.3g} and the spread of the targets about {2.0**target:.3g}: "
@@ -316,9 +301,3 @@ class Units:
             for name in ("objective", "primal", "bound")
         }
         return replace(iterate, B=np.ldexp(iterate.B, self.target - self.dual), **value)
-
-
-def _exponent(x: float) -> int:
-    """The power of two nearest to x > 0."""
-    mantissa, exponent = math.frexp(x)
-    return exponent if mantissa > math.sqrt(0.5) else exponent - 1

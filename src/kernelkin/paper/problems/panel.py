@@ -164,7 +164,7 @@ class MachinePanel(Sequence):
     def solve(
         self, grams: Grams, learner: Any, B: np.ndarray, warm: Any, tol: float, each: Each, curved: bool
     ) -> SolvedMachines:
-        """Solve all columns together, without combined Gram matrices; see `solve_machines`.
+        """Solve all columns together, without combined Gram matrices; see `MachineList.solve`.
 
         Without couplings, fewer columns are solved at one time where the memory of a device does not suffice.
         """

@@ -11,13 +11,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from docs.call_path import ROOT, counts, imports, module_name
 
 CEILINGS = {
-    "files": 170,
-    "lines": 34_600,
-    "dataclasses": 150,
+    "files": 150,
+    "lines": 32_400,
+    "dataclasses": 110,
     "public names": 30,
-    "import chain": 33,
-    "MK-MTRL, functions": 250,
-    "MK-MTRL, files": 38,
+    "import chain": 31,
+    "MK-MTRL, functions": 222,
+    "MK-MTRL, files": 33,
     "Kin, functions": 350,
     "Kin, files": 45,
     "kernelkin fit, functions": 550,

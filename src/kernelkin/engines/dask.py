@@ -100,27 +100,28 @@ class Dask:
         from distributed.comm import CommClosedError
 
         limits = ", ".join(sorted({f"{limit / 2**30:.3g} GiB" for limit in self._limits()})) or "none"
+        memory = (
+            f"(limit of a worker: {limits}). Give workers more memory or fewer threads, or pass "
+            "engine=Dask(client, block_bytes=...) with fewer bytes a block"
+        )
+        running, message = self.client.status == "running", None
         if isinstance(error, KilledWorker):
-            raise ClusterError(
+            message = (
                 f"workers died again and again at the same piece of work, {error.task!r}: most likely for want of "
-                f"memory (limit of a worker: {limits}). Give workers more memory or fewer threads, or pass "
-                "engine=Dask(client, block_bytes=...) with fewer bytes a block"
-            ) from None
-        if isinstance(error, MemoryError) and type(error) is MemoryError:
-            raise ClusterError(
-                f"a worker has not enough memory (limit of a worker: {limits}): {error}. Give workers more memory or "
-                "fewer threads, or pass engine=Dask(client, block_bytes=...) with fewer bytes a block"
-            ) from None
-        if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("kernelkin"):
-            raise ClusterError("the workers cannot import kernelkin: install the same version on all of them") from None
-        if isinstance(error, TimeoutError) and self.client.status == "running":
-            raise ClusterError(
-                f"the Dask cluster at {self.address} has no workers: start some, and fit again"
-            ) from None
-        if isinstance(error, CommClosedError | CommLost) or self.client.status != "running":
-            raise ClusterError(
+                f"memory {memory}"
+            )
+        elif type(error) is MemoryError:
+            message = f"a worker has not enough memory, {error} {memory}"
+        elif isinstance(error, ModuleNotFoundError) and str(error.name).startswith("kernelkin"):
+            message = "the workers cannot import kernelkin: install the same version on all of them"
+        elif isinstance(error, TimeoutError) and running:
+            message = f"the Dask cluster at {self.address} has no workers: start some, and fit again"
+        elif isinstance(error, CommClosedError | CommLost) or not running:
+            message = (
                 f"the Dask scheduler at {self.address} is gone: start a cluster, connect a new client, and fit again"
-            ) from None
+            )
+        if message is not None:
+            raise ClusterError(message) from None
         raise error
 
     def _limits(self) -> list[int]:

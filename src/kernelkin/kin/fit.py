@@ -23,10 +23,8 @@ from ..mixed.structures import (
     MANY_ROWS,
     MORE_ROWS,
     STRUCTURES,
-    MixedData,
     Structure,
 )
-from ..mixed.units import Units
 from ..paper.fitting import Fitted, RunOptions
 from ..progress import Progress
 from .data import (
@@ -70,58 +68,57 @@ class KinFit:
     began: float = field(default_factory=time.monotonic)
 
     def plan(self, data: TaskData) -> KinPlan:
-        """Apply to data: rows, units, kernels and folds."""
-        classes = ClassCodes.of(data) if self.classification else None
-        binary = classes is None or (self.class_weight is None and all(len(own) == 2 for own in classes.of_task))
-        labelled = LabelledRows.of(data, binary and self.task_features is None)
-        keys = row_keys(labelled, data)
-        order = in_order_of_content(labelled, keys)
-        labelled = labelled.take(order)
-        folds = row_folds(labelled, data, self.cv, self.classification, self.random_state)
-        weight = data.sample_weight[labelled.rows].astype(np.float64)
-        kept, weight, place = merge_copies(labelled, keys[order], folds, weight)
-        labelled, folds = labelled.take(kept), folds[kept]
-        task_kernels, new_tasks = read_task_kernels(self.task_features, data.labels)
-        given, values = None, tuple[np.ndarray, ...]()
-        if self.kernels is not None:
-            given, values = GivenKernels.fit(self.kernels, data, labelled.rows, weight)
-        units = None
-        if classes is not None:
-            z = classes.encode(labelled.y, labelled.codes)
-            weight = class_weights(self.class_weight, classes, labelled, weight)
-            if labelled.wide or not classes.is_binary:
-                z = 2.0 * z - 1.0
-        else:
-            units = target_units(labelled, data.n_tasks, weight)
-            location, spread = (units.location, units.spread) if labelled.wide else units.of(labelled.codes)
-            z = ((labelled.y - location) / spread).reshape(len(labelled.y), -1)
-        if len(folds) > MANY_ROWS and isinstance(self.cv, int | np.integer):
-            folds = np.where(folds < FEW_FOLDS, folds, -1)
-        mixed = mixed_data(data, labelled, z, weight, values, task_kernels, use_columns=given is None)
-        place = place[np.argsort(order)]
-        return KinPlan(self, data, labelled, mixed, folds, place, units, classes, given, new_tasks)
+        """Apply to data."""
+        return KinPlan(self, data)
 
 
-@dataclass(frozen=True)
 class KinPlan:
-    """A fit on data of which nothing large exists yet.
+    """A fit on data of which nothing large exists yet: rows, folds, units and kernels.
 
     Attributes
     ----------
-    labelled, rows, folds : copies of a row in one fold are one row.
+    labelled, rows, folds : rows with their targets, and the fold of each; copies of a row in one fold are one row.
     place : (N,) of each training row among these.
+    units : of the targets of a regressor.
+    classes : of a classifier.
+    given : kernels that the user gave.
+    new_tasks : labels of tasks without rows that have features.
     """
 
-    fit: KinFit
-    data: TaskData
-    labelled: LabelledRows
-    rows: MixedData
-    folds: np.ndarray
-    place: np.ndarray
-    units: Units | None
-    classes: ClassCodes | None
-    given: GivenKernels | None
-    new_tasks: np.ndarray
+    def __init__(self, fit: KinFit, data: TaskData) -> None:
+        self.fit, self.data = fit, data
+        self.classes = classes = ClassCodes.of(data) if fit.classification else None
+        binary = classes is None or (fit.class_weight is None and all(len(own) == 2 for own in classes.of_task))
+        labelled = LabelledRows.of(data, binary and fit.task_features is None)
+        keys = row_keys(labelled, data)
+        order = in_order_of_content(labelled, keys)
+        labelled = labelled.take(order)
+        folds = row_folds(labelled, data, fit.cv, fit.classification, fit.random_state)
+        weight = data.sample_weight[labelled.rows].astype(np.float64)
+        kept, weight, place = merge_copies(labelled, keys[order], folds, weight)
+        self.labelled, self.folds, self.place = labelled.take(kept), folds[kept], place[np.argsort(order)]
+        if len(kept) > MANY_ROWS and isinstance(fit.cv, int | np.integer):
+            self.folds = np.where(self.folds < FEW_FOLDS, self.folds, -1)
+        task_kernels, self.new_tasks = read_task_kernels(fit.task_features, data.labels)
+        self.given, values = None, tuple[np.ndarray, ...]()
+        if fit.kernels is not None:
+            self.given, values = GivenKernels.fit(fit.kernels, data, self.labelled.rows, weight)
+        self.units, z = None, np.empty(0)
+        if classes is not None:
+            z = classes.encode(self.labelled.y, self.labelled.codes)
+            weight = class_weights(fit.class_weight, classes, self.labelled, weight)
+            if self.labelled.wide or not classes.is_binary:
+                z = 2.0 * z - 1.0
+        else:
+            self.units = target_units(self.labelled, data.n_tasks, weight)
+            location, spread = self._units()
+            z = ((self.labelled.y - location) / spread).reshape(len(kept), -1)
+        self.rows = mixed_data(data, self.labelled, z, weight, values, task_kernels, use_columns=self.given is None)
+
+    def _units(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return location and spread of the target of each row (M,), or on wide data of each task (T,)."""
+        assert self.units is not None
+        return (self.units.location, self.units.spread) if self.labelled.wide else self.units.of(self.labelled.codes)
 
     def memory(self, n_jobs: int = 1) -> Need:
         """Return an upper bound: a few matrices of all rows, or of rows and features with the blocks of groups."""
@@ -230,13 +227,11 @@ class KinPlan:
             "kernels": self.given,
             "new_tasks": self.new_tasks if len(self.new_tasks) else None,
         }
-        codes = self.labelled.codes
         if self.classes is None:
-            assert self.units is not None
             mean, variance = held_out_normal(members, weights)
             known = ~np.isnan(mean).any(axis=1)
             scores = Scores.of((np.abs(self.rows.z - mean) / np.sqrt(variance))[known], self.rows.weight[known])
-            location, spread = (self.units.location, self.units.spread) if self.labelled.wide else self.units.of(codes)
+            location, spread = self._units()
             values = location + spread * (mean if self.labelled.wide else mean[:, 0])
             deviations = spread * np.sqrt(variance if self.labelled.wide else variance[:, 0])
             held = self._held_out(values, deviations * scores.scale)

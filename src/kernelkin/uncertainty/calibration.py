@@ -327,9 +327,7 @@ class Residuals:
 def fit_residuals(residuals: Sequence[np.ndarray], targets: Sequence[np.ndarray]) -> Residuals:
     """Learn scales and shapes from the held-out residuals (n_t,) of each task, NaN being left out, and its targets."""
     sizes = [np.abs(part[np.isfinite(part)]) for part in residuals]
-    counts = np.array([len(y) for y in targets])
-    variances = np.array([np.var(y, ddof=1) if len(y) > 1 else np.nan for y in targets])
-    scales = task_scales(sizes, variances, counts)
+    scales = task_scales(sizes, targets)
     scaled = [np.sort(part) / scale if scale > 0 else part for part, scale in zip(sizes, scales, strict=False)]
     pooled = _thinned(np.sort(np.concatenate(scaled)), MAX_POOLED)
     return Residuals(scales, tuple(_thinned(part, MAX_OWN) for part in scaled), pooled)
@@ -340,17 +338,16 @@ def _thinned(scores: np.ndarray, limit: int) -> np.ndarray:
     return scores if len(scores) <= limit else np.quantile(scores, (np.arange(limit) + 0.5) / limit)
 
 
-def task_scales(residuals: Sequence[np.ndarray], variances: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the scale of each task, and of a typical one (T + 1,).
-
-    `variances` (T,) are those of the targets of each task, of `counts` (T,) rows.
-    """
+def task_scales(residuals: Sequence[np.ndarray], targets: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the scale of each task, and of a typical one (T + 1,), from its residuals and targets."""
     n = np.array([len(part) for part in residuals])
     squares = np.array([np.mean(part**2) if len(part) else np.nan for part in residuals])
     if not np.nansum(squares * n) > 0:
         return np.zeros(len(residuals) + 1)
     # Few targets say little about their spread: it is drawn towards that of all tasks, too.
-    units = [np.ones(len(n)), np.exp(_drawn_together(variances, counts - 1, 2.0)[1])]
+    variances = np.array([np.var(y, ddof=1) if len(y) > 1 else np.nan for y in targets])
+    free = np.array([len(y) - 1 for y in targets])
+    units = [np.ones(len(n)), np.exp(_drawn_together(variances, free, 2.0)[1])]
     found = []
     for unit in units:
         relative = squares / unit

@@ -233,9 +233,9 @@ class Units:
             offsets = tuple(np.zeros_like(each) for each in offsets)
         else:
             spread = known.spread(offsets)
-        target = _exponent(spread)
+        target = round(math.log2(spread))
         shift = 0 if learner.homogeneous else target
-        dual = _exponent(typical) + shift if weights else target
+        dual = round(math.log2(typical)) + shift if weights else target
         if max(abs(target + dual), abs(target - dual), 2 * abs(dual)) > _LARGEST_EXPONENT:
             raise ValueError(
                 f"C is about {typical:.3g} and the spread of the targets about {2.0**target:.3g}: "
@@ -301,9 +301,3 @@ class Units:
             for name in ("objective", "primal", "bound")
         }
         return replace(iterate, B=np.ldexp(iterate.B, self.target - self.dual), **value)
-
-
-def _exponent(x: float) -> int:
-    """The power of two nearest to x > 0."""
-    mantissa, exponent = math.frexp(x)
-    return exponent if mantissa > math.sqrt(0.5) else exponent - 1

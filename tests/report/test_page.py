@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelkin.relations.baselines import BOOSTING, SEPARATE
 from kernelkin.report import report_of_files
 from report.browser import CHROMIUM, DRIVER, WHY_NOT, Browser
 from report.conftest import HOSTILE
@@ -108,7 +109,7 @@ def test_the_first_screen_has_the_answer_and_names_stay_text(browser, pages):
     (verdict,) = browser.texts(".verdict")
     assert verdict == "Not clearly better than gradient boosting"
     models = browser.texts("#answer .role-axis-label text")
-    assert models[-3:] == ["MK-MTRL", "Gradient boosting", "Independent kernel learning"]
+    assert models[-3:] == ["MK-MTRL", BOOSTING, SEPARATE]
     assert browser.texts(".figures dt")[2] == "Gain on gradient boosting"
     assert browser.texts(".figures dd")[2].startswith("+0.010")
     ends = browser.run(

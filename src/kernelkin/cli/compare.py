@@ -75,7 +75,8 @@ def _cross_validate(
         train, test = (frame.iloc[rows] for rows in fold.rows(data))
         schema = problem.schema(fold.rows(data)[0])
         truth.append(read_entries(schema, test, data.labels)[:2])
-        for name, model in {**recipes, **make_baselines(not problem.regression)}.items():
+        models: dict[str, Recipe | Baseline] = {**recipes, **make_baselines(not problem.regression)}
+        for name, model in models.items():
             key = _key(model, schema, train, test, progress) if cache else ""
             stored = cache.read_arrays(key) if cache else None
             progress.begin(f"fold {number}: {name}{'' if stored is None else ', from the cache'}")

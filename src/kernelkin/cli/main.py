@@ -8,6 +8,7 @@ import warnings
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from errno import EPIPE
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from .. import __version__
@@ -74,7 +75,7 @@ def _completion_arguments(parser: ArgumentParser) -> None:
 
 def _completion(arguments: Namespace, terminal: Terminal) -> None:
     try:
-        import shtab
+        shtab = import_module("shtab")
     except ImportError as error:
         raise ImportError("completion needs shtab: install kernelkin[cli], or pip install shtab") from error
     terminal.say(*shtab.complete(build_parser(), arguments.shell).splitlines())

@@ -111,10 +111,8 @@ class Problem:
         found = f"{count} with only one {'row' if self.regression else 'class'}: {listing(self.tiny_tasks)}"
         if shares_functions:
             return replace(self, notes=(*self.notes, f"{found}, learned by what tasks share."))
-        frame, test = (
-            None if table is None else table[~table[self.task].isin(self.tiny_tasks)]
-            for table in (self.frame, self.test)
-        )
+        frame = self.frame[~self.frame[self.task].isin(self.tiny_tasks)]
+        test = None if self.test is None else self.test[~self.test[self.task].isin(self.tiny_tasks)]
         return replace(self, frame=frame, test=test, notes=(*self.notes, f"Left out {found}."), tiny_tasks=())
 
     def schema(self, rows: np.ndarray | slice = slice(None)) -> TableSchema:

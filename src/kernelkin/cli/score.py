@@ -83,15 +83,17 @@ def table_scores(saved: SavedModel, frame: DataFrame) -> dict[Any, dict[str, flo
     tasks = schema.tasks(frame)
     labels = model.tasks_ if tasks is None else np.unique(tasks)
     y, codes, rows = read_entries(schema, frame, labels)
-    predicted, values = saved.predict(frame), None
+    predicted = saved.predict(frame)
+    values: np.ndarray | None = None
     if not schema.regression and len(model.classes_) == 2:
         values = model.decision_function(schema.encode(frame), tasks=tasks)
     if tasks is None:
-        predicted, values = (None if part is None else part[rows, codes] for part in (predicted, values))
+        predicted, values = predicted[rows, codes], None if values is None else values[rows, codes]
     found = {}
     for t in np.unique(codes).tolist():
         own = codes == t
-        ones, scores = np.ones(own.sum()), {"rows": int(own.sum())}
+        ones = np.ones(own.sum())
+        scores: dict[str, float] = {"rows": int(own.sum())}
         if schema.regression:
             error = y[own] - predicted[own]
             scores |= {"r2": r2(y[own], predicted[own], ones), "rmse": float(np.sqrt(np.mean(error**2)))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -26,7 +26,6 @@ MAX_RATIO = 100.0
 Origins = Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True)
 class KernelSource:
     """Makes fitted kernels from training data.
 
@@ -37,12 +36,8 @@ class KernelSource:
         default kernels; or "auto", the default kernels and a Gaussian on each group of columns that is found.
     """
 
-    kernels: Any = field(hash=False)
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether the kernels are known before the data."""
-        return isinstance(self.kernels, tuple)
+    def __init__(self, kernels: Any) -> None:
+        self.kernels = kernels
 
     def fit(self, data: TaskData) -> list[FittedKernel]:
         """Return the kernels, fitted on the training rows."""

@@ -46,7 +46,7 @@ class HeldOutRows:
     def of(cls, tasks: np.ndarray, codes: np.ndarray, source: str, classes: Any = None, **arrays: Any) -> Self:
         """Put the rows in the order of their tasks."""
         order = np.argsort(codes, kind="stable")
-        sorted_arrays = {name: None if array is None else array[order] for name, array in arrays.items()}
+        sorted_arrays: dict[str, Any] = {k: None if array is None else array[order] for k, array in arrays.items()}
         return cls(tasks=tasks, codes=codes[order], source=source, classes=classes, **sorted_arrays)
 
 
@@ -160,9 +160,10 @@ def _entries(model: Any, y: np.ndarray, tasks: np.ndarray | None) -> tuple[np.nd
     if model.data_form_ == "wide":
         if y.shape[1] != len(model.tasks_):
             raise ValueError(f"y has {y.shape[1]} columns, and the model has {len(model.tasks_)} tasks")
-        return np.nonzero(~missing(y))
+        rows, codes = np.nonzero(~missing(y))
+        return rows, codes
     if tasks is None:
         return np.arange(len(y)), np.zeros(len(y), dtype=np.intp)
     place = {label: t for t, label in enumerate(model.tasks_.tolist())}
-    codes = np.array([place.get(label, -1) for label in tasks.tolist()], dtype=np.intp)
-    return np.flatnonzero(codes >= 0), codes[codes >= 0]
+    known = np.array([place.get(label, -1) for label in tasks.tolist()], dtype=np.intp)
+    return np.flatnonzero(known >= 0), known[known >= 0]

@@ -8,7 +8,7 @@ import pytest
 from kernelkin.paper.penalties import MixedNorm, SpectralNorm
 from kernelkin.paper.problems import FeatureForm, GramForm, MixedNormProblem, SpectralProblem, WorstTaskProblem
 from kernelkin.paper.solvers import SpectralAlternation, StochasticApproximation, solve
-from kernelkin.paper.solvers.descents import mirror_step, uniform
+from kernelkin.paper.solvers.descents import gradient_estimates, mirror_step, uniform
 from tasks import LOSSES, make_machine, make_problem, random_problem, watch
 
 T, K = 4, 5
@@ -43,6 +43,18 @@ def test_alternating_machines_and_covariance_never_raises_the_objective(form, st
     # The root of a singular matrix has half the digits.
     assert (np.diff(trace) <= 1e-7 * trace[0]).all()
     assert trace[-1] < 0.99 * trace[0]
+
+
+def test_gradients_estimated_from_one_task_are_right_on_average():
+    """Whatever is remembered of the tasks, the mean over draws is the gradient at the present machines."""
+    rng = np.random.default_rng(0)
+    Q, q = rng.uniform(size=(2, K, T))
+    values, value = rng.uniform(size=(2, T))
+    lam, chance = rng.dirichlet(np.ones(T), size=2)
+    drawn = [gradient_estimates(Q, values, lam, t, chance[t], q[:, t], value[t]) for t in range(T)]
+    slope, climb = (sum(c * part for c, part in zip(chance, parts, strict=True)) for parts in zip(*drawn, strict=True))
+    np.testing.assert_allclose(slope, q @ lam, rtol=1e-12)
+    np.testing.assert_allclose(climb, value, rtol=1e-12)
 
 
 def test_stochastic_approximation_comes_nearer_with_more_passes():

@@ -164,18 +164,27 @@ class StochasticApproximation(Solver):
                 t = i if passes == 0 else int(rng.choice(T, p=chance / chance.sum()))
                 q, dual = problem.solve_task(gamma.value, t, warm[t], certificate.accuracy)
                 if passes > 0:
-                    # Estimates of the gradients in gamma (K,) and in lambda (T,) from the task that was drawn. What is
-                    # known of the others is part of them, and they stay without bias: only what has changed since is
-                    # weighed by the chance of the draw.
-                    slope, climb = Q @ lam.value, values.copy()
-                    slope += lam.value[t] / chance[t] * (q - Q[:, t])
-                    climb[t] += (dual.dual - values[t]) / chance[t]
+                    slope, climb = gradient_estimates(Q, values, lam.value, t, chance[t], q, dual.dual)
                     gamma.move(slope)
                     lam.move(climb)
                 Q[:, t], values[t], warm[t] = q, dual.dual, dual.a
             passes += 1
             B, due = problem.penalty.expand(gamma.mean[:, np.newaxis]), passes & (passes - 1) == 0
             yield Point(B, arguments={"task_weights": lam.mean}, iterations=passes, is_due=due)
+
+
+def gradient_estimates(
+    Q: np.ndarray, values: np.ndarray, lam: np.ndarray, t: int, chance: float, q: np.ndarray, value: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gradients in gamma (K,) and in lambda (T,), estimated from task t, which was drawn with this chance.
+
+    What is known of the tasks that are not drawn is part of the estimates, which stay without bias: only what has
+    changed since is weighed by the chance of the draw.
+    """
+    slope, climb = Q @ lam, values.copy()
+    slope += lam[t] / chance * (q - Q[:, t])
+    climb[t] += (value - values[t]) / chance
+    return slope, climb
 
 
 def even_covariance(problem: SpectralProblem) -> np.ndarray:

@@ -52,7 +52,7 @@ def test_every_object_of_the_reference_is_in_an_example():
 def shown(name):
     """A pattern of a name in code that imports it, or of a link to it in text."""
     *_, last = name.split(".")
-    return rf"(^from kernelkin.* import .*\b{last}\b)|(\bkk\.{last}\b)|(:(class|func):`~kernelkin\.{re.escape(name)}`)"
+    return rf"(^from kernelkin.* import .*\b{last}\b)|(\bkk\.(\w+\.)?{last}\b)|(:(class|func):`~kernelkin\.{re.escape(name)}`)"
 
 
 def test_the_gallery_orders_all_examples():

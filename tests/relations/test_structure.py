@@ -49,9 +49,9 @@ def test_random_wards_on_the_diabetes_data_have_no_structure():
     assert not relations.structured
     assert str(relations).startswith("No structure found (p = ")
     assert relations.null == "permutation"
-    likeness = relations.related_tasks("ward 3")
     # The wards are alike, the smallest as much as the largest.
-    assert len(likeness) == 5 and len(set(likeness.values())) == 1 and min(likeness.values()) > 0.95
+    likeness = relations.likeness[~np.eye(6, dtype=bool)]
+    assert np.ptp(likeness) == 0 and likeness.min() > 0.95
 
 
 def test_one_function_with_different_numbers_of_rows_is_one_function():
@@ -67,24 +67,18 @@ def test_one_function_with_different_numbers_of_rows_is_one_function():
     # One value for all pairs, so that it cannot follow the number of rows; and it is near one.
     assert np.ptp(relations.likeness[~np.eye(7, dtype=bool)]) == 0
     assert relations.likeness[0, 1] > 0.9 and relations.intervals[0, 1, 1] >= relations.likeness[0, 1]
-    one_value = dict.fromkeys(range(1, 7), relations.likeness[0, 1])
-    assert relations.related_tasks(0) == one_value
 
 
-def test_related_tasks_are_those_of_the_group_whatever_their_rows():
+def test_likeness_is_that_of_groups_whatever_their_rows():
     """Tasks of 20 to 320 rows in two groups: with tasks of its group likeness is one value, with the others another."""
     rng = np.random.default_rng(0)
     sizes = [20, 80, 320, 20, 80, 320]
     tasks = np.repeat(np.arange(6), sizes)
     X = rng.normal(size=(len(tasks), 2))
     y = np.where(tasks < 3, X[:, 0], np.sin(2 * X[:, 1])) + 0.3 * rng.normal(size=len(tasks))
-    relations = find(X, y, tasks)
-    found = relations.related_tasks(0)
-    assert list(found)[:2] == [1, 2] and found[1] == found[2] > 0.9
-    assert found[3] == found[4] == found[5] < 0.3
-    assert list(relations.related_tasks(5, n=2)) == [3, 4]
-    with pytest.raises(ValueError, match="task 9 is not among the tasks"):
-        relations.related_tasks(9)
+    likeness = find(X, y, tasks).likeness
+    assert likeness[0, 1] == likeness[0, 2] > 0.9
+    assert likeness[0, 3] == likeness[1, 4] == likeness[2, 5] < 0.3
 
 
 def test_estimated_correlation_does_not_follow_the_number_of_rows():
@@ -232,7 +226,6 @@ def test_groups_are_found_with_kin():
     model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
     relations = task_relations(model, X, y, tasks, random_state=0)
     assert relations.structured and relations.groups.tolist() == [0, 0, 1, 1]
-    assert next(iter(relations.related_tasks("a"))) == "b"
 
 
 def test_kernel_matrices_are_compared_for_models_without_weights():

@@ -59,7 +59,7 @@ def made_comparison(tasks):
     gains = {name: Gain(*parts, np.zeros(T)) for name, parts in ends.items()}
     found = Comparison("5 folds inside groups", np.full(T, 6), scores, gains)
     maker = "kernelkin.MKMTRLRegressor"
-    return SharingReport("MK-MTRL", maker, np.asarray(tasks), {"new rows of known groups": found}, 0.95)
+    return SharingReport("MK-MTRL", maker, np.asarray(tasks), {"new rows of known groups": found})
 
 
 @pytest.fixture(scope="package")

@@ -187,7 +187,7 @@ def verdict_on_sharing(
             target_scale=schema.target_scales[0] if schema.regression and schema.task is not None else 1.0,
             random_state=recipe.arguments.seed,
             time_limit=SECONDS if given is None else None,
-            callback=lambda done, of, text: progress.part(done, of, f"{text}, fit"),
+            callback=progress.part,
         )
     except ValueError as error:
         return f"Whether sharing helps is left open: {error}."

@@ -85,29 +85,6 @@ class TaskRelations:
         """The task labels of each group."""
         return [self.tasks[self.groups == g] for g in range(self.n_groups)]
 
-    def related_tasks(self, task: Any, n: int = 10) -> dict[Any, float]:
-        """Return the tasks most like one task, and their likeness, the largest first.
-
-        Parameters
-        ----------
-        task : label
-            One of `tasks`.
-        n : int, default 10
-            Number of tasks to return, at most.
-
-        Returns
-        -------
-        likeness : dict from task to float
-            Without structure all values are the same.
-        """
-        found = np.flatnonzero(self.tasks == task)
-        if not len(found):
-            raise ValueError(f"task {task!r} is not among the tasks that were compared")
-        t = int(found[0])
-        order = np.argsort(-self.likeness[t], kind="stable")
-        order = order[order != t][:n]
-        return dict(zip(self.tasks[order].tolist(), self.likeness[t, order].tolist(), strict=True))
-
     def headline(self) -> str:
         """One sentence: whether there is structure, and how many groups."""
         p, T = f"p = {self.p_value:.3g}", len(self.tasks)

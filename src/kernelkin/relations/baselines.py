@@ -212,14 +212,6 @@ class SeparateModels(_KernelRidge):
 
     The kernel (linear, or linear and Gaussian) and the penalty are chosen for all groups together, by the leave-one-out
     error. A group of one row has its target; a new group has the mean of all rows. Parameters are those of `Baseline`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin.relations import SeparateModels
-    >>> X, groups = np.arange(6.0)[:, None], np.repeat(["a", "b"], 3)
-    >>> SeparateModels().fit(X, np.array([0.0, 1, 2, 7, 8, 9]), groups).predict(X[:1], ["b"]).round()
-    array([4.])
     """
 
     separate = True
@@ -231,15 +223,6 @@ class OneModel(_KernelRidge):
     The kernel (linear, or linear and Gaussian), the weight of the columns of groups and the penalty have the least
     leave-one-out error. More than 300 rows are represented by 300 landmarks; more than 500 groups share columns.
     Parameters are those of `Baseline`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin.relations import OneModel
-    >>> X, groups = np.tile(np.arange(9.0), 2)[:, None], np.repeat(["a", "b"], 9)
-    >>> y = X[:, 0] + np.where(groups == "b", 5.0, 0.0)
-    >>> OneModel().fit(X, y, groups).predict(X[:1], ["b"]).round()
-    array([5.])
     """
 
     separate = False
@@ -304,15 +287,6 @@ class GradientBoosting(Baseline):
 
     The number of trees, their size and (LightGBM) the smoothing of groups are chosen by four folds. Parameters are
     those of `Baseline`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin.relations import GradientBoosting
-    >>> X, groups = np.tile(np.arange(20.0), 2)[:, None], np.repeat(["a", "b"], 20)
-    >>> y = np.where(X[:, 0] > 9, 4.0, 0.0)
-    >>> GradientBoosting().fit(X, y, groups).predict(X[[0, 19]], ["a", "new"]).round()
-    array([0., 4.])
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:

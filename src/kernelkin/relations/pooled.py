@@ -42,11 +42,10 @@ class PooledRows:
 
     @classmethod
     def of(cls, model: Any, data: TaskData, *, classification: bool) -> PooledRows:
-        """The entries of tasks, with features of the model's kernels and targets on one scale.
+        """The entries of tasks, with features of the model's kernels.
 
-        Targets of rows that belong to one task each are in the same units, and divided by their pooled spread. The
-        columns of wide targets may have units of their own: each is divided by its own spread. Two classes of tasks
-        with rows of their own are on the scale of log odds, where other base rates are other levels.
+        Targets are divided by their pooled spread, columns of wide targets each by its own; two classes of tasks with
+        rows of their own are on the scale of log odds, where other base rates are other levels.
         """
         rows, wide = np.concatenate(data.rows), data.form == "wide"
         codes = np.repeat(np.arange(data.n_tasks), [len(part) for part in data.rows])
@@ -90,8 +89,7 @@ class PooledRows:
 def mix_features(model: Any, data: TaskData) -> np.ndarray:
     """Features (n, m) of the rows of X whose inner products are nearly a mix of kernels of unit mean diagonal.
 
-    The mix is the mean of the tasks' mixes of a model with kernel weights, else the default kernels in equal shares.
-    Features are the leading directions on a sample of rows (Nystroem), uncorrelated there; their variances sum to one.
+    They are the leading directions on a sample of rows (Nystroem), uncorrelated there; their variances sum to one.
     """
     grams, mix = _model_kernels(model, data.X)
     used = np.unique(np.concatenate(data.rows))
@@ -116,7 +114,10 @@ def mix_features(model: Any, data: TaskData) -> np.ndarray:
 
 
 def _model_kernels(model: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
-    """A function from rows (r,) and others (s,) of X to kernel matrices (K, r, s), and the mix (K,) of kernels."""
+    """A function from rows (r,) and others (s,) of X to kernel matrices (K, r, s), and the mix (K,) of kernels.
+
+    The mean of the tasks' mixes of a model with kernel weights; of others the default kernels in equal shares.
+    """
     kernels: Any = getattr(model, "kernels_", None)
     weights, Z = np.ones((1, X.shape[-1])), X
     if hasattr(model, "kernel_weights_") and kernels is not None:
@@ -149,11 +150,7 @@ def _indicators(data: TaskData) -> np.ndarray:
 
 
 def _log_odds(data: PooledRows) -> np.ndarray:
-    """Working responses (n, 1) of a logistic regression on the features with a level for each task.
-
-    They are `eta + (y - p) / (p (1 - p))`, with y of 0 and 1, and have the log odds of a row as their mean up to second
-    order in the error of the fit.
-    """
+    """Working responses `eta + (y - p) / (p (1 - p))` (n, 1) of a logistic regression with a level for each task."""
     X, y, T = data.features, (data.targets[:, 0] > 0).astype(np.float64), len(data.sizes)
     m = X.shape[1]
     penalty = np.repeat([0.5 / ODDS_SPREAD**2, 0.05], [m, T])
@@ -173,13 +170,8 @@ def _log_odds(data: PooledRows) -> np.ndarray:
 class CommonFit:
     """Ridge regression on the features, for all tasks together; every task has a level (`offsets`), or all have one.
 
-    Attributes
-    ----------
-    design : (n, m) features, centred by task or all together.
-    ridge : the penalty, by generalised cross-validation. With offsets it is weaker: what the common function misses
-        would look like differences of tasks where their inputs differ.
-    fitted, residuals : (n, M)
-    errors : (n, M) residuals of the size that errors have: divided by the root of one less the leverage.
+    The penalty is by generalised cross-validation. With offsets it is weaker: what the common function misses would
+    look like differences of tasks where their inputs differ. `errors` are residuals of the size that errors have.
     """
 
     def __init__(self, data: PooledRows, *, offsets: bool) -> None:
@@ -225,11 +217,7 @@ def even_features(features: np.ndarray, floor: float) -> np.ndarray:
 
 
 class ScoreProducts:
-    """Products of the tasks' scores, from the residuals of the common function.
-
-    The scores of a task are the sums over its entries of centred features times residuals, divided by the root of its
-    number of rows: zero on average where the task follows the common function.
-    """
+    """Products of the tasks' scores: sums of centred features times residuals, over the root of the number of rows."""
 
     def __init__(self, features: np.ndarray, data: PooledRows) -> None:
         self.data, self.features = data, features - data.means(features)
@@ -244,9 +232,8 @@ class ScoreProducts:
     def matrix(self, residuals: np.ndarray) -> np.ndarray:
         """Products (T, T) of the scores of two tasks, without terms of a row with itself.
 
-        They are zero on average where tasks follow the common function, the diagonal too: noise does not enter, since
-        errors of different rows are independent. Between the tasks of wide data, whose errors may be correlated, terms
-        of one row are left out as well.
+        They are zero on average where tasks follow the common function, the diagonal too: errors of different rows are
+        independent. Those of wide tasks on one row may be correlated: these terms are left out as well.
         """
         scores = self.scores(residuals)
         return np.einsum("sjo,tjo->st", scores, scores, optimize=True) - self._same_rows(residuals)

@@ -19,6 +19,8 @@ WITHIN_MEANS = (
 LEAST_ROWS = 5
 # Differences of R² or of the log loss below this are of no use, however certain.
 LEAST_GAIN = 0.002
+# Level of intervals.
+LEVEL = 0.95
 
 
 def score_rows(y: np.ndarray, predicted: np.ndarray, codes: np.ndarray, classes: Any = None) -> dict[str, float]:
@@ -99,13 +101,13 @@ class Gain:
         return 0 if abs(self.mean) < LEAST_GAIN else int(self.low > 0) - int(self.high < 0)
 
     @classmethod
-    def of(cls, difference: np.ndarray, codes: np.ndarray, n_groups: int, level: float, by_group: bool) -> Gain:
+    def of(cls, difference: np.ndarray, codes: np.ndarray, n_groups: int, by_group: bool) -> Gain:
         """From what each row gains (n,), in the units of the gain, and its group.
 
         With `by_group` groups are drawn at random, and not only their rows: for groups that were not in training.
         """
         mean, counts = float(difference.mean()), np.bincount(codes, minlength=n_groups)
-        reach = norm.ppf(0.5 + level / 2.0)
+        reach = norm.ppf(0.5 + LEVEL / 2.0)
         rest = np.bincount(codes, difference - mean, n_groups) if by_group else difference - mean
         used, n = (int((counts > 0).sum()) if by_group else len(rest)), len(difference)
         error = np.sqrt(float(np.square(rest).sum()) * used / max(used - 1, 1)) / n

@@ -6,7 +6,6 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
@@ -20,7 +19,7 @@ from ..kin import KinClassifier, KinRegressor
 from ..progress import Progress
 from ..tables.encoder import read_columns
 from .baselines import KIN, SEPARATE, Baseline, how_to_make, make_baselines
-from .scores import LOG_LOSS, R2, RMSE, WITHIN, WITHIN_MEANS, Gain, row_losses, score_rows
+from .scores import LEVEL, LOG_LOSS, R2, RMSE, WITHIN, WITHIN_MEANS, Gain, row_losses, score_rows
 
 NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never seen", "later rows of known groups"
 # The share of each group's rows that are the later ones.
@@ -70,8 +69,6 @@ class SharingReport:
         The groups.
     comparisons : dict from questions to Comparison
         "new rows of known groups", and where they apply "groups never seen" and "later rows of known groups".
-    level : float
-        Level of the intervals.
 
     Examples
     --------
@@ -92,14 +89,13 @@ class SharingReport:
     maker: str
     tasks: np.ndarray
     comparisons: dict[str, Comparison]
-    level: float
 
     def __str__(self) -> str:
         lines = []
         for question, found in self.comparisons.items():
             used = int((found.test_rows > 0).sum())
             lines.append(f"{question.capitalize()}: {found.test_rows.sum()} test rows of {used} groups ({found.how})")
-            rows = [["model", *found.scores[self.name], f"gain of {self.name}", f"{self.level:.0%} interval"]]
+            rows = [["model", *found.scores[self.name], f"gain of {self.name}", f"{LEVEL:.0%} interval"]]
             for name in sorted(found.scores, key=found.goodness, reverse=True):
                 gain = found.gains.get(name)
                 ends = ["", ""] if gain is None else [f"{gain.mean:+.3f}", f"{gain.low:+.3f} to {gain.high:+.3f}"]
@@ -141,7 +137,7 @@ class SharingReport:
         score = R2 if self._is_regression else LOG_LOSS
         makers = {each: how_to_make(each, not self._is_regression) for each in found.scores} | {self.name: self.maker}
         first, second = (_number(found.scores[each][score]) for each in (name, other))
-        ends = f"{self.level:.0%} interval {gain.low:+.3f} to {gain.high:+.3f}"
+        ends = f"{LEVEL:.0%} interval {gain.low:+.3f} to {gain.high:+.3f}"
         text = f"{score} {first}; {other} ({makers[other]}) has {second}"
         return f"{name} ({makers[name]}): {text} (gain of {self.name} {gain.mean:+.3f}, {ends})"
 
@@ -176,7 +172,6 @@ def sharing_report(
     times: Any = None,
     cv: int = 5,
     n_repeats: int = 1,
-    level: float = 0.95,
     name: str | None = None,
     target_scale: float = 1.0,
     random_state: Any = None,
@@ -206,8 +201,6 @@ def sharing_report(
         Folds.
     n_repeats : int, default 1
         Repetitions with other folds inside groups.
-    level : float, default 0.95
-        Level of the intervals.
     name : str, optional
         What the model is called; the name of its class by default, and "Kin".
     target_scale : float, default 1.0
@@ -241,41 +234,31 @@ def sharing_report(
 
     rows, rng = _Rows(model, X, y, tasks), check_random_state(random_state)
     name, models = _models(model, name, baselines, int(rng.randint(2**31 - 1)))
-    # Whether the model predicts groups that it was not fitted to.
-    predicts_new = getattr(_inner(model), "unknown_tasks", "error") == "common" and not rows.wide
     parts = [(NEW_ROWS, rows.folds_inside(cv, rng)) for _ in range(n_repeats)]
     if not (parts[0][1] >= 0).any():
         raise ValueError("no group has enough rows to hold one out")
     if times is not None:
         parts.append((LATER_ROWS, rows.later(np.asarray(X[times] if isinstance(times, str) else times))))
+    # Whether the model predicts groups that it was not fitted to.
+    predicts_new = getattr(_inner(model), "unknown_tasks", "error") == "common" and not rows.wide
     if new_groups and rows.n_groups > 2 and predicts_new:
         parts.append((NEW_GROUPS, rng.permutation(rows.n_groups)[rows.codes] % min(cv, rows.n_groups)))
-    with Progress(1) if verbose else nullcontext() as display:
-        if display is not None:
-            display.begin("does sharing help")
-
-        def report(done: int, of: int, text: str) -> None:
-            if display is not None:
-                display.part(done, of, f"{text}, fit")
-            if callback is not None:
-                callback(done, of, text)
-
-        found = _held_out(rows, models, parts, time_limit, report)
-    times_ = f", {len(found[NEW_ROWS])} times" if len(found[NEW_ROWS]) > 1 else ""
-    how = {
-        NEW_ROWS: f"{cv} folds inside groups{times_}",
-        NEW_GROUPS: f"whole groups left out, {min(cv, rows.n_groups)} folds",
-        LATER_ROWS: f"the last {LATER:.0%} of each group",
-    }
-    comparisons = {
-        question: rows.compare(how[question], values, level, target_scale, by_group=question == NEW_GROUPS)
-        for question, values in found.items()
-    }
+    display = Progress(1) if verbose else None
+    if display is not None:
+        display.begin("does sharing help")
+    found = _held_out(rows, models, parts, time_limit, callback if display is None else display.part)
+    if display is not None:
+        display.clear()
+    repeats = f", {len(found[NEW_ROWS])} times" if len(found[NEW_ROWS]) > 1 else ""
+    how = {NEW_ROWS: f"{cv} folds inside groups{repeats}", LATER_ROWS: f"the last {LATER:.0%} of each group"}
+    how[NEW_GROUPS] = f"whole groups left out, {min(cv, rows.n_groups)} folds"
+    comparisons = {question: rows.compare(question, how[question], found[question], target_scale) for question in found}
     made_by = type(_inner(model)).__name__
     command = "" if name == made_by else f"`kernelkin fit --model {name}`, or "
     maker = f"{command}kernelkin.{'' if made_by in public else 'paper.'}{made_by}"
-    maker = how_to_make(KIN, rows.classification) if name == KIN else maker
-    return SharingReport(name, maker, rows.labels, comparisons, level)
+    return SharingReport(
+        name, how_to_make(KIN, rows.classification) if name == KIN else maker, rows.labels, comparisons
+    )
 
 
 def _held_out(
@@ -283,7 +266,7 @@ def _held_out(
     models: dict[str, Any],
     parts: list[tuple[str, np.ndarray]],
     time_limit: float | None,
-    report: Callable[[int, int, str], None],
+    report: Callable[[int, int, str], None] | None,
 ) -> dict[str, list[dict[str, np.ndarray]]]:
     """For each question and repetition the values (N,) or (N, C) of every model; NaN where nothing was held out."""
     found: dict[str, list[dict[str, np.ndarray]]] = {}
@@ -297,7 +280,8 @@ def _held_out(
         # A separate model has no answer for a new group.
         values = {name: rows.empty() for name in models if (question, name) != (NEW_GROUPS, SEPARATE)}
         for name, k in product(values, numbers):
-            report(done, total, f"{question}, {name}")
+            if report is not None:
+                report(done, total, f"{question}, {name}, fit")
             values[name][folds == k] = rows.predict(models[name], folds != k)
             done += 1
         found.setdefault(question, []).append(values)
@@ -401,6 +385,9 @@ class _Rows:
             found = found[np.arange(len(held)), codes] / (self.unit[codes] if self.classes is None else 1.0)
         if self.classes is None:
             return found
+        if found.ndim == 1:
+            # Of two classes on wide data there is the probability of the second.
+            found = np.column_stack([1.0 - found, found])
         p = np.zeros((len(found), len(self.classes)))
         p[:, np.searchsorted(self.classes, model.classes_)] = found
         return p
@@ -410,11 +397,9 @@ class _Rows:
         first = self.labels[self.codes[kept]]
         return dict(enumerate([first, *further])) if further else first
 
-    def compare(
-        self, how: str, repeats: list[dict[str, np.ndarray]], level: float, scale: float, *, by_group: bool
-    ) -> Comparison:
+    def compare(self, question: str, how: str, repeats: list[dict[str, np.ndarray]], scale: float) -> Comparison:
         """Scores of all models, and what the first gains on the others."""
-        ours = next(iter(repeats[0]))
+        ours, by_group = next(iter(repeats[0])), question == NEW_GROUPS
         tested = ~np.isnan(repeats[0][ours]).reshape(len(self.y), -1)[:, 0]
         y, codes = self.y[tested], self.codes[tested]
         unit = float(y.var()) or 1.0 if self.classes is None else 1.0
@@ -428,7 +413,7 @@ class _Rows:
             scores[name] |= {RMSE: scale * scores[name][RMSE]} if RMSE in kept else {}
             losses[name] = np.mean([row_losses(y, values, self.classes) for values in found], axis=0) / unit
         gains = {
-            name: Gain.of(lost - losses[ours], codes, self.n_groups, level, by_group)
+            name: Gain.of(lost - losses[ours], codes, self.n_groups, by_group)
             for name, lost in losses.items()
             if name != ours
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -48,23 +49,17 @@ def choose_null(data: PooledRows) -> tuple[str, str]:
 
 def _anova(values: np.ndarray, data: PooledRows) -> float:
     """The p-value of equal means of tasks, the smallest of the columns (n, q) times their number."""
-    T, n = len(data.sizes), len(values)
-    if n <= T:
-        return 1.0
-    means = data.means(values)
-    within = np.square(values - means).sum(axis=0)
-    between = np.square(means - values.mean(axis=0)).sum(axis=0)
-    ratio = np.divide(between / (T - 1), within / (n - T), out=np.zeros_like(within), where=within > 0)
-    return float(min(1.0, values.shape[1] * stats.f.sf(ratio, T - 1, n - T).min()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        p = stats.f_oneway(*np.split(values, data.starts[1:]), axis=0).pvalue
+    return float(min(1.0, values.shape[1] * np.nan_to_num(p, nan=1.0).min()))
 
 
 def structure_p_values(data: PooledRows, null: str, n: int, rng: np.random.RandomState) -> tuple[float, float]:
     """The p-value of one function for all tasks, against n draws without structure, and a finer one.
 
-    There are two statistics of the products of the tasks' scores (T, T). The trace is the spread of the tasks around
-    the common function; the largest eigenvalue is the spread in the one pattern that has most of it, large where a few
-    groups explain the spread. Twice the smaller of their p-values is at most the level, whatever their correlation.
-    Where no draw is as extreme, the finer p-value is read off a Pearson III distribution that is fitted to the draws.
+    Twice the smaller one of the trace (spread around the common function) and of the largest eigenvalue (spread in one
+    pattern over tasks). The finer one is read off a Pearson III distribution where no draw is as extreme.
     """
     fit = CommonFit(data, offsets=null == "simulation")
     features = even_features(fit.design, TEST_FLOOR)
@@ -104,9 +99,8 @@ def _log_evidence(scores: np.ndarray, information: np.ndarray, prior: float) -> 
 def evidence_tree(data: PooledRows, groups: np.ndarray | None = None) -> np.ndarray:
     """The tree of tasks (T - 1, 4), in scipy's form: the two clusters whose union has most evidence are joined.
 
-    Tasks say exp(s'w - w'Aw / 2) about their deviations w from one function with offsets. The height of a union is the
-    log evidence that it loses, and never less than the heights below it: 0 where nothing speaks against it. With labels
-    of groups (T,), tasks of one group are joined first.
+    Tasks say exp(s'w - w'Aw / 2) about their deviations w from one function with offsets. Heights are the log evidence
+    that is lost, never less than those below. With labels of groups (T,), tasks of one group are joined first.
     """
     fit, T = CommonFit(data, offsets=True), len(data.sizes)
     noise = max(float(np.square(fit.errors).mean()), 1e-300)
@@ -148,8 +142,7 @@ def tested_groups(
 ) -> np.ndarray:
     """Labels (T,) of the groups: a cluster is split where its tasks do not pass as one, from the top of the tree.
 
-    A cluster of q of the T tasks is tested at level alpha q / T: the chance that any group is split that is one is at
-    most alpha. Labels are numbered in the order of the tasks.
+    A cluster of q tasks is tested at level alpha q / T: any group that is one is split with a chance of alpha at most.
     """
     T = len(linkage) + 1
     members = [np.array([t]) for t in range(T)]
@@ -180,11 +173,8 @@ def group_likeness(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Groups (T,) of which those are joined that are alike; correlations (T, T) of the tasks' functions; intervals.
 
-    There is one value for each pair of groups, over the rows of all tasks. Inner products of functions are those of the
-    common function, and of the tasks' deviations from it; products of a row with itself are left out of the latter, so
-    that noise neither adds to the variance of a function nor lowers correlations where rows are few. They are averaged
-    over the tasks of a group, which pass as one. Intervals (T, T, 2) are by the jackknife over parts of every task's
-    rows.
+    There is one value for each pair of groups, over the rows of all tasks; intervals (T, T, 2) are by the jackknife
+    over parts of every task's rows.
     """
     values, parts = _group_correlations(data, groups), _parts(data, rng)
     kept = [np.flatnonzero(parts != part) for part in range(PARTS)]
@@ -218,7 +208,11 @@ def _parts(data: PooledRows, rng: np.random.RandomState) -> np.ndarray:
 
 
 def _group_correlations(data: PooledRows, groups: np.ndarray) -> np.ndarray:
-    """Correlations (G, G) of the functions of groups; within a group, that of two of its tasks. NaN: no variance."""
+    """Correlations (G, G) of the functions of groups; within a group, that of two of its tasks. NaN: no variance.
+
+    From products of the common function and of deviations from it, without those of a row with itself: noise neither
+    adds to the variance of a function nor lowers correlations where rows are few.
+    """
     fit = CommonFit(data, offsets=True)
     features = even_features(fit.design, LIKENESS_FLOOR)
     scores, root = ScoreProducts(features, data), np.sqrt(data.sizes)

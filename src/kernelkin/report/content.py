@@ -11,6 +11,7 @@ from ..plots._axes import weight_order
 from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import all_models
 from ..relations import SharingReport, TaskRelations
+from ..relations.scores import LEVEL
 from ..storage import SavedModel
 from .effects import drivers_content
 from .evaluation import number, numbers, table
@@ -127,7 +128,7 @@ def _comparison(saved: SavedModel) -> dict[str, Any] | None:
         )
     return {
         "score": "R²" if regression else "mean log probability",
-        "level": report.level,
+        "level": LEVEL,
         "n_tasks": int((found.test_rows > 0).sum()),
         "n_rows": int(found.test_rows.sum()),
         "tasks": [str(task) for task in report.tasks.tolist()],

@@ -44,6 +44,7 @@ from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import (
     AnyProblem,
     MachineBlocks,
+    MachineList,
     MachinePanel,
     MixedNormProblem,
     PanelDuals,
@@ -200,15 +201,9 @@ class Fit:
 
 @dataclass(frozen=True)
 class FitPlan:
-    """A specification applied to data; the problem in units in which its numbers are of order one.
+    """A specification applied to data; the problem is in `units` in which its numbers are of order one.
 
-    Attributes
-    ----------
-    fit, data : the specification and the data.
-    kernels : fitted kernels; None where Gram matrices are precomputed.
-    couplings, penalty, machines, learner, mu : the parts of the problem, in the units of the problem.
-    start : (K, J) kernel weights to start from, in these units.
-    units : from these units to the user's.
+    `kernels` are fitted, and None where Gram matrices are precomputed; `start` (K, J) are weights to start from.
     """
 
     fit: Fit
@@ -274,13 +269,12 @@ class FitPlan:
 
     def problem(self, grams: Any, machines: Any = None) -> AnyProblem:
         """Put the parts together; where an engine holds the Gram matrices, `grams` and `machines` are its blocks."""
-        if machines is not None:
-            pass
-        elif isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
-            grams.compute_on_demand()  # in main memory: a device takes as long
-        elif self.fit.device is not None:
-            grams = on_device(grams, self.fit.device)
-        machines = self.machines if machines is None else machines
+        if machines is None:
+            machines = self.machines
+            if isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
+                grams.compute_on_demand()  # in main memory: a device takes as long
+            elif self.fit.device is not None:
+                grams = on_device(grams, self.fit.device)
         if self.fit.worst_task:
             return WorstTaskProblem(grams, machines, self.learner)
         if isinstance(self.penalty, MixedNorm):
@@ -291,17 +285,9 @@ class FitPlan:
         self, problem: AnyProblem, each: Each = serially, verbose: int = 0, callback: Callable | None = None
     ) -> Solution:
         """Return the solution in the user's units."""
-        return solve(
-            problem,
-            self.fit.solver,
-            start=self.start,
-            tol=self.fit.tol,
-            max_iter=self.fit.max_iter,
-            each=each,
-            verbose=verbose,
-            callback=callback,
-            units=self.units,
-        )
+        fit, shown = self.fit, {"verbose": verbose, "callback": callback}
+        limits: dict[str, Any] = {"start": self.start, "tol": fit.tol, "max_iter": fit.max_iter, **shown}
+        return solve(problem, fit.solver, each=each, units=self.units, **limits)
 
     def _solve_in_blocks(self, options: RunOptions) -> tuple[KernelBank, Solution]:
         """Solve the problem where the engine is, in blocks of tasks, and bring the solutions of all tasks back."""
@@ -313,19 +299,22 @@ class FitPlan:
             parts = np.array_split(np.arange(data.n_tasks), min(data.n_tasks, 4 * engine.n_workers))
             found = engine.map(task_dimensions, [take_tasks(data, at) for at in parts], (kernels, fit.normalize))
             charges = charges_of(np.concatenate(found).sum(axis=0), fit.parsimony)
-        blocks = MachineBlocks(engine, data, kernels, fit.normalize, charges, self.machines, self.learner)
+        machines = MachineList(self.machines)
+        blocks = MachineBlocks(engine, data, kernels, fit.normalize, charges, machines, self.learner)
         problem = self.problem(blocks, blocks)
         solution = self.solve(problem, verbose=options.verbose, callback=options.callback)
         B = self.units.weights(solution.B)
-        solved, bank = blocks.solutions(B, solution.duals.tol)
+        duals: Any = solution.duals
+        solved, bank = blocks.solutions(B, duals.tol)
         return bank, replace(solution, evaluation=self.units.restore_evaluation(problem.judge(B, solved)))
 
     def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution, options: RunOptions) -> Fitted:
         """Return the fitted attributes of a solution, and what a user is told about it."""
         fit, data, T, B, targets = self.fit, self.data, self.data.n_tasks, solution.B, self.fit.targets
         linked = connected_tasks(self.couplings, T) if self.couplings else ()
-        a, intercepts = split_by_task(solution.duals, self.machines, data, self.couplings)
-        spread = solution.duals.a if isinstance(solution.duals, PanelDuals) else None
+        duals: Any = solution.duals
+        a, intercepts = split_by_task(duals, self.machines, data, self.couplings)
+        spread = duals.a if isinstance(duals, PanelDuals) else None
         attributes = solution_attributes(fit, data, bank, solution, options, linked) | {
             "kernel_weights_": B[:, :T].T.copy(),
             "relation_": solution.relation.block(T),
@@ -336,12 +325,12 @@ class FitPlan:
             "couplings_": self.couplings,
             "coupling_weights_": B[:, T:].T.copy(),
         }
-        warnings = convergence_warnings(solution, fit.tol) if solution.status in UNFINISHED else []
+        warnings = convergence_warnings(solution, fit.tol)
         if bank.clipped:
             machines = targets.machines(data, fit.C, linked)
-            warnings += count_clipping(attributes, data, machines, targets.learner(), solution.duals, fit.tol)
+            warnings += count_clipping(attributes, data, machines, targets.learner(), duals, fit.tol)
         if isinstance(grams, CoupledGrams):
-            attributes["part_shares_"] = solution.duals.part_shares(grams, B)
+            attributes["part_shares_"] = duals.part_shares(grams, B)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
         if not isinstance(self.penalty, MixedNorm) and self.penalty.collapses:
             warnings += collapse_warnings(B, T)
@@ -407,7 +396,9 @@ def check_splittable(fit: Fit, data: TaskData) -> None:
 
 
 def convergence_warnings(solution: Solution, tol: float) -> Warnings:
-    """Warn that a solver ended before the gap was closed."""
+    """Warn if a solver ended before the gap was closed."""
+    if solution.status not in UNFINISHED:
+        return []
     reached = f"The relative duality gap reached is {solution.relative_gap:.1e}, and tol={tol:g}."
     return [(f"{solution.status.value}. {reached}", ConvergenceWarning)]
 

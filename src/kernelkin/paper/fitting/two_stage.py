@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +32,7 @@ from ..penalties import FixedWeights, effective_rank
 from ..problems import Problem, Units
 from ..solvers import solve
 from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
-from .fit import Fit, Fitted, RunOptions, Shape, check_common_part
+from .fit import Fit, Fitted, RunOptions, check_common_part
 from .targets import Classification, Targets, stack_intercepts
 
 # Rows of a task, and tasks, whose Gram matrices say what kernels cost.
@@ -163,13 +162,7 @@ class TwoStageFit:
 
 
 class TwoStagePlan(NamedTuple):
-    """A specification applied to data.
-
-    Attributes
-    ----------
-    values : the kernels, to be evaluated between any rows.
-    machines : coded targets and costs of each task.
-    """
+    """A specification applied to data; `values` are the kernels, to be evaluated between any rows."""
 
     fit: TwoStageFit
     data: TaskData
@@ -235,8 +228,8 @@ class TwoStagePlan(NamedTuple):
         fit, data, n_kernels = self.fit, self.data, self.values.n_kernels
         classes = isinstance(fit.targets, Classification)
         source = PairSource(data, self.values, self.machines, fit.normalize, classes=classes)
-        options = {"n_rounds": fit.n_rounds, "center": fit.center_pairs, "verbose": verbose}
-        run = OnlineRun(fit.online, n_kernels, data.n_tasks, **options)
+        n, center = fit.n_rounds, fit.center_pairs
+        run = OnlineRun(fit.online, n_kernels, data.n_tasks, n_rounds=n, center=center, verbose=verbose)
         for rounds in source.draw(rng, fit.n_rounds):
             run.step(rounds._replace(values=rounds.values / charges) if fit.parsimony else rounds)
         return run
@@ -244,18 +237,11 @@ class TwoStagePlan(NamedTuple):
 
 @dataclass(frozen=True)
 class SecondStage:
-    """Specification of one kernel machine for each task at given kernel weights.
+    """Specification of one kernel machine for each task at kernel weights (T, K); None where only memory is asked for.
 
     Coupled tasks, and tasks that share precomputed Grams, are fitted together, by a `Fit` with `FixedWeights`. A
     coupling's kernel weights are the mean of its tasks' own, and it is as strong as the tasks' own parts; together they
-    have a mean diagonal of one.
-
-    Attributes
-    ----------
-    fit : the specification of both stages.
-    kernels : fitted ones; None where Gram matrices are precomputed.
-    weights : (T, K); None where only memory is asked for.
-    seed : places the landmarks of Nystroem features.
+    have a mean diagonal of one. The seed places the landmarks of Nystroem features.
     """
 
     fit: TwoStageFit
@@ -326,17 +312,10 @@ class SecondStagePlan(NamedTuple):
     def _run_together(self, couplings: Sequence[Coupling], options: RunOptions) -> Fitted:
         fit = self.stage.fit
         assert self.stage.weights is not None
-        exact = Fit(
-            targets=fit.targets,
-            penalty=partial(_fixed, mean_weights(self.stage.weights, couplings)),
-            kernels="precomputed" if self.values.kernels is None else None,
-            C=fit.C,
-            couplings=fit.couplings,
-            task_features=fit.task_features,
-            unknown_tasks=fit.unknown_tasks,
-            normalize=fit.normalize,
-            tol=fit.tol,
-        )
+        B, kernels = mean_weights(self.stage.weights, couplings), "precomputed" if self.values.kernels is None else None
+        names = ("targets", "C", "couplings", "task_features", "unknown_tasks", "normalize", "tol")
+        same = {name: getattr(fit, name) for name in names}
+        exact = Fit(penalty=lambda shape: FixedWeights(B), kernels=kernels, **same)
         fitted = exact.plan(self.data, self.values.kernels).run(replace(options, verbose=0, callback=None))
         more = {"nystroem_tasks_": self.data.labels[:0], "unfitted_tasks_": {}}
         return Fitted(fitted.attributes | more, fitted.warnings)
@@ -414,29 +393,12 @@ def mean_weights(weights: np.ndarray, couplings: Sequence[Coupling]) -> np.ndarr
     return np.column_stack([own, *shared]) / (1 + len(couplings))
 
 
-def _fixed(B: np.ndarray, shape: Shape) -> FixedWeights:
-    return FixedWeights(B)
-
-
 def fit_nystroem(
     cross: np.ndarray, landmarks: np.ndarray, learner: Learner, machine: Machine, tol: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a linear machine on Nystroem features: a function that is an expansion over the landmarks.
+    """Fit scikit-learn's linear machines on Nystroem features, from the kernel (n, m) between rows and landmarks.
 
-    Parameters
-    ----------
-    cross : array of shape (n, m)
-        The kernel between the rows of the machine and its landmarks.
-    landmarks : array of shape (m,)
-        The rows that are landmarks.
-    learner, machine : the loss, and targets and costs
-    tol, seed : of the linear machine
-
-    Returns
-    -------
-    a : array of shape (n, outputs)
-        Coefficients; zero but for the landmarks.
-    intercept : array of shape (outputs,)
+    Returns coefficients (n, outputs), which are zero but for the landmarks (m,), and intercepts (outputs,).
     """
     own = cross[landmarks]
     eigenvalues, vectors = eigh((own + own.T) / 2)
@@ -475,9 +437,10 @@ def _linear_machine(learner: Learner, tol: float, seed: int, fit_intercept: bool
 def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:
     """Return what a stream has learned so far, without machines: these are fitted when they are needed."""
     begun = stream.begun()
-    reservoirs = begun.reservoirs
+    reservoirs, run = begun.reservoirs, begun.run
+    assert reservoirs is not None and reservoirs.X is not None and run is not None
     values = RowKernels.of(reservoirs.X, list(reservoirs.kernels), fit.normalize)
-    attributes = fit.learned(begun.tasks.labels, form, values, begun.run)
+    attributes = fit.learned(begun.tasks.labels, form, values, run)
     attributes |= {"n_skipped_": reservoirs.n_skipped, "stream_": stream}
     if begun.classes is not None:
         attributes["classes_"] = np.sort(begun.classes.labels)
@@ -487,4 +450,5 @@ def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:
 def plan_stream_machines(fit: TwoStageFit, stream: Stream, weights: np.ndarray) -> SecondStagePlan:
     """Plan the machines of a stream's tasks, on the rows in their reservoirs, at kernel weights (T, K)."""
     begun = stream.begun()
+    assert begun.reservoirs is not None
     return SecondStage(fit, begun.reservoirs.kernels, weights, stream.seed).plan(begun.data())

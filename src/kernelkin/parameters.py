@@ -309,4 +309,4 @@ def _insert(doc: str, sections: str) -> str:
     """Put sections before the first section of a docstring."""
     lines = doc.split("\n")
     first = next((i - 1 for i, line in enumerate(lines) if line and set(line) == {"-"}), len(lines))
-    return "\n".join([*lines[:first], sections, *lines[first:]])
+    return "\n".join([*"\n".join(lines[:first]).rstrip().split("\n"), "", sections, *lines[first:]])

@@ -5,23 +5,12 @@ from typing import Any
 
 from .dask import Dask, DaskHeld
 from .jobs import Jobs
-from .threads import Each, SingleThreadedBLAS, Threads, Workers, count_workers, serially
+from .threads import Each, SingleThreadedBLAS, Threads, Workers, count_workers, read_engine, serially
 
 # Where work runs; the result does not depend on it.
 Engine = Threads | Dask
 
 ENGINES: dict[str, type[Threads] | type[Dask]] = {engine.name: engine for engine in (Threads, Dask)}
-
-
-def read_engine(engine: Any, n_jobs: int | None = None) -> Engine:
-    """Return the engine that a user means: "threads", a Dask client, or an engine."""
-    if engine is None or (isinstance(engine, str) and engine == Threads.name):
-        return Threads(n_jobs)
-    if isinstance(engine, Threads | Dask):
-        return engine
-    if hasattr(engine, "submit") and hasattr(engine, "scatter"):
-        return Dask(engine)
-    raise ValueError(f'engine must be "threads", a Dask client or an engine, got {engine!r}')
 
 
 def clone_with_engine(estimator: Any) -> Any:

@@ -162,8 +162,11 @@ class MultiTaskEstimator(ShownEstimator):
         self, X: Any, y: Any, tasks: Any, sample_weight: Any = None, *, reset: bool = True, **options: Any
     ) -> TaskData:
         """Return what `fit` or, with reset=False, a later `partial_fit` is given; tasks may have too few rows."""
+        rows = read_rows(X)
+        # Sets, or compares, `n_features_in_` and `feature_names_in_`.
+        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=reset)
         data = read_training(
-            self._columns(X, reset=reset),
+            rows,
             y,
             tasks,
             sample_weight,
@@ -188,8 +191,10 @@ class MultiTaskEstimator(ShownEstimator):
         if precomputed:
             names = self.kernel_names_ if hasattr(self, "kernel_names_") else self.functions_.kernels.names
             check_precomputed_queries(X, self.n_features_in_, len(names))
+        rows = read_rows(X)
+        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=False)
         queries = read_queries(
-            self._columns(X, reset=False),
+            rows,
             tasks,
             known=self.tasks_,
             form=self.data_form_,
@@ -201,12 +206,6 @@ class MultiTaskEstimator(ShownEstimator):
             groupings=getattr(self, "groupings_", ()),
         )
         return queries if device_of(X) is None else replace(queries, device=device_of(X))
-
-    def _columns(self, X: Any, *, reset: bool) -> Any:
-        """Return X as a table or an array; sets, or compares, `n_features_in_` and `feature_names_in_`."""
-        rows = read_rows(X)
-        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=reset)
-        return rows
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
         """Return the tasks, by position, that share parts of their functions with other tasks."""

@@ -121,7 +121,7 @@ class Bundle:
         by_columns: dict[tuple[int, ...], list[int]] = {}
         for position, kernel in enumerate(self.kernels):
             by_columns.setdefault(kernel.columns, []).append(position)
-        left: list[int] = []
+        left, found = list[int](), []
         few, ordered = len(self.rows) // 2, np.sort(self.rows, axis=0)
         distinct = 1 + np.count_nonzero(ordered[1:] != ordered[:-1], axis=0)
         for columns, positions in by_columns.items():
@@ -131,16 +131,14 @@ class Bundle:
                 if len(first) <= few:
                     a = np.zeros((len(first), self.a.shape[1]))
                     np.add.at(a, place.ravel(), self.a)
-                    yield self._pick(positions, self.support[first], self.rows[first], a)
+                    found.append((positions, self.support[first], self.rows[first], a))
                     continue
             left += positions
         if left:
-            yield self._pick(sorted(left), self.support, self.rows, self.a)
-
-    def _pick(self, positions: list[int], support: np.ndarray, rows: np.ndarray, a: np.ndarray) -> Bundle:
-        assert self.kernels is not None
-        kernels = tuple(self.kernels[p] for p in positions)
-        return Bundle(kernels, self.active[positions], self.scaling.select(positions), support, rows, a)
+            found.append((sorted(left), self.support, self.rows, self.a))
+        for positions, support, rows, a in found:
+            kernels = tuple(self.kernels[p] for p in positions)
+            yield Bundle(kernels, self.active[positions], self.scaling.select(positions), support, rows, a)
 
 
 @dataclass(frozen=True)

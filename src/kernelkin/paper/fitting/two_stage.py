@@ -407,7 +407,7 @@ def fit_nystroem(
     features = cross @ to_features
     # Centred targets of order one: linear support vector machines penalise their intercept too.
     units = Units.of([machine], learner, weights=False)
-    scaled, learner = units.machines([machine])[0], units.learner(learner)
+    (scaled,), learner = units.rescale([machine], learner)
     coefficients, intercepts = [], []
     for y, C in zip(scaled.y.T, scaled.C.T, strict=True):
         model = _linear_machine(learner, tol, seed, bool(machine.n_groups)).fit(features, y, sample_weight=C)

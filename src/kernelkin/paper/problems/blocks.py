@@ -15,7 +15,7 @@ from ...data import TaskData, take_tasks
 from ...engines import Each, Engine, serially
 from ...exceptions import GramMemoryError
 from ...kernels import FittedKernel
-from ..grams import KernelBank, TaskGrams, check_kernels, left_by_scaling, raw_grams, runs, scale_grams
+from ..grams import KernelBank, TaskGrams, check_kernels, raw_grams, runs, scale_grams
 from ..learners import Learner
 from .machines import MachineDuals, MachineList, SolvedMachines
 
@@ -77,7 +77,8 @@ class TaskBlock:
         if built is None:
             raw = raw_grams(self.data, self.kernels, self.normalize)
             grams, bank = scale_grams(raw, self.data, self.normalize, overwrite=True, charges=self.charges)
-            built = grams, bank, np.array([raw.present, left_by_scaling(bank.scalings)])
+            left = np.any([scaling.factor > 0 for scaling in bank.scalings], axis=0)
+            built = grams, bank, np.array([raw.present, left])
         if self.keeps_grams:
             self._built = built
         return built

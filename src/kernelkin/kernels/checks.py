@@ -1,4 +1,4 @@
-"""What a Gram matrix must be: finite, symmetric, positive semi-definite. Errors name the kernel."""
+"""Check that Gram matrices are finite, symmetric and positive semi-definite. Error messages name the kernel."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from scipy.linalg import cholesky as cholesky_factor
 from ..decompositions import eigh, smallest_eigenvalue
 
 ASYMMETRY = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-8}
-# A Gram G = K + E of a kernel matrix K holds rounded values. Where each value took a few operations,
-# |E_ij| <= m eps sqrt(K_ii K_jj) with a small m, hence |E|_2 <= |E|_F <= m eps tr(K) = m eps n (mean diagonal): no
-# eigenvalue of G is below minus that. The trace is at most n times the largest eigenvalue, and so the tighter bound.
+# A computed Gram matrix is G = K + E with rounding errors E. If each value takes a few operations,
+# |E_ij| <= m eps sqrt(K_ii K_jj) with a small m, hence |E|_2 <= |E|_F <= m eps tr(K) = m eps n (mean diagonal), and no
+# eigenvalue of G is below minus that. The trace is at most n times the largest eigenvalue, so this bound is tighter.
 _ROUNDINGS = 10
-# Kernels that subtract large numbers, as Gaussians of rows far from the origin do, lose more digits than that. So much
-# of the mean diagonal is taken for rounding on any number of rows. What is accepted is clipped, so that being lenient
-# here cannot make a certificate false.
+# Kernels that subtract large numbers, such as Gaussians of rows far from the origin, lose more digits. Negative
+# eigenvalues up to this share of the mean diagonal count as rounding. Accepted matrices are clipped, so a generous
+# tolerance cannot make a certificate false.
 _CANCELLATION = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-6}
 
 
 def mirror(G: np.ndarray, block: int = 128) -> None:
     """Copy the upper triangle of G (n, n) onto the lower one, in place, so that G is symmetric to the last bit.
 
-    By square blocks that fit into cache, where reading across rows costs nothing: ten times faster than by whole rows.
+    It works on square blocks that fit into cache, which is ten times faster than whole rows.
     """
     for start in range(0, len(G), block):
         rows = slice(start, start + block)
@@ -43,9 +43,9 @@ def _below_diagonal(n: int) -> np.ndarray:
 
 
 def check_values(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Refuse kernel values of another shape than `shape`, and values that are not finite."""
+    """Raise if kernel values have the wrong shape or are not finite."""
     if values.shape != tuple(shape):
-        raise ValueError(f"kernel {name!r} gave values of shape {values.shape}, expected {tuple(shape)}")
+        raise ValueError(f"kernel {name!r} returned values of shape {values.shape}, expected {tuple(shape)}")
     if not np.isfinite(values).all():
         first = tuple(int(axis) for axis in np.argwhere(~np.isfinite(values))[0])
         raise ValueError(
@@ -54,13 +54,13 @@ def check_values(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
 
 
 def check_gram(name: str, G: np.ndarray, known_psd: bool, block: int = 512) -> np.ndarray:
-    """Refuse G (n, n) if it cannot be the Gram matrix of a kernel; return it, or its nearest such matrix.
+    """Return G (n, n), clipped if needed, or raise if it cannot be the Gram matrix of a kernel.
 
-    It must be square, finite, symmetric (1e-8 of its largest entry, 1e-4 in float32), not zero and, unless
-    `known_psd`, positive semi-definite up to rounding, as `project` decides.
+    G must be square, finite, symmetric (up to 1e-8 of its largest entry, 1e-4 in float32) and not zero. Unless
+    `known_psd` is true, it must also be positive semi-definite up to rounding (see `project`).
     """
     if G.ndim != 2 or G.shape[0] != G.shape[1]:
-        raise ValueError(f"kernel {name!r}: a Gram matrix is square, got shape {G.shape}")
+        raise ValueError(f"kernel {name!r}: a Gram matrix must be square, got shape {G.shape}")
     check_values(name, G, G.shape)
     largest = max(float(G.max()), -float(G.min()))
     if largest == 0:
@@ -74,19 +74,19 @@ def check_gram(name: str, G: np.ndarray, known_psd: bool, block: int = 512) -> n
 
 
 def precomputed_names(n_kernels: int) -> list[str]:
-    """The names of precomputed kernels: "kernel 0", "kernel 1", ..."""
+    """Return the names of precomputed kernels: "kernel 0", "kernel 1", ..."""
     return [f"kernel {k}" for k in range(n_kernels)]
 
 
 def check_precomputed(grams: np.ndarray, normalize: str | None) -> list[str]:
-    """Check a precomputed training stack (K, n, n) and how it is to be scaled; return the names of its kernels.
+    """Check precomputed training Grams (K, n, n) and their scaling; return the names of the kernels.
 
-    Whether its blocks are positive semi-definite is for `project_stack` to see, on the rows that make a Gram.
+    `project_stack` checks later that the blocks in use are positive semi-definite.
     """
     if normalize == "cosine":
         raise ValueError(
-            "normalize='cosine' needs k(x, x) of the rows to predict, which precomputed kernels do not hold; "
-            "use 'trace' or 'center', or divide the kernels before"
+            "normalize='cosine' needs k(x, x) of the rows to predict, which precomputed kernels do not contain; "
+            "use 'trace' or 'center', or normalise the kernels before passing them"
         )
     names = precomputed_names(len(grams))
     for name, G in zip(names, grams, strict=True):
@@ -95,9 +95,9 @@ def check_precomputed(grams: np.ndarray, normalize: str | None) -> list[str]:
 
 
 def project_stack(names: Sequence[str], grams: np.ndarray) -> bool:
-    """Refuse Grams (K, n, n) that are not positive semi-definite; clip in place those that are so up to rounding.
+    """Raise if a Gram of (K, n, n) is not positive semi-definite up to rounding; clip rounding errors in place.
 
-    Returns whether any was clipped.
+    Returns True if any Gram was clipped.
     """
     clipped = False
     for name, G in zip(names, grams, strict=True):
@@ -107,16 +107,15 @@ def project_stack(names: Sequence[str], grams: np.ndarray) -> bool:
 
 
 def project(name: str, G: np.ndarray) -> np.ndarray:
-    """Return the symmetric G (n, n) if positive semi-definite, its nearest such matrix if it is so up to rounding.
+    """Return the symmetric G (n, n), or the nearest positive semi-definite matrix if G is one up to rounding.
 
-    Otherwise a ValueError that names the kernel. One Cholesky factorisation of all rows, n^3 / 3 operations and a
-    float64 copy of G, decides for a matrix that is positive semi-definite to float64 rounding; eigenvalues, about
-    10 n^3, are computed for others only.
+    Raises a ValueError that names the kernel otherwise. Most matrices need only one Cholesky factorisation (n^3 / 3
+    operations and a float64 copy of G). Eigenvalues (about 10 n^3 operations) are computed only if that fails.
     """
     if is_psd(G):
         return G
     with np.errstate(over="ignore"):
-        # Values computed in float32 may have been stored as float64 since.
+        # Values computed in float32 may have been converted to float64 later.
         single = G.dtype.itemsize <= 4 or np.array_equal(G.astype(np.float32), G)
     precision: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
     mean_diagonal = float(G.diagonal().mean(dtype=np.float64))
@@ -136,20 +135,20 @@ def project(name: str, G: np.ndarray) -> np.ndarray:
 def nearest_psd(G: np.ndarray) -> np.ndarray:
     """Return the positive semi-definite matrix nearest to G, in the Frobenius norm.
 
-    Similarities that are not a kernel (a sigmoid, edit distances, a correlation with missing values) make a Gram
-    matrix with negative eigenvalues, which no fit accepts. This sets them to zero. Only training Grams need it:
-    values between rows to predict and training rows are used as they are.
+    Similarities that are not kernels (sigmoids, edit distances, correlations with missing values) give Gram matrices
+    with negative eigenvalues, which `fit` rejects. This function sets these eigenvalues to zero. Only training Grams
+    need it: values between rows to predict and training rows are used unchanged.
 
     Parameters
     ----------
     G : array (n, n)
-        Real numbers; its symmetric part is projected.
+        Real numbers. The symmetric part of G is projected.
 
     Returns
     -------
     nearest : array (n, n)
-        Symmetric, of the type of G (float64 if that is not a float). Eigenvalues that would be zero are as far above
-        zero as rounding to this type can move them, so that the stored matrix is positive semi-definite.
+        Symmetric, with the dtype of G (float64 if G has no floating-point dtype). Negative eigenvalues are set
+        slightly above zero, so that the matrix is still positive semi-definite after rounding.
 
     Examples
     --------
@@ -170,7 +169,7 @@ def nearest_psd(G: np.ndarray) -> np.ndarray:
     values, vectors = eigh(symmetric)
     if values[0] >= 0:
         return symmetric.astype(dtype)
-    # Rounding errors of n^2 entries that are independent have about this norm; twice the bound |E|_F is always enough.
+    # The first value is about the norm of independent rounding errors; the second is a safe upper bound.
     norm = float(np.finfo(dtype).eps) * float(np.linalg.norm(values))
     for floor in (norm / np.sqrt(len(G)), norm):
         nearest = ((vectors * np.maximum(values, floor)) @ vectors.T).astype(dtype)
@@ -181,17 +180,17 @@ def nearest_psd(G: np.ndarray) -> np.ndarray:
 
 
 def is_psd(G: np.ndarray) -> bool:
-    """Whether the symmetric G (n, n) has no negative eigenvalue but for the rounding of float64."""
+    """Return True if the symmetric G (n, n) is positive semi-definite up to float64 rounding."""
     return has_cholesky(G, rounding_shift(len(G), float(G.diagonal().mean(dtype=np.float64))))
 
 
 def rounding_shift(n_rows: int, mean_diagonal: float) -> float:
-    """How far below zero the eigenvalues of a Gram matrix may be from the rounding of float64."""
+    """Return how far below zero float64 rounding can move the eigenvalues of a Gram matrix."""
     return _ROUNDINGS * n_rows * float(np.finfo(np.float64).eps) * max(mean_diagonal, 0.0)
 
 
 def has_cholesky(G: np.ndarray, shift: float) -> bool:
-    """Whether G + shift I, of the symmetric G (n, n), is positive definite, in float64."""
+    """Return True if G + shift I is positive definite in float64; G (n, n) is symmetric."""
     shifted = G.astype(np.float64)
     shifted[np.diag_indices_from(shifted)] += shift
     try:

@@ -1,4 +1,4 @@
-"""Kernel functions: elementwise maps of inner products or squared distances, which kernels of a family share."""
+"""Kernel functions: elementwise functions of inner products or squared distances."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 
 from .checks import check_values, mirror
 
-# The median distance looks at no more rows than this: it costs more than linear time.
+# The median distance uses at most this many rows, because its time is more than linear.
 MAX_ROWS = 1000
-# A callable gives matrices only: its value at a pair is read off the diagonal of a block of this many pairs.
+# A callable returns only matrices: values at pairs are the diagonal of a block of this many pairs.
 PAIR_BLOCK = 64
 
 
 def thin(n: int) -> slice:
-    """The rows that stand for n rows where MAX_ROWS must do: all, or every (n // MAX_ROWS + 1)-th."""
+    """Return a slice of at most MAX_ROWS of n rows: all, or every (n // MAX_ROWS + 1)-th."""
     return slice(None, None, 1 if n <= MAX_ROWS else n // MAX_ROWS + 1)
 
 
 def median_distance(X: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
-    """Weighted median of the non-zero Euclidean distances between the rows of X (n, d); 1.0 if there are none.
+    """Return the weighted median of the non-zero distances between the rows of X (n, d); 1.0 if there are none.
 
-    The pair (i, j) weighs ``w_i w_j``, so that repeating a row equals weighting it. Beyond 1000 rows of positive
-    weight only every (n // 1000 + 1)-th is looked at.
+    The pair (i, j) has weight ``w_i w_j``, so weighting a row by 2 equals repeating it. With more than 1000 rows of
+    positive weight, only every (n // 1000 + 1)-th row is used.
     """
     from scipy.spatial.distance import pdist
 
@@ -40,19 +40,19 @@ def median_distance(X: np.ndarray, sample_weight: np.ndarray | None = None) -> f
     values, weight = distance[apart], (weight[kept][first] * weight[kept][second])[apart]
     order = np.argsort(values)
     total = np.cumsum(weight[order])
-    # The middle of two distances where both are medians.
+    # The mean of both medians if there are two.
     lower, upper = np.searchsorted(total, total[-1] / 2, "left"), np.searchsorted(total, total[-1] / 2, "right")
     return float((values[order[lower]] + values[order[upper]]) / 2)
 
 
 def squared_distances(X: np.ndarray, Y: np.ndarray | None, out: np.ndarray) -> None:
-    """X (n, d), Y (m, d) -> out (n, m) >= 0; Y=None stands for X: symmetric, with a diagonal of exact zeros."""
+    """X (n, d), Y (m, d) -> out (n, m) >= 0. With Y=None, distances between rows of X: symmetric, zero diagonal."""
     other = X if Y is None else Y
     if X.shape[1] == 1:
         np.subtract(X, other.T, out=out)
         np.square(out, out=out)
         return
-    # |x|^2 + |y|^2 - 2 x'y cancels badly when the rows are far from the origin: move it to the mean of Y first.
+    # |x|^2 + |y|^2 - 2 x'y loses digits when the rows are far from the origin, so subtract the mean first.
     center = other.mean(axis=0)
     left, right = X - center, other - center
     np.matmul(-2.0 * left, right.T, out=out)
@@ -65,31 +65,31 @@ def squared_distances(X: np.ndarray, Y: np.ndarray | None, out: np.ndarray) -> N
 
 
 class KernelFunction:
-    """A map of base values; immutable, compared by value.
+    """An elementwise function of base values; immutable, compared by value.
 
-    Kernels on the same columns with the same `base` share base values, which are computed once; the empty base is
-    shared with no other function. `known_psd`: whether theory says that Gram matrices are positive semi-definite.
+    Base values are computed once for all kernels with the same columns and the same `base`. Functions with an empty
+    `base` do not share base values. `known_psd` says whether Gram matrices are positive semi-definite by theory.
     """
 
     base: ClassVar[str] = "inner products"
     known_psd: ClassVar[bool] = True
 
     def fit(self, median: Callable[[], float]) -> Self:
-        """Fill in what depends on the training rows; `median` returns their median distance."""
+        """Set what depends on the training rows; `median` returns their median distance."""
         return self
 
     def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
-        """Base values: X (n, d), Y (m, d) or None for X -> out (n, m). Errors call the kernel `name`."""
+        """Compute base values: X (n, d), Y (m, d) or None for X -> out (n, m). `name` is used in error messages."""
         np.matmul(X, (X if Y is None else Y).T, out=out)
         if Y is None:
             mirror(out)
 
     def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
-        """Base values row by row: X (p, d), Y (p, d) -> (p,)."""
+        """Return base values row by row: X (p, d), Y (p, d) -> (p,)."""
         return np.einsum("ij,ij->i", X, Y)
 
     def apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        """Base values -> kernel values, elementwise; `out` may be `values`."""
+        """Write the kernel values for base values into `out`, elementwise; `out` may be `values`."""
         if out is not values:
             out[...] = values
 
@@ -123,7 +123,7 @@ class GaussianKernel(KernelFunction):
 
 @dataclass(frozen=True)
 class PolynomialKernel(KernelFunction):
-    """(x'z + coef0)^degree; coef0 >= 0 and a whole degree keep it positive semi-definite."""
+    """(x'z + coef0)^degree; positive semi-definite for coef0 >= 0 and integer degrees."""
 
     degree: int
     coef0: float = 1.0
@@ -135,7 +135,7 @@ class PolynomialKernel(KernelFunction):
 
     def apply(self, values: np.ndarray, out: np.ndarray) -> None:
         np.add(values, self.coef0, out=out)
-        # Ten times faster than np.power from the third degree on; by blocks, so that the copy stays small.
+        # Ten times faster than np.power for degrees above 2. Blocks keep the copy small.
         for start in range(0, len(out), 64):
             block = out[start : start + 64]
             factor = block.copy()
@@ -150,10 +150,10 @@ class LinearKernel(KernelFunction):
 
 @dataclass(frozen=True)
 class TanimotoKernel(KernelFunction):
-    """A whole power of x'z / (|x|^2 + |z|^2 - x'z), which is one between two rows of zeros.
+    """An integer power of x'z / (|x|^2 + |z|^2 - x'z), which is one between two rows of zeros.
 
-    Positive semi-definite for any real rows: with s = |x|^2 + |z|^2 - x'z, 1/s is the integral over t > 0 of
-    exp(-t |x|^2) exp(t x'z) exp(-t |z|^2), each of which is a kernel, and a product of kernels is one.
+    Positive semi-definite for all real rows: with s = |x|^2 + |z|^2 - x'z, 1/s is the integral over t > 0 of
+    exp(-t |x|^2) exp(t x'z) exp(-t |z|^2), each of which is a kernel, and products of kernels are kernels.
     """
 
     power: int = 1
@@ -166,12 +166,12 @@ class TanimotoKernel(KernelFunction):
         super().matrix(X, Y, out, name)
         left = np.einsum("ij,ij->i", X, X)
         right = left if Y is None else np.einsum("ij,ij->i", Y, Y)
-        # By blocks, so that the matrix of denominators stays small.
+        # Blocks keep the matrix of denominators small.
         for start in range(0, len(out), 64):
             rows = slice(start, start + 64)
             out[rows] = self._similarity(out[rows], left[rows, np.newaxis] + right)
         if Y is None:
-            # The squares of a row are added up in another order than its product with itself.
+            # matmul and einsum add in different orders, so the diagonal may differ from one by rounding.
             np.fill_diagonal(out, 1.0)
 
     def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
@@ -189,7 +189,7 @@ class TanimotoKernel(KernelFunction):
 
 @dataclass(frozen=True)
 class CallableKernel(KernelFunction):
-    """Any callable (X, Y) -> matrix (n, m). Equal where the callables are equal."""
+    """A callable (X, Y) -> matrix (n, m). Two are equal if their callables are equal."""
 
     function: Callable[[np.ndarray, np.ndarray], np.ndarray] = field(hash=False)  # a callable need not be hashable
     known_psd: bool = False  # type: ignore[misc]
@@ -197,13 +197,13 @@ class CallableKernel(KernelFunction):
 
     def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
         try:
-            # Some compiled functions, scikit-learn's chi2 among them, refuse arrays that cannot be written to.
+            # Some compiled functions, such as scikit-learn's chi2, reject read-only arrays.
             X = np.require(X, requirements="W")
             values = np.asarray(self.function(X, X if Y is None else np.require(Y, requirements="W")))
         except (TypeError, ValueError) as error:
             raise (TypeError if isinstance(error, TypeError) else ValueError)(f"kernel {name!r}: {error}") from error
         if values.dtype.kind not in "biuf":
-            raise TypeError(f"kernel {name!r} gave values of type {values.dtype}, not real numbers")
+            raise TypeError(f"kernel {name!r} returned values of type {values.dtype}, not real numbers")
         check_values(name, values, out.shape)
         out[...] = values
 
@@ -219,4 +219,4 @@ class CallableKernel(KernelFunction):
 
 def _check_whole(what: str, value: object) -> None:
     if not (isinstance(value, int | np.integer) and value >= 1):
-        raise ValueError(f"the {what} kernel must be a whole number from 1, got {value!r}")
+        raise ValueError(f"the {what} kernel must be a positive integer, got {value!r}")

@@ -1,4 +1,4 @@
-"""Kernel, as a user specifies it, and FittedKernel, with all that depends on training rows; many of them at once."""
+"""Kernel (specified by the user), FittedKernel (after fitting on training rows), and their evaluation."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Kernel:
     Parameters
     ----------
     name : str
-        Readable, such as "rbf(0.5 x median)"; errors and results use it.
+        Name in results and error messages, such as "rbf(0.5 x median)".
     function : KernelFunction
-        What it computes, such as GaussianKernel(0.5).
+        The kernel function, such as GaussianKernel(0.5).
     columns : int, str, slice or list of them, default None
-        The columns it looks at, by position or by name; None: all.
+        The columns of X that the kernel uses, by position or by name. None: all.
     per_feature : bool, default False
-        Stand for one kernel per column, named "name[column]"; `fit_kernels` expands it.
+        If True, `fit_kernels` makes one kernel per column, named "name[column]".
 
     Examples
     --------
@@ -61,16 +61,18 @@ class Kernel:
 
         Parameters
         ----------
-        X, feature_names, sample_weight : rows (n, d), names of the columns (d,), weights of the rows (n,)
+        X : array of shape (n, d)
+        feature_names : sequence of length d, optional
+        sample_weight : array of shape (n,), optional
         """
         if self.per_feature:
-            raise ValueError(f"kernel {self.name!r} stands for one kernel per feature: fit it with fit_kernels")
+            raise ValueError(f"kernel {self.name!r} has per_feature=True: fit it with fit_kernels")
         return fit_kernels([self], X, feature_names, sample_weight)[0]
 
 
 @dataclass(frozen=True)
 class FittedKernel:
-    """A kernel with every column and number resolved: `function` on the `columns` (positions) of X."""
+    """A fitted kernel: `function` evaluated on the `columns` (positions) of X."""
 
     name: str
     function: KernelFunction
@@ -78,20 +80,20 @@ class FittedKernel:
 
     @property
     def known_psd(self) -> bool:
-        """Whether theory says that its Gram matrices are positive semi-definite."""
+        """Whether its Gram matrices are positive semi-definite by theory."""
         return self.function.known_psd
 
     def select(self, X: np.ndarray) -> np.ndarray:
-        """X (n, d) -> (n, len(columns)); X itself when the kernel looks at all of it."""
+        """Return the columns of X (n, d) that the kernel uses; X itself if it uses all."""
         return X if self.columns == tuple(range(X.shape[1])) else X[:, self.columns]
 
     def __call__(self, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
-        """X (n, d), Y (m, d) -> (n, m); Y=None stands for X."""
+        """Return kernel values (n, m) between X (n, d) and Y (m, d), by default X."""
         return evaluate([self], X, Y)[0]
 
 
 def _expand(kernel: Kernel, n_features: int, feature_names: Sequence[str] | None) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the kernels that one stands for: the name and the positions of the columns of each."""
+    """Return the name and column positions of each kernel that `kernel` expands to."""
     columns: Any = kernel.columns
     if columns is None:
         positions = tuple(range(n_features))
@@ -99,7 +101,7 @@ def _expand(kernel: Kernel, n_features: int, feature_names: Sequence[str] | None
         positions = tuple(range(*columns.indices(n_features)))
         if not positions:
             shown = label_columns(columns)
-            raise ValueError(f"kernel {kernel.name!r}: {shown} holds none of the {n_features} columns of X")
+            raise ValueError(f"kernel {kernel.name!r}: {shown} selects none of the {n_features} columns of X")
     else:
         positions = tuple(_position(column, n_features, feature_names, kernel.name) for column in columns)
     if not kernel.per_feature:
@@ -109,10 +111,7 @@ def _expand(kernel: Kernel, n_features: int, feature_names: Sequence[str] | None
 
 
 def freeze_columns(columns: Columns, kernel: str) -> tuple | slice:
-    """Columns as a user gives them -> a slice of positions, or a tuple of positions and names.
-
-    `kernel` is the name for errors.
-    """
+    """Return columns as a slice of positions, or as a tuple of positions and names; `kernel` is for error messages."""
     if isinstance(columns, slice):
         ends = (columns.start, columns.stop, columns.step)
         wrong = [end for end in ends if not (end is None or _is_whole(end))]
@@ -123,7 +122,7 @@ def freeze_columns(columns: Columns, kernel: str) -> tuple | slice:
         wrong = [c for c in frozen if not (isinstance(c, str) or _is_whole(c))]
     if wrong or frozen == ():
         found = repr(wrong[0]) if wrong else "none"
-        raise ValueError(f"kernel {kernel!r}: columns are positions, names or a slice of positions; found {found}")
+        raise ValueError(f"kernel {kernel!r}: columns must be positions, names or a slice of positions; found {found}")
     return frozen
 
 
@@ -146,7 +145,7 @@ def _position(column: int | str, n_features: int, feature_names: Sequence[str] |
 
 
 def label_columns(columns: tuple | slice) -> str:
-    """A short suffix for the name of a kernel on these columns: "[age]", "[0:5]", "[12 columns]"."""
+    """Return a short suffix for kernel names: "[age]", "[0:5]", "[12 columns]"."""
     if isinstance(columns, slice):
         ends = ["" if end is None else str(end) for end in (columns.start, columns.stop, columns.step)]
         return f"[{':'.join(ends if columns.step is not None else ends[:2])}]"
@@ -154,10 +153,10 @@ def label_columns(columns: tuple | slice) -> str:
 
 
 def as_float(X: np.ndarray) -> np.ndarray:
-    """X (n, d) as an array of float32 or float64; other numbers become float64."""
+    """Return X (n, d) as float32 or float64; other types become float64."""
     X = np.asarray(X)
     if X.ndim != 2:
-        raise ValueError(f"kernels need rows and columns, an array of two dimensions; got shape {X.shape}")
+        raise ValueError(f"kernels need a two-dimensional array of rows and columns; got shape {X.shape}")
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
 
@@ -169,8 +168,8 @@ def fit_kernels(
 ) -> list[FittedKernel]:
     """Expand per-feature kernels and fit all of them on the training rows X (n, d).
 
-    `feature_names` (d,) are needed by kernels whose columns are given by name. `sample_weight` (n,) weighs rows in the
-    median distance: repeating a row equals weighting it.
+    `feature_names` (d,) are needed if columns are given by name. `sample_weight` (n,) are weights of rows in the
+    median distance: weighting a row by 2 equals repeating it.
     """
     X = as_float(X)
     found = [(kernel, *target) for kernel in kernels for target in _expand(kernel, X.shape[1], feature_names)]
@@ -194,10 +193,10 @@ def fit_kernels(
 def evaluate(
     kernels: Sequence[FittedKernel], X: np.ndarray, Y: np.ndarray | None = None, out: np.ndarray | None = None
 ) -> np.ndarray:
-    """X (n, d), Y (m, d) -> raw kernel matrices (K, n, m), in the precision of X and Y.
+    """Return raw kernel matrices (K, n, m) between X (n, d) and Y (m, d), in the precision of X and Y.
 
-    Y=None stands for X and gives exactly symmetric matrices (those of callables as the callable returns them). No
-    memory of the size of a matrix is used besides `out`, which must have the shape and dtype of the result.
+    Y=None uses X, and matrices are then exactly symmetric (except those of callables). Apart from `out`, which must
+    have the shape and dtype of the result, no array of the size of a matrix is allocated.
     """
     X, Y = as_float(X), None if Y is None else as_float(Y)
     shape = (len(kernels), len(X), len(X if Y is None else Y))
@@ -211,9 +210,9 @@ def evaluate(
 
 
 def pairs(kernels: Sequence[FittedKernel], X: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-    """k(X[i], X[j]) of each kernel -> (K, len(i)); X (n, d), positions i and j of the same length.
+    """Return k(X[i], X[j]) of each kernel (K, len(i)); X (n, d), positions i and j of the same length.
 
-    Costs O(len(i) d) for a family on d columns. Callables give matrices only: 64 evaluations a pair.
+    The cost is O(len(i) d) for kernels on d columns. Callables need 64 evaluations per pair.
     """
     X = as_float(X)
     out = np.empty((len(kernels), len(i)), dtype=X.dtype)
@@ -222,7 +221,7 @@ def pairs(kernels: Sequence[FittedKernel], X: np.ndarray, i: np.ndarray, j: np.n
 
 
 def diagonals(kernels: Sequence[FittedKernel], X: np.ndarray) -> np.ndarray:
-    """k(x, x) of each kernel for the rows of X (n, d) -> (K, n)."""
+    """Return k(x, x) of each kernel for the rows of X (n, d): (K, n)."""
     every = np.arange(len(X))
     return pairs(kernels, X, every, every)
 
@@ -234,11 +233,11 @@ def _fill(
     at: tuple[np.ndarray, np.ndarray] | None,
     out: np.ndarray,
 ) -> None:
-    """Write kernel values into `out`: matrices (K, n, m), or with `at` those of pairs of rows of X (K, p)."""
+    """Write kernel values into `out`: matrices (K, n, m), or values at pairs `at` of rows of X (K, p)."""
     families: dict[Any, list[int]] = {}
     for k, kernel in enumerate(kernels):
         families.setdefault((kernel.columns, kernel.function.base or kernel.function), []).append(k)
-    # Overflow may be right (a Gaussian of far rows is 0); where it is not, `check_values` refuses it by name.
+    # Overflow can be harmless (a Gaussian of distant rows is 0); otherwise `check_values` raises later.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for *others, last in families.values():
             kernel, values = kernels[last], out[last]

@@ -1,4 +1,4 @@
-"""Scaling of kernels: learned from the training Grams, applied unchanged to any other rows."""
+"""Scaling of kernels: fitted on the training Grams, applied unchanged to other rows."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ import numpy as np
 from .checks import mirror, precomputed_names
 
 SCALINGS = ("trace", "cosine", "center", None)
-# A value k(x, x) is negative, not rounded, below this part of the mean diagonal.
+# Values k(x, x) below minus this share of the mean diagonal are errors, not rounding.
 NEGATIVE = 1e-6
-# A centred kernel is taken as constant, and what is left of it as rounding, when its mean diagonal is below this many
-# units of rounding of the mean diagonal before.
+# A kernel counts as constant if centring reduces its mean diagonal to less than this many times machine epsilon,
+# relative to the mean diagonal before.
 VANISHED = 100
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """A factor for each kernel, after cosines or centring if there are any. Kernels are on the first axis of arrays.
+    """Fitted scaling: cosine normalisation or centring, if any, then a factor for each kernel.
 
     Parameters
     ----------
     factor : array (K,)
-        Every value of a kernel is multiplied by it, last. Zero for a kernel that is zero on the training rows.
+        Multiplies all values of a kernel, last. Zero for a kernel that is zero on the training rows.
     inverse_root : array (K, n), default None
-        Of "cosine": 1 / sqrt(k(x, x)) of the training rows, zero where k(x, x) is.
+        For "cosine": 1 / sqrt(k(x, x)) of the training rows, or zero if k(x, x) is zero.
     row_mean, grand_mean, weight : arrays (K, n), (K,) and (K, n), default None
-        Of "center": the weighted mean of k(x_i, .) over the training rows, the mean of all, and weights of sum one.
+        For "center": the weighted mean of k(x_i, .) over the training rows, the overall mean, and weights of sum one.
     """
 
     factor: np.ndarray
     inverse_root: np.ndarray | None = None
-    # All three, or none.
+    # Either all three are set or none.
     row_mean: Any = None
     grand_mean: Any = None
     weight: Any = None
 
     @property
     def needs_all_rows(self) -> bool:
-        """Whether `apply` needs the values at every training row, or can do with those that carry a coefficient."""
+        """Whether `apply` needs values at all training rows, not only at those with a coefficient."""
         return self.row_mean is not None
 
     @property
     def factor_only(self) -> bool:
-        """Whether it is `factor` and nothing that depends on the rows."""
+        """Whether the scaling is a factor per kernel only."""
         return self.row_mean is None and self.inverse_root is None
 
     def apply(self, cross: np.ndarray, query_diagonal: np.ndarray | None = None, overwrite: bool = False) -> np.ndarray:
-        """Scale raw values (K, q, n) between other rows and the training rows, in place if `overwrite`.
+        """Scale raw values (K, q, n) between q rows and the training rows, in place if `overwrite`.
 
         `query_diagonal` (K, q) is k(x, x) of the q rows; only "cosine" needs it.
         """
@@ -70,7 +70,7 @@ class Scaling:
         return out
 
     def apply_diagonal(self, diagonal: np.ndarray, cross: np.ndarray) -> np.ndarray:
-        """Scale k(x, x) (K, q) of other rows; cross (K, q, n) are their raw values at the training rows."""
+        """Scale k(x, x) (K, q) of new rows; cross (K, q, n) are their raw values with the training rows."""
         if self.inverse_root is not None:
             diagonal = (diagonal > np.finfo(float).tiny).astype(np.float64)
         if self.row_mean is not None:
@@ -87,16 +87,16 @@ class Scaling:
         return values * self.factor.astype(values.dtype)[:, None]
 
     def select(self, kernels: Sequence[int] | np.ndarray) -> Scaling:
-        """The scaling of some of the kernels, by position."""
+        """Return the scaling of the kernels at these positions."""
         parts = {f.name: getattr(self, f.name) for f in fields(self)}
         return replace(self, **{name: part[kernels] for name, part in parts.items() if part is not None})
 
     def take(self, rows: np.ndarray) -> Scaling:
-        """The scaling for values at some of the training rows, by position; all of them if `needs_all_rows`."""
+        """Return the scaling for values at these training rows; not for scalings with `needs_all_rows`."""
         return self if self.inverse_root is None else replace(self, inverse_root=self.inverse_root[:, rows])
 
     def charged(self, charges: np.ndarray) -> Scaling:
-        """The scaling that also divides every kernel by its charge (K,)."""
+        """Return a scaling that also divides every kernel by its charge (K,)."""
         return replace(self, factor=self.factor / charges)
 
 
@@ -107,16 +107,16 @@ def fit_scaling(
     names: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> tuple[Scaling, np.ndarray]:
-    """Learn the scaling of kernels from their raw training Grams (K, n, n), and scale these -> exactly symmetric.
+    """Fit the scaling on raw training Grams (K, n, n); return it with the scaled, exactly symmetric Grams.
 
-    `gram` is left alone unless `overwrite`. Repeating a row equals weighting it. `names` (K,) are for errors. A kernel
-    that is zero (for "center": constant) on these rows becomes zero, there and on other rows.
+    `gram` is changed only with `overwrite`. Weighting a row by 2 equals repeating it. `names` (K,) are for error
+    messages. A kernel that is zero (for "center": constant) on these rows becomes zero everywhere.
     """
     diagonal = np.diagonal(gram, axis1=1, axis2=2).copy()
     row_mean = None
     if normalize == "center":
         weight = np.ones(len(gram[0])) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        # Weights that are all zero are refused below.
+        # `fit_diagonal_scaling` raises if all weights are zero.
         row_mean = np.stack([G @ (weight / max(weight.sum(), 1e-300)).astype(G.dtype) for G in gram])
     scaling = fit_diagonal_scaling(normalize, diagonal, sample_weight, names, row_mean)
     scaled = scaling.apply(gram, diagonal, overwrite)
@@ -132,13 +132,13 @@ def fit_diagonal_scaling(
     names: Sequence[str] | None = None,
     row_mean: np.ndarray | None = None,
 ) -> Scaling:
-    """Learn the scaling from the diagonals (K, n) of the training Grams.
+    """Fit the scaling on the diagonals (K, n) of the training Grams.
 
-    "center" also needs `row_mean` (K, n), the weighted means of the rows of the Grams, in their precision.
+    "center" also needs `row_mean` (K, n), the weighted means of the rows of the Grams, in the precision of the Grams.
     """
     if normalize not in SCALINGS:
         raise ValueError(f"normalize must be one of {list(SCALINGS)}, got {normalize!r}")
-    # Rounding may leave a zero on the diagonal a little below zero; it is then taken as zero.
+    # Values slightly below zero are rounding and count as zero.
     negative = np.flatnonzero(diagonal.min(axis=1) < -NEGATIVE * diagonal.mean(axis=1))
     if len(negative):
         name = (precomputed_names(len(diagonal)) if names is None else names)[negative[0]]
@@ -165,5 +165,5 @@ def fit_diagonal_scaling(
 
 
 def _inverse(values: np.ndarray) -> np.ndarray:
-    """1 / values, and 0 where they are 0 but for underflow."""
+    """Return 1 / values, or 0 for values that are 0 up to underflow."""
     return np.divide(1.0, values, out=np.zeros(values.shape), where=values > np.finfo(float).tiny)

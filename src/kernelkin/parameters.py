@@ -100,8 +100,7 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "min_rank": Parameter(
         "float in [1, T]",
-        "Lower bound on the effective rank of the relationship (T: independent tasks), and of that of the kernels "
-        "where it is learned.",
+        "Lower bound on the effective rank of the relationship (T: independent tasks).",
         [Interval(Real, 1, None, closed="left")],
     ),
     "evenness": Parameter(

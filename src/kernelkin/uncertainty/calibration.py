@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.optimize import brentq, minimize
-from scipy.special import digamma, expit, polygamma, softmax
+from scipy.special import digamma, expit, log_softmax, polygamma, softmax
 from scipy.stats import t as student
 
 from ..decompositions import inverse, solve_stack
@@ -121,15 +121,9 @@ def fit_link(
 class _LinkRows:
     """Held-out rows of all tasks, as one problem over a slope and the offsets (P,) of all tasks and classes.
 
-    Attributes
-    ----------
-    task, weight : (N,)
-    values : (N, M) decision values for each class of a row's task, divided by `unit`; of two classes, 0 and f.
-    place : (N, M) which offset is added to them; P stands for none.
-    present : (N, M) whether the task has the class.
-    target : (N, M) smoothed targets.
-    group : (P,) the pooled offset that each is drawn towards.
-    binary : (N,) whether the row's task has two classes.
+    `values` (N, M) are those for each class of a row's task, divided by `unit`; of two classes, 0 and f. `place` (N, M)
+    is which offset is added to them, P for none; `present` (N, M) whether the task has the class; `target` (N, M) are
+    smoothed. `group` (P,) is the pooled offset that each is drawn towards.
     """
 
     def __init__(
@@ -190,8 +184,7 @@ class _LinkRows:
     def covariances(self, spread: float, theta: np.ndarray) -> np.ndarray:
         """Return covariances (T + 1, 2, 2) of slope and offset, for each task of two classes and for a new one.
 
-        By Laplace's approximation at the optimum. The Hessian has no terms of the offsets of two tasks, so that it is
-        inverted task by task. A slope of zero is taken as known.
+        The Hessian has no terms of the offsets of two tasks, and is inverted task by task. A slope of zero is known.
         """
         rows, T = np.flatnonzero(self.binary), self.n_tasks
         p = np.exp(self._log_probabilities(spread, theta))[rows, 1]
@@ -231,9 +224,7 @@ class _LinkRows:
         """(N, M), -inf for classes that a row's task does not have."""
         offsets = self.offsets(spread, theta)[1]
         logits = theta[0] * self.values + np.append(offsets, 0.0)[self.place]
-        logits = np.where(self.present, logits, -np.inf)
-        shifted = logits - logits.max(axis=1, keepdims=True)
-        return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        return log_softmax(np.where(self.present, logits, -np.inf), axis=1)
 
     def _at_offsets(self, per_class: np.ndarray) -> np.ndarray:
         """Sum (N, M) over the rows that use each offset -> (P,)."""
@@ -393,14 +384,7 @@ class NewTaskResiduals:
 
     Residuals of one task go together, so that many rows of few tasks say little: a task of n rows counts as
     n / (1 + (n - 1) r) rows, with r the correlation of residuals within tasks, and the quantile is that of split
-    conformal prediction with so many rows.
-
-    Attributes
-    ----------
-    scale : root mean square, the mean over tasks.
-    sizes : (N,) sorted absolute residuals.
-    below : (N,) the share of residuals up to each of them.
-    n_effective : how many independent rows they are worth.
+    conformal prediction with `n_effective` rows. `below` (N,) is the share of residuals up to each of `sizes` (N,).
     """
 
     scale: float
@@ -442,7 +426,7 @@ def _correlation(scores: Sequence[np.ndarray]) -> float:
         return 0.0
     means, mean = np.array([part.mean() for part in scores]), float(np.concatenate(scores).mean())
     between = float(counts @ (means - mean) ** 2) / (T - 1)
-    within = sum(float(np.sum((part - m) ** 2)) for part, m in zip(scores, means, strict=True)) / (N - T)
+    within = float(counts @ [part.var() for part in scores]) / (N - T)
     size = (N - float(np.sum(counts**2)) / N) / (T - 1)
     total = between + (size - 1.0) * within
     return float(np.clip((between - within) / total, 0.0, 1.0)) if total > 0 else 0.0

@@ -25,20 +25,9 @@ class Uncertainty:
     """Held-out values of a model, and the link or the residuals that follow from them.
 
     The specification is fitted anew without each of five folds of the rows of every task: parameters stay, kernels and
-    weights are learned again. Tasks that were not in training are judged by fits without groups of whole tasks. All of
-    this is done when it is first needed, or by `compute`. Until then, a pickle has the training data; afterwards it has
-    neither these nor held-out values.
-
-    Parameters
-    ----------
-    specification : what was fitted; its `plan(data).run(options)` fits it
-    data : training data
-    options : how fits are run
-    classification : whether the targets are classes
-
-    Attributes
-    ----------
-    specification, data, options : the same; None once the result is there.
+    weights are learned again, by `specification.plan(data).run(options)`. Tasks that were not in training are judged by
+    fits without groups of whole tasks. All of this is done when it is first needed, or by `compute`. Until then, a
+    pickle has the training data; afterwards it has neither these nor held-out values.
     """
 
     def __init__(self, specification: Any, data: TaskData, options: Any, *, classification: bool) -> None:
@@ -53,22 +42,8 @@ class Uncertainty:
         self.compute()
         return self._held
 
-    @property
-    def link(self) -> TaskLink:
-        """The link of a classifier."""
-        found = self.compute()
-        assert isinstance(found, TaskLink)
-        return found
-
-    @property
-    def residuals(self) -> Residuals:
-        """The held-out residuals of a regressor."""
-        found = self.compute()
-        assert isinstance(found, Residuals)
-        return found
-
-    def compute(self) -> TaskLink | Residuals:
-        """Return the link or the residuals; the first call computes them and gives up the training data."""
+    def compute(self) -> Any:
+        """Return the `TaskLink` or the `Residuals`; the first call computes them and gives up the training data."""
         if self._result is None:
             data, specification, options = self.data, self.specification, self.options
             assert data is not None
@@ -138,9 +113,8 @@ def left_out_tasks(specification: Any, data: TaskData, options: Any) -> dict[str
     """
     common = getattr(specification, "unknown_tasks", "error") == "common"
     features = getattr(specification, "task_features", None) is not None
-    found: dict[str, list[np.ndarray]] = {}
-    for kind in ["common"] * common + ["features"] * features:
-        found[kind] = [np.empty(0)] * data.n_tasks
+    kinds = ["common"] * common + ["features"] * features
+    found = {kind: [np.empty(0)] * data.n_tasks for kind in kinds}
     order = np.random.default_rng(SEED).permutation(data.n_tasks)
     for held in np.array_split(order, min(N_GROUPS, data.n_tasks)) if found else ():
         others = np.setdiff1d(order, held)
@@ -186,24 +160,20 @@ def _residuals(values: Sequence[np.ndarray], new: dict[str, list[np.ndarray] | N
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
     """Return probabilities (q, n_classes), or (q, T, n_classes) on wide data; zero for classes a task does not have."""
-    link: TaskLink = model.uncertainty_.link
+    link: TaskLink = model.uncertainty_.compute()
     values, codes = function_values(model, queries), queries.codes
     out = np.zeros((*values.shape[:-1], len(model.classes_)))
+
+    def fill(at: Any, link: TaskLink, task: int, classes: np.ndarray) -> None:
+        part, width = np.zeros(out[at].shape), 1 if len(classes) == 2 else len(classes)
+        part[:, np.searchsorted(model.classes_, classes)] = link.probabilities(values[at][:, :width], task)
+        out[at] = part
+
     for t, classes in enumerate(model.task_classes_):
-        at = (slice(None), t) if codes is None else np.flatnonzero(codes == t)
-        out[at] = _of_task(link, values[at], t, classes, model.classes_)
-    if codes is not None:
-        for kind, rows in _new_rows(codes, len(model.tasks_)):
-            known, task = (link.new_tasks[kind], 0) if kind in link.new_tasks else (link, -1)
-            out[rows] = _of_task(known, values[rows], task, model.task_classes_[0], model.classes_)
-    return out
-
-
-def _of_task(link: TaskLink, values: np.ndarray, task: int, classes: np.ndarray, every: np.ndarray) -> np.ndarray:
-    """Values (q, M) of a task with some of all classes -> (q, n_classes)."""
-    out = np.zeros((len(values), len(every)))
-    width = 1 if len(classes) == 2 else len(classes)
-    out[:, np.searchsorted(every, classes)] = link.probabilities(values[:, :width], task)
+        fill((slice(None), t) if codes is None else np.flatnonzero(codes == t), link, t, classes)
+    for kind, rows in _new_rows(codes, len(model.tasks_)) if codes is not None else ():
+        known, task = (link.new_tasks[kind], 0) if kind in link.new_tasks else (link, -1)
+        fill(rows, known, task, model.task_classes_[0])
     return out
 
 
@@ -214,7 +184,7 @@ def _new_rows(codes: np.ndarray, n_tasks: int) -> list[tuple[str, np.ndarray]]:
 
 def prediction_deviations(model: Any, queries: Queries) -> np.ndarray:
     """Return standard deviations of targets around predictions (q,), or (q, T) on wide data."""
-    residuals: Residuals = model.uncertainty_.residuals
+    residuals: Residuals = model.uncertainty_.compute()
     new = {kind: found.scale for kind, found in residuals.new_tasks.items()}
     return _by_row(queries, residuals.scales, new)
 
@@ -223,7 +193,7 @@ def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.nd
     """Return lower and upper ends (q, 2), or (q, T, 2) on wide data."""
     if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
-    values, residuals = function_values(model, queries)[..., 0], model.uncertainty_.residuals
+    values, residuals = function_values(model, queries)[..., 0], model.uncertainty_.compute()
     new = {kind: found.quantile(float(coverage)) for kind, found in residuals.new_tasks.items()}
     half = _by_row(queries, residuals.quantiles(float(coverage)), new)
     return np.stack([values - half, values + half], axis=-1)

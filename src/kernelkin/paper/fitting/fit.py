@@ -17,7 +17,7 @@ from ...data import TaskData, take_tasks
 from ...engines import Each, Workers, serially
 from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
-from ...kernels import FittedKernel, is_precomputed, read_kernels, spread_warnings
+from ...kernels import FittedKernel, is_precomputed, source_kernels, spread_warnings
 from ...memory import Need, fit_need
 from ...uncertainty import Uncertainty
 from ..couplings import Coupling, connected_tasks, read_couplings, width
@@ -125,7 +125,7 @@ class Fit:
         if self.unknown_tasks == "common":
             check_common_part(couplings)
         if kernels is None and not is_precomputed(self.kernels):
-            kernels = read_kernels(self.kernels).fit(data)
+            kernels = source_kernels(self.kernels, data)
             if self.choose_kernel is not None:
                 kernels = [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
         shape = Shape(data.X.shape[2] if kernels is None else len(kernels), data.n_tasks, len(couplings))

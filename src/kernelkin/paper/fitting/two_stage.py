@@ -17,8 +17,8 @@ from ...kernels import (
     Scaling,
     is_precomputed,
     mirror,
-    read_kernels,
     resolve_kernels,
+    source_kernels,
     spread_warnings,
 )
 from ...memory import FIXED, TASK_OBJECTS, Need, fit_need, fitting_bytes
@@ -85,7 +85,7 @@ class TwoStageFit:
         if self.unknown_tasks == "common":
             check_common_part(self.fit_couplings(data))
         machines = self.targets.machines(data, self.C)
-        kernels = None if is_precomputed(self.kernels) else read_kernels(self.kernels).fit(data)
+        kernels = None if is_precomputed(self.kernels) else source_kernels(self.kernels, data)
         values = RowKernels.of(data.X, kernels, self.normalize)
         values.check_present(np.flatnonzero(data.sample_weight > 0))
         return TwoStagePlan(self, data, values, machines)

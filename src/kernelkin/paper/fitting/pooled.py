@@ -11,7 +11,7 @@ import numpy as np
 
 from ...data import TaskData
 from ...engines import Workers
-from ...kernels import FittedKernel, is_precomputed, read_kernels
+from ...kernels import FittedKernel, is_precomputed, source_kernels
 from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need, memory_limit
 from ..functions import Share, TaskFunctions, make_expansion
 from ..grams.row_kernels import Features, PooledKernel, needs_stack
@@ -54,7 +54,7 @@ class PooledFit:
     def plan(self, data: TaskData) -> PooledPlan:
         """Apply to data."""
         machines, learner = self.targets.machines(data, self.C), self.targets.learner()
-        kernels = None if is_precomputed(self.kernels) else read_kernels(self.kernels).fit(data)
+        kernels = None if is_precomputed(self.kernels) else source_kernels(self.kernels, data)
         plan = PooledPlan(self, data, kernels, machines, learner)
         # Where all Gram matrices must be there at once, the rank is not known before they are.
         return plan if needs_stack(kernels, self.normalize) else replace(plan, pool=plan.make_pool())

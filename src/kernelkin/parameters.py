@@ -100,8 +100,7 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "min_rank": Parameter(
         "float in [1, T]",
-        "Lower bound on the effective rank of the relationship (T: independent tasks), and on that of the relationship "
-        "of kernels if it is learned.",
+        "Lower bound on the effective rank of the relationship (T: independent tasks).",
         [Interval(Real, 1, None, closed="left")],
     ),
     "evenness": Parameter(
@@ -310,4 +309,4 @@ def _insert(doc: str, sections: str) -> str:
     """Insert sections before the first section of a docstring."""
     lines = doc.split("\n")
     first = next((i - 1 for i, line in enumerate(lines) if line and set(line) == {"-"}), len(lines))
-    return "\n".join([*lines[:first], sections, *lines[first:]])
+    return "\n".join([*"\n".join(lines[:first]).rstrip().split("\n"), "", sections, *lines[first:]])

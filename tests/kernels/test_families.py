@@ -18,7 +18,7 @@ from kernelkin.kernels import (
     tanimoto_kernels,
     view_kernels,
 )
-from kernelkin.kernels.functions import median_distance
+from kernelkin.kernels.kernel import median_distance
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_names_of_scikit_learn(X, Y, name):
     (kernel,) = fit_kernels(resolve_kernels(name), X)
     expected = pairwise.pairwise_kernels(X, Y, metric=name)
     np.testing.assert_allclose(kernel(X, Y), expected, rtol=1e-13)
-    assert kernel.known_psd == (name != "sigmoid")
+    assert kernel.function.known_psd == (name != "sigmoid")
     # Rows that joblib maps into memory cannot be written to.
     X.setflags(write=False)
     Y.setflags(write=False)

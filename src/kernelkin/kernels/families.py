@@ -9,8 +9,18 @@ from typing import Any
 import numpy as np
 
 from ..decompositions import eigh
-from .functions import CallableKernel, GaussianKernel, KernelFunction, LinearKernel, PolynomialKernel, TanimotoKernel
-from .kernel import Columns, Kernel, freeze_columns, label_columns
+from .kernel import (
+    CallableKernel,
+    Columns,
+    GaussianKernel,
+    Kernel,
+    KernelFunction,
+    LinearKernel,
+    PolynomialKernel,
+    TanimotoKernel,
+    freeze_columns,
+    label_columns,
+)
 
 # Around the median distance, where a Gaussian kernel is neither the identity nor constant.
 RELATIVE_BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)

@@ -11,8 +11,7 @@ import numpy as np
 
 from ..data import TaskData
 from .families import default_kernels, gaussian_kernels, linear_kernels, resolve_kernels
-from .functions import GaussianKernel
-from .kernel import FittedKernel, Kernel, fit_kernels
+from .kernel import FittedKernel, GaussianKernel, Kernel, fit_kernels
 
 # Maximum number of groups of columns.
 MAX_GROUPS = 50
@@ -26,42 +25,25 @@ MAX_RATIO = 100.0
 Origins = Sequence[tuple[str, str]]
 
 
-class KernelSource:
-    """Makes fitted kernels from training data.
+def source_kernels(kernels: Any, data: TaskData) -> list[FittedKernel]:
+    """Return the kernels that a user means by `kernels`, fitted on the training rows.
 
     Parameters
     ----------
-    kernels : tuple of Kernel, mapping from names to columns, or "auto"
+    kernels : what `resolve_kernels` reads, mapping from names to columns, or "auto"
         The kernels themselves. A mapping adds to the default kernels three Gaussians and a linear kernel for each
         named group of columns. "auto" adds a Gaussian for each group of columns found in the data.
     """
-
-    def __init__(self, kernels: Any) -> None:
-        self.kernels = kernels
-
-    def fit(self, data: TaskData) -> list[FittedKernel]:
-        """Return the kernels, fitted on the training rows."""
-        if isinstance(self.kernels, tuple):
-            kernels: Sequence[Kernel] = self.kernels
-        else:
-            further = _group_kernels(data) if isinstance(self.kernels, str) else _named_groups(self.kernels)
-            kernels = resolve_kernels([*default_kernels(), *further])
-        if data.feature_origins is not None:
-            kernels = on_encoded_columns(kernels, data.feature_origins)
-        return fit_kernels(kernels, data.X, data.feature_names, data.sample_weight)
-
-
-def read_kernels(kernels: Any) -> KernelSource:
-    """Convert the parameter `kernels` ("auto", a mapping of groups, or kernels) to a KernelSource."""
-    if isinstance(kernels, KernelSource):
-        return kernels
-    if isinstance(kernels, str) and kernels == "auto":
-        return KernelSource(kernels)
     if isinstance(kernels, Mapping):
         if not kernels:
             raise ValueError("kernels is an empty dict: name at least one group of columns")
-        return KernelSource(dict(kernels))
-    return KernelSource(tuple(resolve_kernels(kernels)))
+        kernels = [*default_kernels(), *_named_groups(kernels)]
+    elif isinstance(kernels, str) and kernels == "auto":
+        kernels = [*default_kernels(), *_group_kernels(data)]
+    found = resolve_kernels(kernels)
+    if data.feature_origins is not None:
+        found = on_encoded_columns(found, data.feature_origins)
+    return fit_kernels(found, data.X, data.feature_names, data.sample_weight)
 
 
 def _named_groups(groups: Mapping[str, Any]) -> list[Kernel]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.optimize import brentq, minimize
-from scipy.special import digamma, expit, polygamma, softmax
+from scipy.special import digamma, expit, log_softmax, polygamma, softmax
 from scipy.stats import t as student
 
 from ..decompositions import inverse, solve_stack
@@ -122,15 +122,9 @@ def fit_link(
 class _LinkRows:
     """Held-out rows of all tasks: one problem for a slope and the offsets (P,) of all tasks and classes.
 
-    Attributes
-    ----------
-    task, weight : (N,)
-    values : (N, M) decision values for each class of a row's task, divided by `unit`; 0 and f for two classes.
-    place : (N, M) index of the offset added to each value; P means none.
-    present : (N, M) whether the task has the class.
-    target : (N, M) smoothed targets.
-    group : (P,) index of the pooled offset that each offset is shrunk towards.
-    binary : (N,) whether the row's task has two classes.
+    `values` (N, M) are those for each class of a row's task, divided by `unit`; of two classes, 0 and f. `place` (N, M)
+    is which offset is added to them, P for none; `present` (N, M) whether the task has the class; `target` (N, M) are
+    smoothed. `group` (P,) is the pooled offset that each is drawn towards.
     """
 
     def __init__(
@@ -189,10 +183,9 @@ class _LinkRows:
         return -self.loss(theta, spread)[0] - 0.5 * float(np.log1p(spread**2 * information).sum())
 
     def covariances(self, spread: float, theta: np.ndarray) -> np.ndarray:
-        """Return covariances (T + 1, 2, 2) of slope and offset for each task with two classes and for a new task.
+        """Return covariances (T + 1, 2, 2) of slope and offset, for each task of two classes and for a new one.
 
-        It uses a Laplace approximation at the optimum. The Hessian has no terms between offsets of different tasks, so
-        it is inverted task by task. A slope of zero is treated as known.
+        The Hessian has no terms of the offsets of two tasks, and is inverted task by task. A slope of zero is known.
         """
         rows, T = np.flatnonzero(self.binary), self.n_tasks
         p = np.exp(self._log_probabilities(spread, theta))[rows, 1]
@@ -232,9 +225,7 @@ class _LinkRows:
         """Return log probabilities (N, M); -inf for classes that a row's task does not have."""
         offsets = self.offsets(spread, theta)[1]
         logits = theta[0] * self.values + np.append(offsets, 0.0)[self.place]
-        logits = np.where(self.present, logits, -np.inf)
-        shifted = logits - logits.max(axis=1, keepdims=True)
-        return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        return log_softmax(np.where(self.present, logits, -np.inf), axis=1)
 
     def _at_offsets(self, per_class: np.ndarray) -> np.ndarray:
         """Sum (N, M) over the rows that use each offset -> (P,)."""
@@ -389,17 +380,11 @@ def _drawn_together(squares: np.ndarray, counts: np.ndarray, excess: float) -> t
 
 @dataclass(frozen=True)
 class NewTaskResiduals:
-    """Residuals of tasks that were left out completely, for intervals of tasks that were not in training.
+    """Residuals of tasks that were left out whole: intervals of tasks that were not in training.
 
-    Residuals of one task are correlated. So a task of n rows counts as n / (1 + (n - 1) r) rows, where r is the
-    correlation of residuals within tasks. The quantile is that of split conformal prediction with this many rows.
-
-    Attributes
-    ----------
-    scale : square root of the mean over tasks of mean squared residuals.
-    sizes : (N,) sorted absolute residuals.
-    below : (N,) the share of residuals up to each of them.
-    n_effective : effective number of independent rows.
+    Residuals of one task go together, so that many rows of few tasks say little: a task of n rows counts as
+    n / (1 + (n - 1) r) rows, with r the correlation of residuals within tasks, and the quantile is that of split
+    conformal prediction with `n_effective` rows. `below` (N,) is the share of residuals up to each of `sizes` (N,).
     """
 
     scale: float
@@ -441,7 +426,7 @@ def _correlation(scores: Sequence[np.ndarray]) -> float:
         return 0.0
     means, mean = np.array([part.mean() for part in scores]), float(np.concatenate(scores).mean())
     between = float(counts @ (means - mean) ** 2) / (T - 1)
-    within = sum(float(np.sum((part - m) ** 2)) for part, m in zip(scores, means, strict=True)) / (N - T)
+    within = float(counts @ [part.var() for part in scores]) / (N - T)
     size = (N - float(np.sum(counts**2)) / N) / (T - 1)
     total = between + (size - 1.0) * within
     return float(np.clip((between - within) / total, 0.0, 1.0)) if total > 0 else 0.0

@@ -21,23 +21,12 @@ N_FOLDS, N_GROUPS, SEED = 5, 5, 0
 
 
 class Uncertainty:
-    """Held-out values of a model, and the link (classes) or residuals (numbers) computed from them.
+    """Held-out values of a model, and the link or the residuals that follow from them.
 
-    The model is fitted again without each of five folds of the rows of every task: parameters stay the same, kernels
-    and weights are learned again. For tasks that were not in training, groups of whole tasks are left out instead. This
-    is done when it is first needed, or by `compute`. Until then, pickles contain the training data; afterwards they
-    contain neither the data nor the held-out values.
-
-    Parameters
-    ----------
-    specification : the specification of the model; `specification.plan(data).run(options)` fits it
-    data : training data
-    options : run options of the fits
-    classification : whether the targets are classes
-
-    Attributes
-    ----------
-    specification, data, options : as above; None after `compute`.
+    The specification is fitted anew without each of five folds of the rows of every task: parameters stay, kernels and
+    weights are learned again, by `specification.plan(data).run(options)`. Tasks that were not in training are judged by
+    fits without groups of whole tasks. All of this is done when it is first needed, or by `compute`. Until then, a
+    pickle has the training data; afterwards it has neither these nor held-out values.
     """
 
     def __init__(self, specification: Any, data: TaskData, options: Any, *, classification: bool) -> None:
@@ -52,22 +41,8 @@ class Uncertainty:
         self.compute()
         return self._held
 
-    @property
-    def link(self) -> TaskLink:
-        """Fitted link of a classifier."""
-        found = self.compute()
-        assert isinstance(found, TaskLink)
-        return found
-
-    @property
-    def residuals(self) -> Residuals:
-        """Held-out residuals of a regressor."""
-        found = self.compute()
-        assert isinstance(found, Residuals)
-        return found
-
-    def compute(self) -> TaskLink | Residuals:
-        """Return the link or the residuals; the first call computes them and drops the reference to the data."""
+    def compute(self) -> Any:
+        """Return the `TaskLink` or the `Residuals`; the first call computes them and gives up the training data."""
         if self._result is None:
             data, specification, options = self.data, self.specification, self.options
             assert data is not None
@@ -137,9 +112,8 @@ def left_out_tasks(specification: Any, data: TaskData, options: Any) -> dict[str
     """
     common = getattr(specification, "unknown_tasks", "error") == "common"
     features = getattr(specification, "task_features", None) is not None
-    found: dict[str, list[np.ndarray]] = {}
-    for kind in ["common"] * common + ["features"] * features:
-        found[kind] = [np.empty(0)] * data.n_tasks
+    kinds = ["common"] * common + ["features"] * features
+    found = {kind: [np.empty(0)] * data.n_tasks for kind in kinds}
     order = np.random.default_rng(SEED).permutation(data.n_tasks)
     for held in np.array_split(order, min(N_GROUPS, data.n_tasks)) if found else ():
         others = np.setdiff1d(order, held)
@@ -185,24 +159,20 @@ def _residuals(values: Sequence[np.ndarray], new: dict[str, list[np.ndarray] | N
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
     """Return probabilities (q, n_classes), or (q, T, n_classes) for wide data; zero for classes a task lacks."""
-    link: TaskLink = model.uncertainty_.link
+    link: TaskLink = model.uncertainty_.compute()
     values, codes = function_values(model, queries), queries.codes
     out = np.zeros((*values.shape[:-1], len(model.classes_)))
+
+    def fill(at: Any, link: TaskLink, task: int, classes: np.ndarray) -> None:
+        part, width = np.zeros(out[at].shape), 1 if len(classes) == 2 else len(classes)
+        part[:, np.searchsorted(model.classes_, classes)] = link.probabilities(values[at][:, :width], task)
+        out[at] = part
+
     for t, classes in enumerate(model.task_classes_):
-        at = (slice(None), t) if codes is None else np.flatnonzero(codes == t)
-        out[at] = _of_task(link, values[at], t, classes, model.classes_)
-    if codes is not None:
-        for kind, rows in _new_rows(codes, len(model.tasks_)):
-            known, task = (link.new_tasks[kind], 0) if kind in link.new_tasks else (link, -1)
-            out[rows] = _of_task(known, values[rows], task, model.task_classes_[0], model.classes_)
-    return out
-
-
-def _of_task(link: TaskLink, values: np.ndarray, task: int, classes: np.ndarray, every: np.ndarray) -> np.ndarray:
-    """Return probabilities (q, n_classes) from the values (q, M) of a task that has some of the classes."""
-    out = np.zeros((len(values), len(every)))
-    width = 1 if len(classes) == 2 else len(classes)
-    out[:, np.searchsorted(every, classes)] = link.probabilities(values[:, :width], task)
+        fill((slice(None), t) if codes is None else np.flatnonzero(codes == t), link, t, classes)
+    for kind, rows in _new_rows(codes, len(model.tasks_)) if codes is not None else ():
+        known, task = (link.new_tasks[kind], 0) if kind in link.new_tasks else (link, -1)
+        fill(rows, known, task, model.task_classes_[0])
     return out
 
 
@@ -213,7 +183,7 @@ def _new_rows(codes: np.ndarray, n_tasks: int) -> list[tuple[str, np.ndarray]]:
 
 def prediction_deviations(model: Any, queries: Queries) -> np.ndarray:
     """Return the standard deviations of targets around predictions: (q,), or (q, T) for wide data."""
-    residuals: Residuals = model.uncertainty_.residuals
+    residuals: Residuals = model.uncertainty_.compute()
     new = {kind: found.scale for kind, found in residuals.new_tasks.items()}
     return _by_row(queries, residuals.scales, new)
 
@@ -222,7 +192,7 @@ def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.nd
     """Return lower and upper ends of intervals: (q, 2), or (q, T, 2) for wide data."""
     if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
-    values, residuals = function_values(model, queries)[..., 0], model.uncertainty_.residuals
+    values, residuals = function_values(model, queries)[..., 0], model.uncertainty_.compute()
     new = {kind: found.quantile(float(coverage)) for kind, found in residuals.new_tasks.items()}
     half = _by_row(queries, residuals.quantiles(float(coverage)), new)
     return np.stack([values - half, values + half], axis=-1)

@@ -16,10 +16,9 @@ import numpy as np
 
 from ...data import TaskData
 from ...estimators import Fitted, RunOptions
-from ...kernels import FittedKernel
 from ...memory import Need
 from ...uncertainty import Uncertainty
-from ..fitting import Fit, FitPlan, Regression, Shape
+from ..fitting import Fit, FitPlan, Regression
 from ..grams import SharedGrams, on_device
 from ..grams.operator import PANEL_COLUMNS, SharedOperator, in_blocks
 from ..learners import Ridge
@@ -45,14 +44,7 @@ Targets = CompleteTargets | MaskedTargets
 
 @dataclass(frozen=True, kw_only=True)
 class TaskMixFit:
-    """Specification of kernel machines whose weights are chosen for each task.
-
-    Parameters
-    ----------
-    targets : Regression
-        With the squared loss.
-    kernels, parsimony, normalize, tol, device : as for `Fit`
-    """
+    """Specification of kernel machines whose weights are chosen for each task; parameters are those of `Fit`."""
 
     targets: Regression
     kernels: Any = None
@@ -61,7 +53,7 @@ class TaskMixFit:
     tol: float = 1e-3
     device: str | None = None
 
-    def plan(self, data: TaskData, kernels: Sequence[FittedKernel] | None = None) -> TaskMixPlan:
+    def plan(self, data: TaskData) -> TaskMixPlan:
         """Apply to data; refuse what errors of each task are not computed for."""
         if not isinstance(self.targets, Regression) or not isinstance(self.targets.learner(), Ridge):
             lacking = "the squared loss of regression"
@@ -71,20 +63,8 @@ class TaskMixFit:
             lacking = "rows of equal weight" if len(np.unique(data.sample_weight)) > 1 else ""
         if lacking:
             raise ValueError(f"per_task=True: weights are chosen by held-out errors of each task, which need {lacking}")
-        fit = Fit(
-            targets=self.targets,
-            penalty=_even,
-            kernels=self.kernels,
-            parsimony=self.parsimony,
-            normalize=self.normalize,
-            tol=self.tol,
-            device=self.device,
-        )
-        return TaskMixPlan(self, fit.plan(data, kernels))
-
-
-def _even(shape: Shape) -> FixedWeights:
-    return FixedWeights(np.full((shape.n_kernels, shape.n_components), 1.0 / shape.n_kernels))
+        fit = Fit(penalty=lambda shape: FixedWeights(np.full(shape[:2], 1.0 / shape.n_kernels)), **vars(self))
+        return TaskMixPlan(self, fit.plan(data))
 
 
 class TaskMixPlan(NamedTuple):
@@ -146,16 +126,14 @@ class TaskMixes(NamedTuple):
     by_own: np.ndarray
 
 
-def choose_mixes(
-    operator: SharedOperator,
-    Y: np.ndarray,
-    *,
-    has_intercept: bool,
-    strengths: np.ndarray = STRENGTHS,
-    n_groups: int = GROUPS,
-) -> TaskMixes:
+def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool) -> TaskMixes:
     """Choose the kernel weights of each column of Y (n, T), with NaN for missing labels."""
-    targets = read_targets(operator, Y, has_intercept, strengths)
+    targets: Targets
+    if (missing := np.isnan(Y)).any():
+        known, mask = np.nan_to_num(Y), (~missing).astype(np.float32)
+        targets = MaskedTargets(operator, known, has_intercept, STRENGTHS, mask).with_useful_strengths()
+    else:
+        targets = CompleteTargets(operator, Y, has_intercept, STRENGTHS)
     every, even = np.arange(Y.shape[1]), np.full(operator.n_kernels, 1.0 / operator.n_kernels)
     plain: Any = targets.decompose(even)
     strength = _best_strength(targets, targets.losses(plain), every)
@@ -163,12 +141,15 @@ def choose_mixes(
     mixes, found = [even], [targets.errors(plain, reference)]
     groups: list[tuple[np.ndarray, np.ndarray, float]] = []
     for labels in (np.zeros(len(every), dtype=int), None):
-        labels = _groups(own, n_groups) if labels is None else labels
+        labels = _groups(own) if labels is None else labels
         start, groups = own, []
         own = own.copy()
         for label in range(labels.max() + 1):
             members = np.flatnonzero(labels == label)
-            mix = mean_mix(start[:, members])
+            # The mean of the directions of their weights; even where all are zero.
+            sums = start[:, members].sum(axis=0)
+            directed = members[sums > 0]
+            mix = (start[:, directed] / sums[sums > 0]).mean(axis=1) if len(directed) else even
             matrix: Any = targets.decompose(mix)
             mixes.append(mix)
             found.append(targets.errors(matrix, reference))
@@ -179,15 +160,6 @@ def choose_mixes(
     unit = targets.variance
     gains = np.array([unit * expected_gains(each.gain / unit, each.error / unit) for each in found])
     return _take(targets, own, groups, np.array(mixes), np.array([each.loss for each in found]), gains)
-
-
-def read_targets(operator: SharedOperator, Y: np.ndarray, has_intercept: bool, strengths: np.ndarray) -> Targets:
-    """The targets (n, T) with NaN for missing labels; where there are any, with strengths that suit them."""
-    missing = np.isnan(Y)
-    if not missing.any():
-        return CompleteTargets(operator, Y, has_intercept, strengths)
-    mask = (~missing).astype(np.float32)
-    return MaskedTargets(operator, np.nan_to_num(Y), has_intercept, strengths, mask).with_useful_strengths()
 
 
 def _best_strength(targets: Targets, loss: np.ndarray, members: np.ndarray) -> float:
@@ -217,19 +189,11 @@ def _take(
     return TaskMixes(B, mixes, strengths, errors, targets.variance, np.column_stack([mix, strength]), by_own)
 
 
-def mean_mix(weights: np.ndarray) -> np.ndarray:
-    """Weights (K, T) -> (K,): the mean of their directions, of sum one; even where all are zero."""
-    sums = weights.sum(axis=0)
-    if not (sums > 0).any():
-        return np.full(len(weights), 1.0 / len(weights))
-    return (weights[:, sums > 0] / sums[sums > 0]).mean(axis=1)
-
-
-def _groups(weights: np.ndarray, n_groups: int) -> np.ndarray:
+def _groups(weights: np.ndarray) -> np.ndarray:
     """The group (T,) of each task, by the direction of its weights (K, T)."""
     sums = np.maximum(weights.sum(axis=0), np.finfo(float).tiny)
     points = np.sqrt(weights / sums).T
-    count = min(n_groups, len(points) // TASKS_PER_GROUP, len(np.unique(points.round(6), axis=0)))
+    count = min(GROUPS, len(points) // TASKS_PER_GROUP, len(np.unique(points.round(6), axis=0)))
     if count < 2:
         return np.zeros(len(points), dtype=int)
     # Imported here: scikit-learn's clustering takes a sixth of a second to import, which only this needs.
@@ -284,9 +248,8 @@ def gains_of_own_weights(
 
     def squares(b: np.ndarray, members: np.ndarray) -> Any:
         """(h, o) squared errors of some tasks at kernel weights b (K, o) and cost 1."""
-        weights, labels = arrays.array(b), None
-        if kept.mask is not None:
-            labels = arrays.array(kept.mask[:, members].astype(np.float64))
+        weights = arrays.array(b)
+        labels = None if kept.mask is None else arrays.array(kept.mask[:, members].astype(np.float64))
         cost = arrays.array(np.ones((1, len(members)))) if labels is None else labels
         block = Block(kept.operator, weights, arrays.array(kept.Y[:, members]), cost, labels, kept.has_intercept)
         solution = solve_block(block, None, _TOL)

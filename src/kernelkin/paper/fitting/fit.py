@@ -78,28 +78,11 @@ class Fit:
 
     Parameters
     ----------
-    targets : Classification or Regression
-        How targets are coded, and the loss.
+    targets : how targets are coded, and the loss
     penalty : callable
         From a `Shape` to the penalty on the kernel weights, or to the norm of the functions that takes its place.
-    kernels : None, "precomputed", or what `resolve_kernels` reads
-    C : float
-        Cost of errors on training rows.
     mu : float or "scale"
         Strength of the penalty; "scale": the variance of the targets within tasks.
-    parsimony : float in [0, 1]
-        How much kernels are charged for their effective dimension.
-    couplings : what `read_couplings` reads
-    sharing : float in [0, 1]
-        How cheap a shared part is: 1 charges it as one task, 0 as all tasks that share it.
-    task_features : what `read_task_features` reads
-        Features of tasks, or kernels between tasks: each makes couplings.
-    shared_rank : int, "auto" or None
-        Columns of the factors that approximate shared parts of tasks with their own rows, for the squared loss; "auto":
-        where rows are many; None: shared parts are exact.
-    unknown_tasks : {"error", "common"}
-        "common" needs a coupling of all tasks.
-    normalize : {"trace", "cosine", "center"} or None
     choose_kernel : callable, optional
         From the names of the fitted kernels to the position of the only one to use.
     worst_task : bool
@@ -107,13 +90,9 @@ class Fit:
     has_path : bool
         Whether the penalty is known to be homogeneous of degree two, so that C and mu are one parameter and problems
         that differ in these alone can be solved along a path.
-    solver : str, solver or None
     init : array (J, K), optional
         Kernel weights to start from.
-    tol, max_iter : float and int
-        The relative duality gap to reach, and how many evaluations a solver may take.
-    device : str, optional
-        A device of torch, on which machines are solved; for the squared loss on wide data.
+    kernels, C, parsimony, couplings and all others : as in the estimators, whose documentation has them
     """
 
     targets: Targets
@@ -379,23 +358,17 @@ def check_common_part(couplings: Sequence[Coupling]) -> None:
 
 def check_splittable(fit: Fit, data: TaskData) -> None:
     """Refuse what cannot be fitted in blocks of tasks, with the reason."""
-    advice = "use engine='threads'"
-    if is_precomputed(fit.kernels):
-        raise ValueError(f"engine: Gram matrices that are precomputed would have to travel with every block; {advice}")
-    if data.form == "wide":
-        raise ValueError(
-            "engine: tasks that are columns of y share their rows and one Gram matrix, which every block would need; "
-            f"{advice}, or give the rows of each task as rows of their own (tasks=)"
-        )
-    if fit.worst_task:
-        raise ValueError(f"engine: this model solves one task at a time, each after the last one; {advice}")
-    if fit.device is not None:
-        raise ValueError("engine: blocks of tasks are solved by the processors of the workers; leave device out")
-    if fit.couplings is not None or fit.task_features is not None:
-        raise ValueError(
-            f"engine: tasks that share parts of their functions are one machine, which has no blocks of tasks; "
-            f"{advice}, or leave couplings and task_features out"
-        )
+    coupled = fit.couplings is not None or fit.task_features is not None
+    faults = {
+        "Gram matrices that are precomputed would have to travel with every block": is_precomputed(fit.kernels),
+        "tasks that are columns of y share their rows and one Gram matrix; pass tasks=": data.form == "wide",
+        "this model solves one task at a time, each after the last one": fit.worst_task,
+        "blocks of tasks are solved by the processors of the workers; leave device out": fit.device is not None,
+        "tasks that share parts of their functions (couplings, task_features) have no blocks of tasks": coupled,
+    }
+    for fault, is_present in faults.items():
+        if is_present:
+            raise ValueError(f"engine: {fault}; use engine='threads'")
 
 
 def convergence_warnings(solution: Solution, tol: float) -> Warnings:

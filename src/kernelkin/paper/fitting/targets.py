@@ -49,7 +49,11 @@ class Classification:
             y, costs = np.where(positive, 1.0, -1.0), np.repeat(cost[:, np.newaxis], positive.shape[1], axis=1)
             machines.append(Machine(y, costs, np.zeros(len(y), dtype=np.intp), n_groups=1))
         if isinstance(self.class_weight, Mapping):
-            _check_labels(self.class_weight, known)
+            unknown = [label for label in self.class_weight if label not in known]
+            # Weights of labels that no task has, while other labels have no weight, were likely misspelt.
+            if unknown and not known <= set(self.class_weight):
+                classes = listing(sorted(known))
+                raise ValueError(f"class_weight has {listing(unknown)}, which no task has; the classes are {classes}")
         return machines
 
     def panel(self, data: TaskData, C: float) -> MachinePanel:
@@ -138,14 +142,6 @@ def weights_of_classes(
     return np.array(weights, dtype=np.float64)
 
 
-def _check_labels(class_weight: Mapping, classes: set) -> None:
-    """Refuse weights of labels that no task has while other labels have no weight: they were likely misspelt."""
-    unknown = [label for label in class_weight if label not in classes]
-    if unknown and not classes <= set(class_weight):
-        known = listing(sorted(classes))
-        raise ValueError(f"class_weight has {listing(unknown)}, which no task has; the classes are {known}")
-
-
 def link_machines(
     machines: Sequence[Machine], couplings: Sequence[Coupling], tasks: np.ndarray, classes: bool = True
 ) -> list[Machine]:
@@ -177,7 +173,8 @@ def link_machines(
 def _intercept_owners(parts: Sequence[Machine], factors: Sequence[np.ndarray]) -> np.ndarray:
     """Return which of linked tasks has the intercept of each: itself or, for a task of one class, another."""
     owners = np.arange(len(parts))
-    alone = np.array([_has_one_class(part) for part in parts])
+    alone = np.array([part.y.size and (np.abs(part.y) == 1).all() and (part.y == part.y[0]).all() for part in parts])
+    alone = alone.astype(bool)
     if not alone.any() or alone.all():
         return owners
     similarity = sum(factor @ factor.T for factor in factors)
@@ -187,10 +184,6 @@ def _intercept_owners(parts: Sequence[Machine], factors: Sequence[np.ndarray]) -
         # Among tasks that are equally like it, the one with most rows.
         owners[t] = others[np.lexsort((sizes[others], np.round(similarity[t, others], 9)))[-1]]
     return owners
-
-
-def _has_one_class(machine: Machine) -> bool:
-    return bool((np.abs(machine.y) == 1).all() and len(machine.y) > 0 and (machine.y == machine.y[0]).all())
 
 
 def split_by_task(

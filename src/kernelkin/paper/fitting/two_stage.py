@@ -51,26 +51,10 @@ _SMALLER_TASKS = (
 class TwoStageFit:
     """Specification of kernel weights learned online, and of one machine for each task at these weights.
 
-    Parameters
-    ----------
-    targets, kernels, C, couplings, task_features, unknown_tasks, normalize : as in `Fit`
-        The first stage does not depend on the couplings.
-    parsimony : as in `Fit`
-        The first stage sees charged kernels; its weights are those of the kernels as they are.
-    mu, shrinkage, min_rank, update, refresh : as in `Online`
-    n_rounds : int
-        Pairs of rows that are drawn from the data.
-    average : bool
-        Whether the kernel weights are the average over rounds, or the last ones.
-    center_pairs : bool
-        Whether the mean of a task's pairs is subtracted from their kernel values.
-    reservoir : int
-        Rows of each task that are kept for a stream.
-    max_exact : int
-        Tasks of more rows use Nystroem features and one of scikit-learn's linear machines.
-    tol : float
-        The relative duality gap of exact machines, and the tolerance of the linear ones.
-    random_state : int, RandomState or None
+    Parameters are those of the estimators, those of `Online`, and those of `Fit`. The first stage does not depend on
+    the couplings; with `parsimony` it sees charged kernels, and its weights are those of the kernels as they are. Tasks
+    of more than `max_exact` rows use Nystroem features and one of scikit-learn's linear machines; `tol` is the relative
+    duality gap of exact machines, and the tolerance of the linear ones. A stream keeps `reservoir` rows of each task.
     """
 
     targets: Targets
@@ -400,6 +384,10 @@ def fit_nystroem(
 
     Returns coefficients (n, outputs), which are zero but for the landmarks (m,), and intercepts (outputs,).
     """
+    # Imported here: few fits need these, and they take long to import.
+    from sklearn.linear_model import Ridge
+    from sklearn.svm import LinearSVC, LinearSVR
+
     own = cross[landmarks]
     eigenvalues, vectors = eigh((own + own.T) / 2)
     kept = eigenvalues > _NEGLIGIBLE * max(eigenvalues[-1], np.finfo(float).tiny)
@@ -408,30 +396,21 @@ def fit_nystroem(
     # Centred targets of order one: linear support vector machines penalise their intercept too.
     units = Units.of([machine], learner, weights=False)
     (scaled,), learner = units.rescale([machine], learner)
+    options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": bool(machine.n_groups)}
+    if isinstance(learner, SVM):
+        linear = LinearSVC(loss="hinge", **options)
+    elif isinstance(learner, SVR):
+        linear = LinearSVR(epsilon=learner.epsilon, **options)
+    else:
+        linear = Ridge(alpha=1.0, fit_intercept=bool(machine.n_groups))
     coefficients, intercepts = [], []
     for y, C in zip(scaled.y.T, scaled.C.T, strict=True):
-        model = _linear_machine(learner, tol, seed, bool(machine.n_groups)).fit(features, y, sample_weight=C)
+        model = linear.fit(features, y, sample_weight=C)
         coefficients.append(np.ravel(model.coef_))
         intercepts.append(float(np.ravel(model.intercept_)[0]))
     a = np.zeros(machine.y.shape)
     a[landmarks] = np.ldexp(to_features @ np.column_stack(coefficients), units.dual)
     return a, np.ldexp(intercepts, units.target) + units.offsets[0].sum(axis=0)
-
-
-def _linear_machine(learner: Learner, tol: float, seed: int, fit_intercept: bool) -> Any:
-    """Return scikit-learn's linear model with the loss of a learner."""
-    options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": fit_intercept}
-    if isinstance(learner, SVM):
-        from sklearn.svm import LinearSVC
-
-        return LinearSVC(loss="hinge", **options)
-    if isinstance(learner, SVR):
-        from sklearn.svm import LinearSVR
-
-        return LinearSVR(epsilon=learner.epsilon, **options)
-    from sklearn.linear_model import Ridge
-
-    return Ridge(alpha=1.0, fit_intercept=fit_intercept)
 
 
 def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:

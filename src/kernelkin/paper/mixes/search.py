@@ -16,7 +16,6 @@ import numpy as np
 
 from ...data import TaskData
 from ...estimators import Fitted, RunOptions
-from ...kernels import FittedKernel
 from ...memory import Need
 from ...uncertainty import Uncertainty
 from ..fitting import Fit, FitPlan, Regression
@@ -45,14 +44,7 @@ Targets = CompleteTargets | MaskedTargets
 
 @dataclass(frozen=True, kw_only=True)
 class TaskMixFit:
-    """Specification of kernel machines whose weights are chosen for each task.
-
-    Parameters
-    ----------
-    targets : Regression
-        With the squared loss.
-    kernels, parsimony, normalize, tol, device : as for `Fit`
-    """
+    """Specification of kernel machines whose weights are chosen for each task; parameters are those of `Fit`."""
 
     targets: Regression
     kernels: Any = None
@@ -61,7 +53,7 @@ class TaskMixFit:
     tol: float = 1e-3
     device: str | None = None
 
-    def plan(self, data: TaskData, kernels: Sequence[FittedKernel] | None = None) -> TaskMixPlan:
+    def plan(self, data: TaskData) -> TaskMixPlan:
         """Apply to data; refuse what errors of each task are not computed for."""
         if not isinstance(self.targets, Regression) or not isinstance(self.targets.learner(), Ridge):
             lacking = "the squared loss of regression"
@@ -72,7 +64,7 @@ class TaskMixFit:
         if lacking:
             raise ValueError(f"per_task=True: weights are chosen by held-out errors of each task, which need {lacking}")
         fit = Fit(penalty=lambda shape: FixedWeights(np.full(shape[:2], 1.0 / shape.n_kernels)), **vars(self))
-        return TaskMixPlan(self, fit.plan(data, kernels))
+        return TaskMixPlan(self, fit.plan(data))
 
 
 class TaskMixPlan(NamedTuple):
@@ -154,7 +146,10 @@ def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool
         own = own.copy()
         for label in range(labels.max() + 1):
             members = np.flatnonzero(labels == label)
-            mix = mean_mix(start[:, members])
+            # The mean of the directions of their weights; even where all are zero.
+            sums = start[:, members].sum(axis=0)
+            directed = members[sums > 0]
+            mix = (start[:, directed] / sums[sums > 0]).mean(axis=1) if len(directed) else even
             matrix: Any = targets.decompose(mix)
             mixes.append(mix)
             found.append(targets.errors(matrix, reference))
@@ -192,14 +187,6 @@ def _take(
     by_own = (share > _LEAST_GAIN) & (mix > 0) & (sums > 0)
     B = np.where(by_own, total * own / np.where(sums > 0, sums, 1.0), shared)
     return TaskMixes(B, mixes, strengths, errors, targets.variance, np.column_stack([mix, strength]), by_own)
-
-
-def mean_mix(weights: np.ndarray) -> np.ndarray:
-    """Weights (K, T) -> (K,): the mean of their directions, of sum one; even where all are zero."""
-    sums = weights.sum(axis=0)
-    if not (sums > 0).any():
-        return np.full(len(weights), 1.0 / len(weights))
-    return (weights[:, sums > 0] / sums[sums > 0]).mean(axis=1)
 
 
 def _groups(weights: np.ndarray) -> np.ndarray:

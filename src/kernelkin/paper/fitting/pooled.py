@@ -132,7 +132,7 @@ class PooledPlan:
         }
         warnings = convergence_warnings(solution, self.fit.tol)
         if pool.bank.clipped:
-            warnings += count_clipping(attributes, data, self.machines, self.learner, solution.duals, self.fit.tol)
+            warnings += count_clipping(attributes, self.fit, data, solution.duals)
         return Fitted(attributes, tuple(warnings))
 
     def _functions(

@@ -212,7 +212,7 @@ def G():
 
 @pytest.mark.parametrize("shape", [(12,), (12, 11), (1, 12, 12)])
 def test_a_gram_of_the_wrong_shape_is_refused(shape):
-    with pytest.raises(ValueError, match=r"kernel 'g': a Gram matrix is square, got shape"):
+    with pytest.raises(ValueError, match=r"kernel 'g': a Gram matrix must be square, got shape"):
         check_gram("g", np.ones(shape), known_psd=True)
 
 

@@ -124,7 +124,7 @@ def test_wrong_out_is_refused(X, out):
 
 
 def test_one_dimension_is_refused(X):
-    with pytest.raises(ValueError, match=r"two dimensions; got shape \(20,\)"):
+    with pytest.raises(ValueError, match=r"two-dimensional array of rows and columns; got shape \(20,\)"):
         fit_kernels(resolve_kernels(None), X[:, 0])
 
 
@@ -133,7 +133,7 @@ def test_a_callable_that_returns_the_wrong_shape_is_named(X):
         return (A @ B.T)[:, :2]
 
     (kernel,) = fit_kernels(resolve_kernels(narrow), X)
-    with pytest.raises(ValueError, match=r"kernel 'narrow' gave values of shape \(20, 2\), expected \(20, 20\)"):
+    with pytest.raises(ValueError, match=r"kernel 'narrow' returned values of shape \(20, 2\), expected \(20, 20\)"):
         kernel(X)
 
 

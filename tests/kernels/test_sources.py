@@ -83,7 +83,7 @@ def test_named_groups():
     assert [name for name in names if name.startswith("left")] == [
         "left: rbf(0.5 x median)", "left: rbf(1 x median)", "left: rbf(2 x median)", "left: linear",
     ]  # fmt: skip
-    with pytest.raises(ValueError, match="kernels is an empty dict: name one group of columns at least"):
+    with pytest.raises(ValueError, match="kernels is an empty dict: name at least one group of columns"):
         source_kernels({}, read(X, y))
 
 
@@ -91,7 +91,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2)) * [1000, 1]
 Y, TASKS = X[:, 1] + X[:, 0] / 1000, np.repeat(["a", "b"], 20)
 MESSAGE = (
-    "the standard deviation of column 0 is 1.* times that of column 1, so that Gaussians on all columns depend on few"
+    "the standard deviation of column 0 is 1.* times that of column 1, so Gaussian kernels on all columns depend mostly"
 )
 MODELS = {
     "a single model": MKMTRLRegressor(),

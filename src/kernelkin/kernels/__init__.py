@@ -1,4 +1,4 @@
-"""Base kernels: specified, fitted on training rows, evaluated together, checked and scaled."""
+"""Base kernels: how to specify, fit, evaluate, check and scale them."""
 
 from .families import (
     KERNEL_FAMILIES,

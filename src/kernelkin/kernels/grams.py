@@ -17,26 +17,26 @@ from scipy.linalg import cholesky as cholesky_factor
 from ..decompositions import eigh, smallest_eigenvalue
 
 ASYMMETRY = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-8}
-# A Gram G = K + E of a kernel matrix K holds rounded values. Where each value took a few operations,
-# |E_ij| <= m eps sqrt(K_ii K_jj) with a small m, hence |E|_2 <= |E|_F <= m eps tr(K) = m eps n (mean diagonal): no
-# eigenvalue of G is below minus that. The trace is at most n times the largest eigenvalue, and so the tighter bound.
+# A computed Gram matrix is G = K + E with rounding errors E. If each value takes a few operations,
+# |E_ij| <= m eps sqrt(K_ii K_jj) with a small m, hence |E|_2 <= |E|_F <= m eps tr(K) = m eps n (mean diagonal), and no
+# eigenvalue of G is below minus that. The trace is at most n times the largest eigenvalue, so this bound is tighter.
 _ROUNDINGS = 10
-# Kernels that subtract large numbers, as Gaussians of rows far from the origin do, lose more digits than that. So much
-# of the mean diagonal is taken for rounding on any number of rows. What is accepted is clipped, so that being lenient
-# here cannot make a certificate false.
+# Kernels that subtract large numbers, such as Gaussians of rows far from the origin, lose more digits. Negative
+# eigenvalues up to this share of the mean diagonal count as rounding. Accepted matrices are clipped, so a generous
+# tolerance cannot make a certificate false.
 _CANCELLATION = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-6}
 SCALINGS = ("trace", "cosine", "center", None)
-# A value k(x, x) is negative, not rounded, below this part of the mean diagonal.
+# Values k(x, x) below minus this share of the mean diagonal are errors, not rounding.
 NEGATIVE = 1e-6
-# A centred kernel is taken as constant, and what is left of it as rounding, when its mean diagonal is below this many
-# units of rounding of the mean diagonal before.
+# A kernel counts as constant if centring reduces its mean diagonal to less than this many times machine epsilon,
+# relative to the mean diagonal before.
 VANISHED = 100
 
 
 def mirror(G: np.ndarray, block: int = 128) -> None:
     """Copy the upper triangle of G (n, n) onto the lower one, in place, so that G is symmetric to the last bit.
 
-    By square blocks that fit into cache, where reading across rows costs nothing: ten times faster than by whole rows.
+    It works on square blocks that fit into cache, which is ten times faster than whole rows.
     """
     for start in range(0, len(G), block):
         rows = slice(start, start + block)
@@ -53,9 +53,9 @@ def _below_diagonal(n: int) -> np.ndarray:
 
 
 def check_values(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Refuse kernel values of another shape than `shape`, and values that are not finite."""
+    """Raise if kernel values have the wrong shape or are not finite."""
     if values.shape != tuple(shape):
-        raise ValueError(f"kernel {name!r} gave values of shape {values.shape}, expected {tuple(shape)}")
+        raise ValueError(f"kernel {name!r} returned values of shape {values.shape}, expected {tuple(shape)}")
     if not np.isfinite(values).all():
         first = tuple(int(axis) for axis in np.argwhere(~np.isfinite(values))[0])
         raise ValueError(
@@ -64,13 +64,13 @@ def check_values(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
 
 
 def check_gram(name: str, G: np.ndarray, known_psd: bool, block: int = 512) -> np.ndarray:
-    """Refuse G (n, n) if it cannot be the Gram matrix of a kernel; return it, or its nearest such matrix.
+    """Return G (n, n), clipped if needed, or raise if it cannot be the Gram matrix of a kernel.
 
-    It must be square, finite, symmetric (1e-8 of its largest entry, 1e-4 in float32), not zero and, unless
-    `known_psd`, positive semi-definite up to rounding, as `project` decides.
+    G must be square, finite, symmetric (up to 1e-8 of its largest entry, 1e-4 in float32) and not zero. Unless
+    `known_psd` is true, it must also be positive semi-definite up to rounding (see `project`).
     """
     if G.ndim != 2 or G.shape[0] != G.shape[1]:
-        raise ValueError(f"kernel {name!r}: a Gram matrix is square, got shape {G.shape}")
+        raise ValueError(f"kernel {name!r}: a Gram matrix must be square, got shape {G.shape}")
     check_values(name, G, G.shape)
     largest = max(float(G.max()), -float(G.min()))
     if largest == 0:
@@ -84,19 +84,19 @@ def check_gram(name: str, G: np.ndarray, known_psd: bool, block: int = 512) -> n
 
 
 def precomputed_names(n_kernels: int) -> list[str]:
-    """The names of precomputed kernels: "kernel 0", "kernel 1", ..."""
+    """Return the names of precomputed kernels: "kernel 0", "kernel 1", ..."""
     return [f"kernel {k}" for k in range(n_kernels)]
 
 
 def check_precomputed(grams: np.ndarray, normalize: str | None) -> list[str]:
-    """Check a precomputed training stack (K, n, n) and how it is to be scaled; return the names of its kernels.
+    """Check precomputed training Grams (K, n, n) and their scaling; return the names of the kernels.
 
-    Whether its blocks are positive semi-definite is for `project_stack` to see, on the rows that make a Gram.
+    `project_stack` checks later that the blocks in use are positive semi-definite.
     """
     if normalize == "cosine":
         raise ValueError(
-            "normalize='cosine' needs k(x, x) of the rows to predict, which precomputed kernels do not hold; "
-            "use 'trace' or 'center', or divide the kernels before"
+            "normalize='cosine' needs k(x, x) of the rows to predict, which precomputed kernels do not contain; "
+            "use 'trace' or 'center', or normalise the kernels before passing them"
         )
     names = precomputed_names(len(grams))
     for name, G in zip(names, grams, strict=True):
@@ -105,9 +105,9 @@ def check_precomputed(grams: np.ndarray, normalize: str | None) -> list[str]:
 
 
 def project_stack(names: Sequence[str], grams: np.ndarray) -> bool:
-    """Refuse Grams (K, n, n) that are not positive semi-definite; clip in place those that are so up to rounding.
+    """Raise if a Gram of (K, n, n) is not positive semi-definite up to rounding; clip rounding errors in place.
 
-    Returns whether any was clipped.
+    Returns True if any Gram was clipped.
     """
     clipped = False
     for name, G in zip(names, grams, strict=True):
@@ -117,16 +117,15 @@ def project_stack(names: Sequence[str], grams: np.ndarray) -> bool:
 
 
 def project(name: str, G: np.ndarray) -> np.ndarray:
-    """Return the symmetric G (n, n) if positive semi-definite, its nearest such matrix if it is so up to rounding.
+    """Return the symmetric G (n, n), or the nearest positive semi-definite matrix if G is one up to rounding.
 
-    Otherwise a ValueError that names the kernel. One Cholesky factorisation of all rows, n^3 / 3 operations and a
-    float64 copy of G, decides for a matrix that is positive semi-definite to float64 rounding; eigenvalues, about
-    10 n^3, are computed for others only.
+    Raises a ValueError that names the kernel otherwise. Most matrices need only one Cholesky factorisation (n^3 / 3
+    operations and a float64 copy of G). Eigenvalues (about 10 n^3 operations) are computed only if that fails.
     """
     if is_psd(G):
         return G
     with np.errstate(over="ignore"):
-        # Values computed in float32 may have been stored as float64 since.
+        # Values computed in float32 may have been converted to float64 later.
         single = G.dtype.itemsize <= 4 or np.array_equal(G.astype(np.float32), G)
     precision: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
     mean_diagonal = float(G.diagonal().mean(dtype=np.float64))
@@ -146,20 +145,20 @@ def project(name: str, G: np.ndarray) -> np.ndarray:
 def nearest_psd(G: np.ndarray) -> np.ndarray:
     """Return the positive semi-definite matrix nearest to G, in the Frobenius norm.
 
-    Similarities that are not a kernel (a sigmoid, edit distances, a correlation with missing values) make a Gram
-    matrix with negative eigenvalues, which no fit accepts. This sets them to zero. Only training Grams need it:
-    values between rows to predict and training rows are used as they are.
+    Similarities that are not kernels (sigmoids, edit distances, correlations with missing values) give Gram matrices
+    with negative eigenvalues, which `fit` rejects. This function sets these eigenvalues to zero. Only training Grams
+    need it: values between rows to predict and training rows are used unchanged.
 
     Parameters
     ----------
     G : array (n, n)
-        Real numbers; its symmetric part is projected.
+        Real numbers. The symmetric part of G is projected.
 
     Returns
     -------
     nearest : array (n, n)
-        Symmetric, of the type of G (float64 if that is not a float). Eigenvalues that would be zero are as far above
-        zero as rounding to this type can move them, so that the stored matrix is positive semi-definite.
+        Symmetric, with the dtype of G (float64 if G has no floating-point dtype). Negative eigenvalues are set
+        slightly above zero, so that the matrix is still positive semi-definite after rounding.
 
     Examples
     --------
@@ -180,7 +179,7 @@ def nearest_psd(G: np.ndarray) -> np.ndarray:
     values, vectors = eigh(symmetric)
     if values[0] >= 0:
         return symmetric.astype(dtype)
-    # Rounding errors of n^2 entries that are independent have about this norm; twice the bound |E|_F is always enough.
+    # The first value is about the norm of independent rounding errors; the second is a safe upper bound.
     norm = float(np.finfo(dtype).eps) * float(np.linalg.norm(values))
     for floor in (norm / np.sqrt(len(G)), norm):
         nearest = ((vectors * np.maximum(values, floor)) @ vectors.T).astype(dtype)
@@ -191,17 +190,17 @@ def nearest_psd(G: np.ndarray) -> np.ndarray:
 
 
 def is_psd(G: np.ndarray) -> bool:
-    """Whether the symmetric G (n, n) has no negative eigenvalue but for the rounding of float64."""
+    """Return True if the symmetric G (n, n) is positive semi-definite up to float64 rounding."""
     return has_cholesky(G, rounding_shift(len(G), float(G.diagonal().mean(dtype=np.float64))))
 
 
 def rounding_shift(n_rows: int, mean_diagonal: float) -> float:
-    """How far below zero the eigenvalues of a Gram matrix may be from the rounding of float64."""
+    """Return how far below zero float64 rounding can move the eigenvalues of a Gram matrix."""
     return _ROUNDINGS * n_rows * float(np.finfo(np.float64).eps) * max(mean_diagonal, 0.0)
 
 
 def has_cholesky(G: np.ndarray, shift: float) -> bool:
-    """Whether G + shift I, of the symmetric G (n, n), is positive definite, in float64."""
+    """Return True if G + shift I is positive definite in float64; G (n, n) is symmetric."""
     shifted = G.astype(np.float64)
     shifted[np.diag_indices_from(shifted)] += shift
     try:
@@ -213,32 +212,32 @@ def has_cholesky(G: np.ndarray, shift: float) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """A factor for each kernel, after cosines or centring if there are any. Kernels are on the first axis of arrays.
+    """Fitted scaling: cosine normalisation or centring, if any, then a factor for each kernel.
 
     Parameters
     ----------
     factor : array (K,)
-        Every value of a kernel is multiplied by it, last. Zero for a kernel that is zero on the training rows.
+        Multiplies all values of a kernel, last. Zero for a kernel that is zero on the training rows.
     inverse_root : array (K, n), default None
-        Of "cosine": 1 / sqrt(k(x, x)) of the training rows, zero where k(x, x) is.
+        For "cosine": 1 / sqrt(k(x, x)) of the training rows, or zero if k(x, x) is zero.
     row_mean, grand_mean, weight : arrays (K, n), (K,) and (K, n), default None
-        Of "center": the weighted mean of k(x_i, .) over the training rows, the mean of all, and weights of sum one.
+        For "center": the weighted mean of k(x_i, .) over the training rows, the overall mean, and weights of sum one.
     """
 
     factor: np.ndarray
     inverse_root: np.ndarray | None = None
-    # All three, or none.
+    # Either all three are set or none.
     row_mean: Any = None
     grand_mean: Any = None
     weight: Any = None
 
     @property
     def factor_only(self) -> bool:
-        """Whether it is `factor` and nothing that depends on the rows."""
+        """Whether the scaling is a factor per kernel only."""
         return self.row_mean is None and self.inverse_root is None
 
     def apply(self, cross: np.ndarray, query_diagonal: np.ndarray | None = None, overwrite: bool = False) -> np.ndarray:
-        """Scale raw values (K, q, n) between other rows and the training rows, in place if `overwrite`.
+        """Scale raw values (K, q, n) between q rows and the training rows, in place if `overwrite`.
 
         `query_diagonal` (K, q) is k(x, x) of the q rows; only "cosine" needs it.
         """
@@ -258,7 +257,7 @@ class Scaling:
         return out
 
     def apply_diagonal(self, diagonal: np.ndarray, cross: np.ndarray) -> np.ndarray:
-        """Scale k(x, x) (K, q) of other rows; cross (K, q, n) are their raw values at the training rows."""
+        """Scale k(x, x) (K, q) of new rows; cross (K, q, n) are their raw values with the training rows."""
         if self.inverse_root is not None:
             diagonal = (diagonal > np.finfo(float).tiny).astype(np.float64)
         if self.row_mean is not None:
@@ -283,7 +282,7 @@ class Scaling:
         return replace(self, **picked)
 
     def charged(self, charges: np.ndarray) -> Scaling:
-        """The scaling that also divides every kernel by its charge (K,)."""
+        """Return a scaling that also divides every kernel by its charge (K,)."""
         return replace(self, factor=self.factor / charges)
 
 
@@ -294,16 +293,16 @@ def fit_scaling(
     names: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> tuple[Scaling, np.ndarray]:
-    """Learn the scaling of kernels from their raw training Grams (K, n, n), and scale these -> exactly symmetric.
+    """Fit the scaling on raw training Grams (K, n, n); return it with the scaled, exactly symmetric Grams.
 
-    `gram` is left alone unless `overwrite`. Repeating a row equals weighting it. `names` (K,) are for errors. A kernel
-    that is zero (for "center": constant) on these rows becomes zero, there and on other rows.
+    `gram` is changed only with `overwrite`. Weighting a row by 2 equals repeating it. `names` (K,) are for error
+    messages. A kernel that is zero (for "center": constant) on these rows becomes zero everywhere.
     """
     diagonal = np.diagonal(gram, axis1=1, axis2=2).copy()
     row_mean = None
     if normalize == "center":
         weight = np.ones(len(gram[0])) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        # Weights that are all zero are refused below.
+        # `fit_diagonal_scaling` raises if all weights are zero.
         row_mean = np.stack([G @ (weight / max(weight.sum(), 1e-300)).astype(G.dtype) for G in gram])
     scaling = fit_diagonal_scaling(normalize, diagonal, sample_weight, names, row_mean)
     scaled = scaling.apply(gram, diagonal, overwrite)
@@ -319,13 +318,13 @@ def fit_diagonal_scaling(
     names: Sequence[str] | None = None,
     row_mean: np.ndarray | None = None,
 ) -> Scaling:
-    """Learn the scaling from the diagonals (K, n) of the training Grams.
+    """Fit the scaling on the diagonals (K, n) of the training Grams.
 
-    "center" also needs `row_mean` (K, n), the weighted means of the rows of the Grams, in their precision.
+    "center" also needs `row_mean` (K, n), the weighted means of the rows of the Grams, in the precision of the Grams.
     """
     if normalize not in SCALINGS:
         raise ValueError(f"normalize must be one of {list(SCALINGS)}, got {normalize!r}")
-    # Rounding may leave a zero on the diagonal a little below zero; it is then taken as zero.
+    # Values slightly below zero are rounding and count as zero.
     negative = np.flatnonzero(diagonal.min(axis=1) < -NEGATIVE * diagonal.mean(axis=1))
     if len(negative):
         name = (precomputed_names(len(diagonal)) if names is None else names)[negative[0]]
@@ -352,5 +351,5 @@ def fit_diagonal_scaling(
 
 
 def _inverse(values: np.ndarray) -> np.ndarray:
-    """1 / values, and 0 where they are 0 but for underflow."""
+    """Return 1 / values, or 0 for values that are 0 up to underflow."""
     return np.divide(1.0, values, out=np.zeros(values.shape), where=values > np.finfo(float).tiny)

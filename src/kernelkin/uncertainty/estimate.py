@@ -1,4 +1,4 @@
-"""What a fitted model knows about its own errors: held-out values of its training rows, computed when first needed."""
+"""Uncertainty of a fitted model, from held-out values of its training rows, which are computed when first needed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from ..engines import SingleThreadedBLAS, Threads
 from ..paper.functions import function_values
 from .calibration import Residuals, TaskLink, fit_link, fit_new_tasks, fit_residuals
 
-# Folds of rows inside tasks, groups of tasks that are left out whole, and their seed: the same fit has the same
-# intervals and probabilities.
+# Number of folds of rows within tasks, number of groups of left-out tasks, and a fixed seed for reproducible results.
 N_FOLDS, N_GROUPS, SEED = 5, 5, 0
 
 
@@ -38,7 +37,7 @@ class Uncertainty:
         self._held: tuple[list[np.ndarray], TaskData] | None = None
 
     def held_out(self) -> tuple[list[np.ndarray], TaskData] | None:
-        """Return the held-out values (n_t, m_t) and the training data; None for a model from a file."""
+        """Return the held-out values (n_t, m_t) and the training data; None for a loaded model."""
         self.compute()
         return self._held
 
@@ -57,7 +56,7 @@ class Uncertainty:
         return self._result
 
     def __getstate__(self) -> dict[str, object]:
-        # A client of a cluster cannot be pickled.
+        # A Dask client cannot be pickled.
         options = None if self.options is None else replace(self.options, engine=Threads())
         return {**vars(self), "_held": None, "options": options}
 
@@ -65,20 +64,20 @@ class Uncertainty:
 def held_out_values(
     specification: Any, data: TaskData, options: Any, *, classification: bool
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the values (n_t, m_t) of each task at its rows, by fits without them, and the classes of each task.
+    """Return held-out values (n_t, m_t) of each task, and the classes of each task.
 
-    Values are NaN for rows that no fold holds out, such as the only row of a task or of a class.
+    Values are NaN for rows that are in no fold, such as the only row of a task or of a class.
     """
     values = [np.full((len(y), 1), np.nan) for y in data.y]
     classes = [np.unique(y) for y in data.y] if classification else []
     try:
         folds = make_folds(data, N_FOLDS, classification=classification, random_state=SEED)
-    except ValueError:  # every task has a single row, or rows of classes of their own
+    except ValueError:  # every task has a single row, or a single row per class
         return values, classes
     for fold in folds:
         try:
             fitted = specification.plan(data.take(fold.kept)).run(options).attributes
-        except ValueError:  # the rows that are left are not enough for this model
+        except ValueError:  # too few rows are left for this model
             continue
         classes = fitted.get("task_classes_", classes)
         unfitted = fitted.get("unfitted_tasks_", {})
@@ -91,7 +90,7 @@ def held_out_values(
 
 
 def fold_values(fitted: dict[str, Any], data: TaskData, fold: Fold) -> list[np.ndarray]:
-    """Evaluate what was fitted without a fold at its rows -> (q_t, m_t) for each task."""
+    """Return the values (q_t, m_t) of a model fitted without a fold at the rows of the fold, for each task."""
     held, functions = [rows[part] for rows, part in zip(data.rows, fold.held, strict=True)], fitted["functions_"]
     if data.form == "wide":
         kept, rows = fold.rows(data)
@@ -107,9 +106,9 @@ def fold_values(fitted: dict[str, Any], data: TaskData, fold: Fold) -> list[np.n
 
 
 def left_out_tasks(specification: Any, data: TaskData, options: Any) -> dict[str, list[np.ndarray] | None]:
-    """Return values (n_t, m) of tasks that are left out whole, by how new tasks are predicted: "common", "features".
+    """Return values (n_t, m) of tasks that are left out completely, for "common" and "features" if the model has them.
 
-    They are None where the model cannot be fitted without a task.
+    Values are None if the model cannot be fitted without a task.
     """
     common = getattr(specification, "unknown_tasks", "error") == "common"
     features = getattr(specification, "task_features", None) is not None
@@ -120,7 +119,7 @@ def left_out_tasks(specification: Any, data: TaskData, options: Any) -> dict[str
         others = np.setdiff1d(order, held)
         try:
             functions = specification.plan(data.select(others)).run(options).attributes["functions_"]
-        except ValueError:  # a single task, or parameters that number all tasks, such as a prior
+        except ValueError:  # a single task, or parameters with an entry per task, such as a prior
             return dict.fromkeys(found)
         for kind, t in product(found, held.tolist()):
             code = -1
@@ -142,7 +141,7 @@ def _link(
 
 def _residuals(values: Sequence[np.ndarray], new: dict[str, list[np.ndarray] | None], data: TaskData) -> Residuals:
     targets = np.concatenate(data.y)
-    # Without anything better, targets are predicted by the mean of all.
+    # Fallback: predict the mean of all targets.
     plain = [y - targets.mean() for y in data.y]
 
     def without(parts: Sequence[np.ndarray] | None) -> list[np.ndarray]:
@@ -159,7 +158,7 @@ def _residuals(values: Sequence[np.ndarray], new: dict[str, list[np.ndarray] | N
 
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
-    """Return probabilities (q, n_classes), or (q, T, n_classes) on wide data; zero for classes a task does not have."""
+    """Return probabilities (q, n_classes), or (q, T, n_classes) for wide data; zero for classes a task lacks."""
     link: TaskLink = model.uncertainty_.compute()
     values, codes = function_values(model, queries), queries.codes
     out = np.zeros((*values.shape[:-1], len(model.classes_)))
@@ -178,19 +177,19 @@ def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
 
 
 def _new_rows(codes: np.ndarray, n_tasks: int) -> list[tuple[str, np.ndarray]]:
-    """Return the rows of tasks that were not in training, by how these are predicted."""
+    """Return the rows of tasks that were not in training, for each way to predict them."""
     return [("common", np.flatnonzero(codes < 0)), ("features", np.flatnonzero(codes >= n_tasks))]
 
 
 def prediction_deviations(model: Any, queries: Queries) -> np.ndarray:
-    """Return standard deviations of targets around predictions (q,), or (q, T) on wide data."""
+    """Return the standard deviations of targets around predictions: (q,), or (q, T) for wide data."""
     residuals: Residuals = model.uncertainty_.compute()
     new = {kind: found.scale for kind, found in residuals.new_tasks.items()}
     return _by_row(queries, residuals.scales, new)
 
 
 def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.ndarray:
-    """Return lower and upper ends (q, 2), or (q, T, 2) on wide data."""
+    """Return lower and upper ends of intervals: (q, 2), or (q, T, 2) for wide data."""
     if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
     values, residuals = function_values(model, queries)[..., 0], model.uncertainty_.compute()
@@ -200,7 +199,7 @@ def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.nd
 
 
 def _by_row(queries: Queries, of_task: np.ndarray, new: dict[str, float]) -> np.ndarray:
-    """Return numbers (T + 1,) of the tasks and of a typical one, and of new tasks, for each row (q,), or (q, T)."""
+    """Expand numbers per task (T + 1,) and for new tasks to rows: (q,), or (q, T) for wide data."""
     if queries.codes is None:
         return np.repeat(of_task[np.newaxis, :-1], len(queries.X), axis=0)
     n_tasks = len(of_task) - 1

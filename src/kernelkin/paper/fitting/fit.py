@@ -134,19 +134,10 @@ class Fit:
         # Where R(sB) = s^2 R(B), costs and strength are one parameter and can be rescaled together.
         homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
         units = Units.of(machines, learner, weights=homogeneous)
-        machines, learner = units.rescale(machines, learner)
-        return FitPlan(
-            fit=self,
-            data=data,
-            kernels=kernels,
-            couplings=couplings,
-            penalty=penalty,
-            machines=machines,
-            learner=learner,
-            mu=units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu),
-            start=None if self.init is None else units.weights(read_init(self.init, shape)),
-            units=units,
-        )
+        mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
+        start = None if self.init is None else units.weights(read_init(self.init, shape))
+        scaled, learner = units.rescale(machines, learner)
+        return FitPlan(self, data, kernels, couplings, penalty, scaled, learner, mu, start, units)
 
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
@@ -228,16 +219,15 @@ class FitPlan:
 
     def grams(self) -> tuple[Grams, KernelBank]:
         """Evaluate and scale the kernels; precomputed ones on the device where there is one, if they fit there."""
-        fit, data, couplings = self.fit, self.data, self.couplings
-        bare = self.kernels is None and not couplings and not fit.parsimony
+        fit, data = self.fit, self.data
+        bare = self.kernels is None and not self.couplings and not fit.parsimony
         if fit.device and isinstance(self.learner, Ridge) and bare and scales_on_device(data, fit.normalize):
             arrays = arrays_on(fit.device)
             try:
                 return device_grams(data, fit.normalize, arrays)
             except arrays.out_of_memory:
                 arrays.release()
-        raw = raw_grams(data, self.kernels, fit.normalize, self.gram_plan())
-        return scale_grams(raw, data, fit.normalize, couplings, True, fit.parsimony)
+        return self.scale(self.raw_grams(), overwrite=True)
 
     def raw_grams(self, plan: GramPlan | None = None) -> RawGrams:
         """Evaluate the kernels, as a search does once for all folds."""
@@ -265,9 +255,9 @@ class FitPlan:
         self, problem: AnyProblem, each: Each = serially, verbose: int = 0, callback: Callable | None = None
     ) -> Solution:
         """Return the solution in the user's units."""
-        fit, shown = self.fit, {"verbose": verbose, "callback": callback}
-        limits: dict[str, Any] = {"start": self.start, "tol": fit.tol, "max_iter": fit.max_iter, **shown}
-        return solve(problem, fit.solver, each=each, units=self.units, **limits)
+        options: dict[str, Any] = {"each": each, "verbose": verbose, "callback": callback, "units": self.units}
+        limits: dict[str, Any] = {"start": self.start, "tol": self.fit.tol, "max_iter": self.fit.max_iter}
+        return solve(problem, self.fit.solver, **limits, **options)
 
     def _solve_in_blocks(self, options: RunOptions) -> tuple[KernelBank, Solution]:
         """Solve the problem where the engine is, in blocks of tasks, and bring the solutions of all tasks back."""
@@ -292,7 +282,7 @@ class FitPlan:
 
     def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution, options: RunOptions) -> Fitted:
         """Return the fitted attributes of a solution, and what a user is told about it."""
-        fit, data, T, B, targets = self.fit, self.data, self.data.n_tasks, solution.B, self.fit.targets
+        fit, data, T, B = self.fit, self.data, self.data.n_tasks, solution.B
         linked = connected_tasks(self.couplings, T) if self.couplings else ()
         duals: Any = solution.duals
         a, intercepts = split_by_task(duals, self.machines, data, self.couplings)
@@ -309,8 +299,7 @@ class FitPlan:
         }
         warnings = convergence_warnings(solution, fit.tol)
         if bank.clipped:
-            machines = targets.machines(data, fit.C, linked)
-            warnings += count_clipping(attributes, data, machines, targets.learner(), duals, fit.tol)
+            warnings += count_clipping(attributes, fit, data, duals, linked)
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = duals.part_shares(grams, B)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
@@ -407,18 +396,13 @@ def approximation_warnings(bank: KernelBank) -> Warnings:
 
 
 def count_clipping(
-    attributes: dict[str, Any],
-    data: TaskData,
-    machines: Sequence[Machine],
-    learner: Learner,
-    duals: Sequence[DualSolution],
-    tol: float,
+    attributes: dict[str, Any], fit: Any, data: TaskData, duals: Sequence[DualSolution], linked: Sequence[Any] = ()
 ) -> Warnings:
     """Add to objective and gap what the loss of predictions at training rows is above that of the machines.
 
-    Machines on clipped Gram matrices know other values than the kernels that predictions use. `machines` are those of
-    each task, in the user's units as the `duals` are.
+    Machines on clipped Gram matrices know other values than the kernels that predictions use.
     """
+    machines, learner = fit.targets.machines(data, fit.C, linked), fit.targets.learner()
     functions: TaskFunctions = attributes["functions_"]
     excess = -sum(dual.primal - dual.quad for dual in duals)
     whole = functions.values(data.X, None) if data.form == "wide" else None
@@ -428,7 +412,7 @@ def count_clipping(
     excess = max(excess, 0.0)
     attributes["objective_"] += excess
     attributes["duality_gap_"] += excess
-    if excess <= tol * abs(attributes["objective_"]):
+    if excess <= fit.tol * abs(attributes["objective_"]):
         return []
     message = (
         f"a kernel is not positive semi-definite to rounding on the training rows, and its nearest matrix that is was "

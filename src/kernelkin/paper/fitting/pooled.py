@@ -31,15 +31,9 @@ _ADVICE = (
 
 @dataclass(frozen=True, kw_only=True)
 class PooledFit:
-    """Specification of tasks whose functions, as the columns of W, minimise losses plus a norm of W.
+    """Specification of tasks whose functions, as the columns of W, minimise losses plus a norm of W's singular values.
 
-    Parameters
-    ----------
-    targets : Classification or Regression
-    norm : SpectralNorm
-        The norm of the singular values of W.
-    kernels, C, normalize, solver, tol, max_iter : as in `Fit`
-        The model has one kernel: the average of these, scaled on the rows of all tasks together.
+    The model has one kernel: the average of `kernels`, scaled on the rows of all tasks together. Others as in `Fit`.
     """
 
     targets: Targets
@@ -132,7 +126,7 @@ class PooledPlan:
         }
         warnings = convergence_warnings(solution, self.fit.tol)
         if pool.bank.clipped:
-            warnings += count_clipping(attributes, data, self.machines, self.learner, solution.duals, self.fit.tol)
+            warnings += count_clipping(attributes, self.fit, data, solution.duals)
         return Fitted(attributes, tuple(warnings))
 
     def _functions(

@@ -52,8 +52,8 @@ class Classification:
             unknown = [label for label in self.class_weight if label not in known]
             # Weights of labels that no task has, while other labels have no weight, were likely misspelt.
             if unknown and not known <= set(self.class_weight):
-                classes = listing(sorted(known))
-                raise ValueError(f"class_weight has {listing(unknown)}, which no task has; the classes are {classes}")
+                every = listing(sorted(known))
+                raise ValueError(f"class_weight has {listing(unknown)}, which no task has; the classes are {every}")
         return machines
 
     def panel(self, data: TaskData, C: float) -> MachinePanel:
@@ -97,12 +97,13 @@ class Regression:
     def panel(self, data: TaskData, C: float) -> MachinePanel:
         n, weight = len(data.X), data.sample_weight
         rows = [None if len(kept) == n else kept for kept in data.rows]
-        even = not any(kept is not None for kept in rows) and bool((weight == weight[0]).all())
-        starts = np.arange(len(rows) + 1)
-        if even:
-            y = data.y.array if isinstance(data.y, WideTargets) else np.column_stack(data.y)
-            return MachinePanel(y, np.full((1, len(rows)), C * weight[0]), starts, rows, self.fit_intercept)
-        return MachinePanel.of(self.machines(data, C), data.rows, n)
+        if any(kept is not None for kept in rows) or (weight != weight[0]).any():
+            return MachinePanel.of(self.machines(data, C), data.rows, n)
+        y, starts = (
+            data.y.array if isinstance(data.y, WideTargets) else np.column_stack(data.y),
+            np.arange(len(rows) + 1),
+        )
+        return MachinePanel(y, np.full((1, len(rows)), C * weight[0]), starts, rows, self.fit_intercept)
 
     def spread(self, data: TaskData) -> float:
         """Return the mean over rows of the squared distance from the task's mean; 1 where all are zero."""
@@ -159,22 +160,16 @@ def link_machines(
         if classes:
             owners = _intercept_owners(parts, [coupling.factor[members] for coupling in couplings])
         kept, groups = np.unique(owners, return_inverse=True)
-        joined.append(
-            Machine(
-                y=np.vstack([part.y for part in parts]),
-                C=np.vstack([part.C for part in parts]),
-                groups=np.repeat(groups, [len(part.y) for part in parts]),
-                n_groups=len(kept) if any(part.n_groups for part in parts) else 0,
-            )
-        )
+        y, C = np.vstack([part.y for part in parts]), np.vstack([part.C for part in parts])
+        n_groups = len(kept) if any(part.n_groups for part in parts) else 0
+        joined.append(Machine(y, C, np.repeat(groups, [len(part.y) for part in parts]), n_groups))
     return joined
 
 
 def _intercept_owners(parts: Sequence[Machine], factors: Sequence[np.ndarray]) -> np.ndarray:
     """Return which of linked tasks has the intercept of each: itself or, for a task of one class, another."""
     owners = np.arange(len(parts))
-    alone = np.array([part.y.size and (np.abs(part.y) == 1).all() and (part.y == part.y[0]).all() for part in parts])
-    alone = alone.astype(bool)
+    alone = np.array([len(y) > 0 and (np.abs(y) == 1).all() and (y == y[0]).all() for y in (part.y for part in parts)])
     if not alone.any() or alone.all():
         return owners
     similarity = sum(factor @ factor.T for factor in factors)

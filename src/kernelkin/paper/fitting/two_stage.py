@@ -175,16 +175,18 @@ class TwoStagePlan(NamedTuple):
             raise ValueError(
                 "engine: the first stage of this model takes one pair of rows after the other; use engine='threads'"
             )
-        seed = fit.seed()
+        seed, classification = fit.seed(), isinstance(fit.targets, Classification)
         rng = np.random.default_rng(seed)
+        how: dict[str, Any] = {"n_rounds": fit.n_rounds, "center": fit.center_pairs, "verbose": options.verbose}
         with Workers(1):
-            charges = self._charges()
-            run = self._learn(rng, charges, options.verbose)
+            charges, run = self._charges(), OnlineRun(fit.online, values.n_kernels, data.n_tasks, **how)
+            source = PairSource(data, values, self.machines, fit.normalize, classes=classification)
+            for rounds in source.draw(rng, fit.n_rounds):
+                run.step(rounds._replace(values=rounds.values / charges) if fit.parsimony else rounds)
         learned = fit.learned(data.labels, data.form, values, run, charges) | {"n_skipped_": 0, "stream_": None}
         machines = SecondStage(fit, values.kernels, learned["kernel_weights_"], seed).plan(data).run(options)
         if not fit.stream_fault and values.kernels is not None:
             learned["stream_"] = fit.stream(seed, options.verbose).after(run, data, values.kernels, rng)
-        classification = isinstance(fit.targets, Classification)
         learned["uncertainty_"] = Uncertainty(fit, data, options, classification=classification)
         warnings = (*machines.warnings, *spread_warnings(values.kernels, data))
         return Fitted(machines.attributes | learned, warnings)
@@ -206,17 +208,6 @@ class TwoStagePlan(NamedTuple):
 
         tasks = np.linspace(0, data.n_tasks - 1, n_tasks).astype(int)
         return kernel_charges((scaled(data.rows[t]) for t in tasks), fit.parsimony)
-
-    def _learn(self, rng: np.random.Generator, charges: np.ndarray, verbose: int) -> OnlineRun:
-        """Play the rounds of the first stage."""
-        fit, data, n_kernels = self.fit, self.data, self.values.n_kernels
-        classes = isinstance(fit.targets, Classification)
-        source = PairSource(data, self.values, self.machines, fit.normalize, classes=classes)
-        n, center = fit.n_rounds, fit.center_pairs
-        run = OnlineRun(fit.online, n_kernels, data.n_tasks, n_rounds=n, center=center, verbose=verbose)
-        for rounds in source.draw(rng, fit.n_rounds):
-            run.step(rounds._replace(values=rounds.values / charges) if fit.parsimony else rounds)
-        return run
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,7 @@ _LEAST_NOISE, _LEAST_SPREAD = 1e-3, 1e-2
 
 
 class Errors(NamedTuple):
-    """Held-out errors of all tasks at one mix (c, T): mean squares at each strength, by how much these are below those
-    of a reference, and the standard error of that."""
+    """Mean squared held-out errors (c, T) at one mix, their gain on a reference, and the standard error of the gain."""
 
     loss: np.ndarray
     gain: np.ndarray
@@ -61,19 +60,11 @@ class Errors(NamedTuple):
 
 
 class TaskTargets:
-    """The targets of all tasks on shared rows, and the strengths to try.
+    """The targets Y (n, T) of all tasks on shared rows, zero where `mask` (n, T) is, and strengths (c,), ascending.
 
     Subclasses have `decompose`, from a mix (K,) of the kernels, of sum one, to what the other methods take; `losses`
     (c, T), mean squares of the held-out errors; `reference`, a mix and strength for others to be compared with;
     `errors` beside those of a reference; and `own_weights` (K, members) of some tasks, by a step from a mix.
-
-    Parameters
-    ----------
-    operator : the kernels
-    Y : (n, T), zero where there is no label
-    has_intercept : whether there is an intercept; means of labels are taken off then
-    strengths : (c,) in ascending order
-    mask : (n, T) one where there is a label, else zero; None where there are all
     """
 
     def __init__(
@@ -86,7 +77,6 @@ class TaskTargets:
     ) -> None:
         self.operator, self.has_intercept, self.strengths, self.mask = operator, has_intercept, strengths, mask
         self.n_labels: Any = len(Y) if mask is None else np.maximum(mask.sum(axis=0, dtype=np.float64), 1.0)
-        # What was taken off.
         self.means = Y.sum(axis=0) / self.n_labels if has_intercept else np.zeros(Y.shape[1])
         self.Y = Y - self.means if mask is None else mask * (Y - self.means)
 
@@ -233,7 +223,7 @@ class MaskedTargets(TaskTargets):
         def work(where: slice) -> np.ndarray:
             return self.arrays.numpy(self._squares(matrix, where, self.strengths).sum(1))
 
-        return self._runs(work) / self.n_labels
+        return self.side_by_side(work, self.Y.shape[1], len(self.strengths)) / self.n_labels
 
     def reference(self, matrix: SharedOperator, strength: float) -> Any:
         """Squared out-of-fold errors (n, T) where the operator is, zero where there is no label."""
@@ -252,7 +242,7 @@ class MaskedTargets(TaskTargets):
             spread = (self._on_device[1][:, where] * (fall - gain[:, None, :]) ** 2).sum(1) / counts
             return self.table([squares.sum(1) / counts, gain, spread])
 
-        loss, gain, variance = self._runs(work)
+        loss, gain, variance = self.side_by_side(work, self.Y.shape[1], len(self.strengths))
         # Variances of few labels are drawn towards those of all tasks.
         n, relative = self.n_labels, variance / self.variance**2
         pooled = (relative @ n / n.sum())[:, np.newaxis]
@@ -343,10 +333,6 @@ class MaskedTargets(TaskTargets):
         dealt = np.empty(self.mask.shape, dtype=np.int8)
         dealt[order] = (np.cumsum(self.mask[order], axis=0, dtype=np.int64) % FOLDS).astype(np.int8)
         return dealt
-
-    def _runs(self, work: Callable[[slice], np.ndarray]) -> np.ndarray:
-        """What `work` makes of all columns. Arrays at every strength are there at one time, in single precision."""
-        return self.side_by_side(work, self.Y.shape[1], len(self.strengths))
 
 
 def solutions_at_strengths(block: Block, strengths: np.ndarray) -> Any:

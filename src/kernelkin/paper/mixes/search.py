@@ -8,7 +8,6 @@ learned mix takes its own weights in its place where these predict rows that too
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -40,6 +39,8 @@ _HELD, _FEWEST, _FEWEST_HELD = 0.25, 12, 3
 _TOL = 1e-4
 
 Targets = CompleteTargets | MaskedTargets
+# Members, mix (K,) and strength of each group of tasks.
+Groups = list[tuple[np.ndarray, np.ndarray, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +140,7 @@ def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool
     strength = _best_strength(targets, targets.losses(plain), every)
     reference, own = targets.reference(plain, strength), targets.own_weights(plain, strength, every)
     mixes, found = [even], [targets.errors(plain, reference)]
-    groups: list[tuple[np.ndarray, np.ndarray, float]] = []
+    groups: Groups = []
     for labels in (np.zeros(len(every), dtype=int), None):
         labels = _groups(own) if labels is None else labels
         start, groups = own, []
@@ -168,12 +169,7 @@ def _best_strength(targets: Targets, loss: np.ndarray, members: np.ndarray) -> f
 
 
 def _take(
-    targets: Targets,
-    own: np.ndarray,
-    groups: Sequence[tuple[np.ndarray, np.ndarray, float]],
-    mixes: np.ndarray,
-    errors: np.ndarray,
-    gains: np.ndarray,
+    targets: Targets, own: np.ndarray, groups: Groups, mixes: np.ndarray, errors: np.ndarray, gains: np.ndarray
 ) -> TaskMixes:
     """The weights of each task from own weights (K, T), mixes (m, K), and errors and gains (m, c, T)."""
     n_tasks, strengths = own.shape[1], targets.strengths
@@ -226,15 +222,12 @@ def mean_strengths(strengths: np.ndarray, gains: np.ndarray, loss: np.ndarray, n
     return np.exp(np.log(strengths) @ weights / weights.sum(axis=0))
 
 
-def gains_of_own_weights(
-    targets: Targets, groups: Sequence[tuple[np.ndarray, np.ndarray, float]], shared: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def gains_of_own_weights(targets: Targets, groups: Groups, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(T,) by how much the error of each task falls with weights of its own, and the standard error of that.
 
     A leave-one-out error says nothing here, for a task's own weights were found from all of its rows. So they are found
-    again without a quarter of the rows, and both they and the mix that the task chose predict that quarter. `groups`
-    have members, mix (K,) and strength; `shared` (K, T) are the weights, at cost 1, that own ones of the same sum would
-    replace.
+    again without a quarter of the rows, and both they and the mix that the task chose predict that quarter. `shared`
+    (K, T) are the weights, at cost 1, that own ones of the same sum would replace.
     """
     gains, errors = np.zeros((2, targets.Y.shape[1]))
     n_rows = len(targets.Y)

@@ -17,22 +17,9 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from .data import (
-    Queries,
-    Table,
-    TaskData,
-    as_array,
-    check_lengths,
-    check_precomputed_queries,
-    listing,
-    missing,
-    plain,
-    read_queries,
-    read_rows,
-    read_training,
-    settle_tiny_tasks,
-    tiny_tasks,
-)
+from .data.arrays import Table, as_array, check_lengths, listing, missing, plain
+from .data.checks import check_precomputed_queries, read_rows
+from .data.forms import Queries, TaskData, read_queries, read_training, settle_tiny_tasks, tiny_tasks
 from .engines import (
     Engine,
     SingleThreadedBLAS,
@@ -44,11 +31,11 @@ from .engines import (
 )
 from .exceptions import warn_user
 from .facts import with_facts
-from .kernels import is_precomputed
+from .kernels.families import is_precomputed
 from .memory import check_memory
 
 if TYPE_CHECKING:
-    from .report import Report
+    from .report.report import Report
 
 # Attributes that are set while the data are read, before the fit.
 _INPUT_ATTRIBUTES = ("n_features_in_", "feature_names_in_", "encoder_")
@@ -349,7 +336,7 @@ class MultiTaskEstimator(ShownEstimator):
         report : Report
             Displayed by notebooks.
         """
-        from .report import report_of_fit
+        from .report.report import report_of_fit
 
         return report_of_fit(self, path, X, y, tasks, sharing=sharing, relations=relations, title=title)
 

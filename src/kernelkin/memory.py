@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .exceptions import GramMemoryError
-from .paper.grams import GramPlan, batch_bytes
+from .paper.grams.build import GramPlan
 from .paper.grams.operator import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
+from .paper.grams.stack import batch_bytes
 
 # The environment variable that limits the memory of a fit, in GiB.
 LIMIT = "KERNELKIN_MEMORY_GIB"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import TaskData
+from ..data.forms import TaskData
 from ..memory import Need
 from ..mixed.average import Member, Search
 from ..mixed.components import column_shares, variance_components
@@ -25,7 +25,7 @@ from ..mixed.structures import (
     STRUCTURES,
     Structure,
 )
-from ..paper.fitting import Fitted, RunOptions
+from ..paper.fitting.fit import Fitted, RunOptions
 from ..progress import Progress
 from .data import (
     ClassCodes,

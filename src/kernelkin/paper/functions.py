@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Queries, TaskData
-from ..kernels import FittedKernel, Scaling, diagonals, evaluate
+from ..data.forms import Queries, TaskData
+from ..kernels.grams import Scaling
+from ..kernels.kernel import FittedKernel, diagonals, evaluate
 from .couplings import Coupling, new_kernels
-from .grams import KernelBank, arrays_on
-from .grams.operator import Arrays, in_blocks
+from .grams.build import KernelBank
+from .grams.operator import Arrays, arrays_on, in_blocks
 from .task_features import level_weights
 
 # Kernel values held at one time while predicting, in bytes: they stay in cache from their evaluation to the product.

@@ -13,23 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from ...data import TaskData
+from ...data.forms import TaskData
 from ...decompositions import inverse
-from ...kernels import (
+from ...kernels.grams import (
     ASYMMETRY,
-    FittedKernel,
-    GaussianKernel,
     Scaling,
     check_gram,
     check_precomputed,
-    evaluate,
     fit_diagonal_scaling,
     fit_scaling,
     precomputed_names,
     project_stack,
     rounding_shift,
-    thin,
 )
+from ...kernels.kernel import FittedKernel, GaussianKernel, evaluate, thin
 from ..couplings import Coupling, width
 from .coupled import CoupledGrams, PointStack, is_worthwhile
 from .lowrank import DEFAULT_RANK, LowRankKernels, has_factors, low_rank_kernels, nystroem_kernels

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ...data import TaskData, take_tasks
+from ...data.forms import TaskData, take_tasks
 from ...engines import Each, Engine, serially
 from ...exceptions import GramMemoryError
-from ...kernels import FittedKernel
-from ..grams import KernelBank, TaskGrams, check_kernels, raw_grams, runs, scale_grams
-from ..learners import Learner
+from ...kernels.kernel import FittedKernel
+from ..grams.build import KernelBank, check_kernels, raw_grams, scale_grams
+from ..grams.stack import TaskGrams, runs
+from ..learners.machines import Learner
 from .machines import MachineDuals, MachineList, SolvedMachines
 
 # Share of the memory of all workers that Gram matrices may take; the rest is for rows and for the work itself.

@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from ...engines import Each
-from ..grams import Grams
-from ..learners import SVM, DualSolution, Learner, Machine
+from ...engines.threads import Each
+from ..learners.machines import SVM, DualSolution, Learner, Machine
 
 if TYPE_CHECKING:
-    from ..solvers import Iterate
+    from ..grams import Grams
+    from ..solvers.driver import Iterate
     from .problem import Evaluation
 
 Solved = TypeVar("Solved", bound="Evaluation")

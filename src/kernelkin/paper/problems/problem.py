@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ...decompositions import eigh, eigvalsh
-from ...engines import Each, serially
+from ...engines.threads import Each, serially
 from ..grams.row_kernels import Features, PooledKernel
-from ..learners import DualSolution, Learner, Machine
-from ..penalties import MixedNorm, Penalty, Relation, SimplexPenalty, SpectralNorm
+from ..learners.machines import DualSolution, Learner, Machine
+from ..penalties.norms import MixedNorm, SimplexPenalty, SpectralNorm
+from ..penalties.relation import Penalty, Relation
 from .machines import MachineDuals, SolvedMachines, Units, as_machines
 
 

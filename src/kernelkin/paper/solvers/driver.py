@@ -11,9 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...engines import Each, serially
-from ..penalties import FixedWeights, Relation, effective_rank
-from ..problems import AnyProblem, Evaluation, Problem, Units, relative_gap
+from ...engines.threads import Each, serially
+from ..penalties.norms import FixedWeights
+from ..penalties.relation import Relation, effective_rank
+from ..problems.machines import Units
+from ..problems.problem import AnyProblem, Evaluation, Problem, relative_gap
 
 
 class Status(Enum):

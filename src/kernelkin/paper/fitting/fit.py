@@ -188,8 +188,10 @@ class FitPlan:
     start: np.ndarray | None
     units: Units
 
-    def memory(self, n_jobs: int = 1) -> Need:
-        return fit_need(self.gram_plan(), self.solved_by, n_jobs)
+    def memory(self, n_jobs: int = 1, sizes: GramPlan | None = None, n_folds: int = 0) -> Need:
+        """Bound the memory of a fit, or of a search with folds whose Gram matrices have these sizes."""
+        solved_by = "panel" if isinstance(self.machines, MachinePanel) else self.learner.name
+        return fit_need(self.gram_plan() if sizes is None else sizes, solved_by, n_jobs, n_folds)
 
     def gram_plan(self, couplings_width: int | None = None) -> GramPlan:
         """Return the sizes of the Gram matrices. The width of couplings may be that of other candidates too."""
@@ -197,11 +199,6 @@ class FitPlan:
         # Machines with other losses need the entries of matrices.
         rank = self.fit.shared_rank if isinstance(self.learner, Ridge) else None
         return plan_grams(self.data, self.kernels, self.fit.normalize, wide, rank)
-
-    @property
-    def solved_by(self) -> str:
-        """How machines are solved: the name of the learner, or "panel"."""
-        return "panel" if isinstance(self.machines, MachinePanel) else self.learner.name
 
     def run(
         self, options: RunOptions, raw: RawGrams | None = None, scaled: tuple[Grams, KernelBank] | None = None

@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..data import TaskData, listing
-from ..kernels import evaluate, is_precomputed, read_kernels
+from ..data.arrays import listing
+from ..data.forms import TaskData
+from ..kernels.families import is_precomputed
+from ..kernels.kernel import evaluate
+from ..kernels.sources import source_kernels
 from ..mixed.structures import MixedData
 from ..mixed.units import Units, choose_units
 from ..paper.fitting.targets import task_classes, weights_of_classes
@@ -117,7 +120,7 @@ class GivenKernels:
             stack = np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0)
             names = tuple(f"kernel {k}" for k in range(len(stack)))
         else:
-            fitted = tuple(read_kernels(kernels).fit(data))
+            fitted = tuple(source_kernels(kernels, data))
             X = np.asarray(data.X[rows], dtype=np.float64)
             stack, names = evaluate(fitted, X), tuple(kernel.name for kernel in fitted)
         diagonal = np.array([np.average(np.diagonal(values), weights=weight) for values in stack])

@@ -21,9 +21,9 @@ from threadpoolctl import threadpool_limits
 
 from ..data.checks import read_groupings
 from ..decompositions import eigh
-from ..mixed import Bernoulli, FittedStructure, Gaussian, MixedData, Structure
-from ..mixed.likelihoods import LabelRegression
-from ..tables import TableEncoder
+from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression
+from ..mixed.structures import FittedStructure, MixedData, Structure
+from ..tables.encoder import TableEncoder
 
 SEPARATE = "a separate model for each group"
 ONE_FOR_ALL = "one model for all, group as a column"
@@ -106,7 +106,7 @@ class Baseline(BaseEstimator):
         """Return the probabilities (q, C) of the classes."""
         check_is_fitted(self, "classes_")
         if len(self.classes_) == 1:
-            return np.ones((len(X), 1))
+            return np.ones((len(self._columns(X)), 1))
         return self._values(X, tasks)
 
     def _values(self, X: Any, tasks: Any) -> np.ndarray:

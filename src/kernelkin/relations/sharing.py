@@ -14,8 +14,10 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
-from ..data import Table, read_training, split_task_columns
-from ..kin import KinClassifier, KinRegressor
+from ..data.arrays import Table
+from ..data.checks import split_task_columns
+from ..data.forms import read_training
+from ..kin.estimators import KinClassifier, KinRegressor
 from ..progress import Progress
 from ..tables.encoder import read_columns
 from .baselines import KIN, SEPARATE, Baseline, how_to_make, make_baselines
@@ -69,6 +71,20 @@ class SharingReport:
         The groups.
     comparisons : dict from questions to Comparison
         "new rows of known groups" and, if applicable, "groups never seen" and "later rows of known groups".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import AverageRegressor, sharing_report
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(80, 2)), np.repeat(list("abcdefgh"), 10)
+    >>> y = X[:, 0] + 0.3 * rng.normal(size=80)
+    >>> linear = "a linear mixed model"
+    >>> report = sharing_report(AverageRegressor(), X, y, tasks, baselines=[linear], random_state=0)
+    >>> list(report.comparisons)
+    ['new rows of known groups']
+    >>> list(report.comparisons["new rows of known groups"].scores)
+    ['AverageRegressor', 'a linear mixed model']
     """
 
     name: str

@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data import as_array, listing, missing, plain, read_rows, split_task_columns
+from ..data.arrays import as_array, listing, missing, plain
+from ..data.checks import read_rows, split_task_columns
 from ..kin.functions import spread_probabilities
-from ..storage import SavedModel
-from ..tables import TableSchema
+from ..storage.model_files import SavedModel
+from ..tables.schema import TableSchema
 
 COVERAGE = 0.9
 
@@ -81,12 +82,12 @@ def _rows_of_folds(model: Any, held: list[np.ndarray], data: Any) -> tuple[np.nd
     parts = [values[k] for values, k in zip(held, known, strict=True)]
     first = np.concatenate([values[:, 0] for values in parts])
     if not is_classifier(model):
-        half = model.uncertainty_.residuals.quantiles(COVERAGE)[codes]
+        half = model.uncertainty_.compute().quantiles(COVERAGE)[codes]
         return codes, {"y": y, "predicted": first, "ends": np.stack([first - half, first + half], axis=1)}
     p, predicted = np.zeros((len(y), len(model.classes_))), np.empty(len(y), dtype=model.classes_.dtype)
     for t, (values, own) in enumerate(zip(parts, model.task_classes_, strict=True)):
         rows = codes == t
-        p[np.ix_(rows, np.searchsorted(model.classes_, own))] = model.uncertainty_.link.probabilities(values, t)
+        p[np.ix_(rows, np.searchsorted(model.classes_, own))] = model.uncertainty_.compute().probabilities(values, t)
         best = (values[:, 0] > 0).astype(np.intp) if len(own) == 2 else values[:, : len(own)].argmax(axis=1)
         predicted[rows] = own[best]
     ranks = first if len(model.classes_) == 2 else None

@@ -13,14 +13,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import listing
+from ..data.arrays import listing
 from ..exceptions import ModelFileError
 from ..files import write_whole
-from ..tables import TableSchema
+from ..tables.schema import TableSchema
 from .values import ValueFault, dump, load
 
 if TYPE_CHECKING:
-    from ..report import Report
+    from ..report.report import Report
 
 # The version of the file format, raised when older readers could misread a file.
 FORMAT = 1
@@ -126,21 +126,22 @@ class SavedModel:
         return np.stack([self.schema.restore(ends[..., end]) for end in (0, 1)], axis=-1)
 
     def report(self, path: str | os.PathLike[str] | None = None, table: Any = None) -> Report:
-        """Return a report on how well this model predicts and which columns matter; a notebook displays it.
+        """Return an HTML report on how well this model predicts and what drives its predictions.
 
         Parameters
         ----------
         path : str or path, optional
-            An HTML file to write as well; it works offline.
+            Also write the report to this HTML file. The file works offline.
         table : DataFrame, optional
             A labelled table to test on, instead of the rows that `kernelkin fit` held out; needs a schema.
 
         Returns
         -------
         report : Report
+            Displayed by notebooks.
         """
         # Imported here because reports import saved models.
-        from ..report import report_of_files
+        from ..report.report import report_of_files
 
         report = report_of_files([self], test=table)
         return report if path is None else report.save(path)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..data import make_folds
+from ..data.folds import make_folds
 from ..files import Folder, fingerprint
 from ..progress import Progress
 from ..relations.baselines import BASELINES, Baseline, make_baselines
 from ..relations.scores import row_losses
-from ..tables import TableSchema
+from ..tables.schema import TableSchema
 from .evaluation import as_text, predict_baseline, predict_entries, read_entries, score_models
 from .problem import Problem, add_data_arguments, load_problem
 from .terminal import Terminal

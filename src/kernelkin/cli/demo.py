@@ -17,11 +17,11 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ..datasets import make_shops
+from ..datasets._shops import make_shops
 from ..files import Folder, open_whole
-from ..kin import KinRegressor
-from ..paper.model_selection import MultiTaskCV
-from ..paper.models import AverageRegressor
+from ..kin.estimators import KinRegressor
+from ..paper.model_selection.cv import MultiTaskCV
+from ..paper.models.machines import AverageRegressor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

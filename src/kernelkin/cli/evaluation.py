@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..data import TaskData, make_folds, missing
+from ..data.arrays import missing
+from ..data.folds import make_folds
+from ..data.forms import TaskData
 from ..progress import Progress
-from ..relations import SharingReport, sharing_report, task_relations
+from ..relations.analysis import task_relations
 from ..relations.baselines import Baseline
 from ..relations.scores import LEAST_ROWS, MEAN_R2, WITHIN, WITHIN_MEANS, score_groups, score_rows
-from ..storage import SavedModel
-from ..tables import TableSchema
+from ..relations.sharing import SharingReport, sharing_report
+from ..storage.model_files import SavedModel
+from ..tables.schema import TableSchema
 from .terminal import Terminal
 from .training import Recipe
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from ..data import listing
+from ..data.arrays import listing
 from ..facts import changed_parameters, relative_gap
 from ..files import Folder, check_writable
 from ..progress import Progress
-from ..relations import TaskRelations
+from ..relations.analysis import TaskRelations
 from ..relations.baselines import make_baselines
 from ..report.evaluation import evaluation_content
 from ..report.held_out import rows_of_table
-from ..storage import SavedModel
-from ..tables import TableSchema
+from ..storage.model_files import SavedModel
 from ..tables.files import STDIN, display_name
+from ..tables.schema import TableSchema
 from .evaluation import (
     REPEATS,
     SECONDS,
@@ -161,7 +161,7 @@ def _fit_and_save(
     problem: Problem, recipe: Recipe, arguments: Namespace, terminal: Terminal
 ) -> tuple[Any, dict[str, Any], TableSchema]:
     """Test the model, fit it to all rows and save it; then compare it with simpler models, and save what was found."""
-    from ..storage import save_model
+    from ..storage.model_files import save_model
 
     about: dict[str, Any] = {"data": "standard input" if arguments.data == STDIN else arguments.data}
     about["command"] = shlex.join(["kernelkin", *arguments.argv])

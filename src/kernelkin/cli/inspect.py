@@ -5,10 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from ..data import listing
+from ..data.arrays import listing
 from ..facts import changed_parameters, relative_gap
 from ..files import check_writable
-from ..relations import SharingReport, TaskRelations
+from ..relations.analysis import TaskRelations
+from ..relations.sharing import SharingReport
 from .evaluation import as_text, shorten
 from .problem import add_format_arguments, text_format
 from .score import read_labelled
@@ -30,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    from ..storage import load_model
+    from ..storage.model_files import load_model
 
     saved = load_model(arguments.model)
     model, about = saved.model, saved.about
@@ -114,8 +115,8 @@ def add_report_arguments(parser: ArgumentParser) -> None:
 
 
 def run_report(arguments: Namespace, terminal: Terminal) -> None:
-    from ..report import report_of_files
-    from ..storage import load_model
+    from ..report.report import report_of_files
+    from ..storage.model_files import load_model
 
     if len(arguments.models) > 2:
         raise ValueError(f"a report shows one model, or two side by side, not {len(arguments.models)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from ..data import listing
+from ..data.arrays import listing
 from ..tables.cells import CellError
 from ..tables.files import STDOUT, check_output, display_name, input_separator, open_output, read_pieces
 from .problem import DATA_HELP, add_format_arguments, text_format
@@ -70,7 +70,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    from ..storage import load_model
+    from ..storage.model_files import load_model
 
     if arguments.rows < 1:
         raise ValueError(f"--rows must be at least 1, not {arguments.rows}")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data import TaskData, listing, read_training
-from ..tables import TableEncoder, TableSchema
+from ..data.arrays import listing
+from ..data.forms import TaskData, read_training
 from ..tables.cells import Decimal, as_numbers
-from ..tables.encoder import check_names
+from ..tables.encoder import TableEncoder, check_names
 from ..tables.files import TextFormat, display_name, read_table
-from ..tables.schema import common_unit, read_target
+from ..tables.schema import TableSchema, common_unit, read_target
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

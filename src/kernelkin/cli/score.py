@@ -17,7 +17,7 @@ from .terminal import Terminal
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from ..storage import SavedModel
+    from ..storage.model_files import SavedModel
 
 HELP = "score a saved model on a labelled table, task by task"
 EXAMPLES = (
@@ -38,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    from ..storage import load_model
+    from ..storage.model_files import load_model
 
     if arguments.json:
         terminal.use_json()

@@ -10,15 +10,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..data import listing
-from ..kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, resolve_kernels, view_kernels
-from ..kernels.families import default_kernels
+from ..data.arrays import listing
+from ..kernels.families import (
+    default_kernels,
+    gaussian_kernels,
+    linear_kernels,
+    polynomial_kernels,
+    resolve_kernels,
+    view_kernels,
+)
+from ..kernels.kernel import Kernel
 from ..paper.couplings import COMMON
-from ..paper.model_selection import read_scoring
+from ..paper.model_selection.scoring import read_scoring
 from ..registry import RegisteredModel, find_model
-from ..tables import TableSchema
 from ..tables.encoder import check_names
 from ..tables.files import STDIN, TextFormat, read_table
+from ..tables.schema import TableSchema
 from .problem import Problem, text_format
 from .terminal import complain
 
@@ -113,8 +120,9 @@ class Recipe:
 
     def unfitted(self, schema: TableSchema, progress: Progress) -> Any:
         """The model, or a search if there are parameters to choose."""
-        from ..kin import KinClassifier, KinRegressor
-        from ..paper.model_selection import MultiTaskCV, has_choices
+        from ..kin.estimators import KinClassifier, KinRegressor
+        from ..paper.model_selection.cv import MultiTaskCV
+        from ..paper.model_selection.grid import has_choices
 
         estimator = self._estimator(schema)
         if isinstance(estimator, KinRegressor | KinClassifier):

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..decompositions import cholesky
-from ..kernels import fit_kernels, view_kernels
+from ..kernels.families import view_kernels
+from ..kernels.kernel import fit_kernels
 from ._bunch import make_bunch
 
 JITTER = 1e-8  # Gaussian Grams are singular to rounding

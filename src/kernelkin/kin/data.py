@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..data import TaskData, listing
-from ..kernels import evaluate, is_precomputed, source_kernels
+from ..data.arrays import listing
+from ..data.forms import TaskData
+from ..kernels.families import is_precomputed
+from ..kernels.kernel import evaluate
+from ..kernels.sources import source_kernels
 from ..mixed.structures import MixedData
 from ..mixed.units import Units, choose_units
 from ..paper.fitting.targets import task_classes, weights_of_classes

@@ -11,12 +11,13 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import Queries, Table, TaskData
+from ..data.arrays import Table
+from ..data.forms import Queries, TaskData
 from ..estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ..exceptions import warn_user
-from ..kernels import refuse_positions
+from ..kernels.sources import refuse_positions
 from ..parameters import CLASSES, Parameter, describe
-from ..tables import TableEncoder
+from ..tables.encoder import TableEncoder
 from .data import join_task_features, read_task_kernels
 from .explain import explain
 from .fit import KinFit

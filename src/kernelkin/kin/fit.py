@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data import TaskData
+from ..data.forms import TaskData
+from ..estimators import Fitted, RunOptions
 from ..memory import Need
 from ..mixed.average import Member, Search
 from ..mixed.components import column_shares, variance_components
@@ -25,7 +26,6 @@ from ..mixed.structures import (
     STRUCTURES,
     Structure,
 )
-from ..paper.fitting import Fitted, RunOptions
 from ..progress import Progress
 from .data import (
     ClassCodes,

@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from ..data import Queries
-from ..engines import SingleThreadedBLAS
+from ..data.forms import Queries
+from ..engines.threads import SingleThreadedBLAS
 from ..mixed.average import Member, average
 from ..mixed.likelihoods import Likelihood
 from ..mixed.structures import FittedStructure

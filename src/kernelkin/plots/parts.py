@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import listing
+from ..data.arrays import listing
 from ._axes import COLORS, Display, add_legend, extent, label_ticks, labels_extent, new_axes, task_axes
 
 OWN = "own"

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..relations import TaskRelations, task_relations
+from ..relations.analysis import TaskRelations, task_relations
 from ._axes import (
     COLORS,
     DIVERGING,

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..data import missing, read_rows, split_task_columns
+from ..data.arrays import missing
+from ..data.checks import read_rows, split_task_columns
 from ._axes import COLORS, MARKERS, Display, add_legend, label_ticks, new_axes, task_axes
 
 # More rows than these are drawn without intervals but for those that miss their target.

@@ -10,7 +10,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import listing
+from ..data.arrays import listing
 from .pooled import PooledRows
 from .structure import choose_null, evidence_tree, group_likeness, structure_p_values, tested_groups
 

@@ -21,9 +21,9 @@ from threadpoolctl import threadpool_limits
 
 from ..data.checks import read_groupings
 from ..decompositions import eigh
-from ..mixed import Bernoulli, FittedStructure, Gaussian, MixedData, Structure
-from ..mixed.likelihoods import LabelRegression
-from ..tables import TableEncoder
+from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression
+from ..mixed.structures import FittedStructure, MixedData, Structure
+from ..tables.encoder import TableEncoder
 
 SEPARATE = "a separate model for each group"
 ONE_FOR_ALL = "one model for all, group as a column"

@@ -9,9 +9,10 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from ..data import TaskData
+from ..data.forms import TaskData
 from ..decompositions import eigh
-from ..kernels import default_kernels, evaluate, fit_kernels
+from ..kernels.families import default_kernels
+from ..kernels.kernel import evaluate, fit_kernels
 
 # Features of a mix of kernels: the leading directions on a sample of so many rows, up to this share of the trace.
 SAMPLE, MOST_FEATURES, TRACE_SHARE, BLOCK = 500, 50, 0.99, 2000

@@ -14,8 +14,10 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
-from ..data import Table, read_training, split_task_columns
-from ..kin import KinClassifier, KinRegressor
+from ..data.arrays import Table
+from ..data.checks import split_task_columns
+from ..data.forms import read_training
+from ..kin.estimators import KinClassifier, KinRegressor
 from ..progress import Progress
 from ..tables.encoder import read_columns
 from .baselines import KIN, SEPARATE, Baseline, how_to_make, make_baselines

@@ -10,9 +10,10 @@ from ..facts import changed_parameters, relative_gap
 from ..plots._axes import weight_order
 from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import all_models
-from ..relations import SharingReport, TaskRelations
+from ..relations.analysis import TaskRelations
 from ..relations.scores import LEVEL
-from ..storage import SavedModel
+from ..relations.sharing import SharingReport
+from ..storage.model_files import SavedModel
 from .effects import drivers_content
 from .evaluation import number, numbers, table
 

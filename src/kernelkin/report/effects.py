@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data import Queries
-from ..storage import SavedModel
+from ..data.forms import Queries
+from ..storage.model_files import SavedModel
 from ..tables.columns import RARE, Column
-from ..uncertainty import class_probabilities
+from ..uncertainty.estimate import class_probabilities
 from .evaluation import number, numbers
 
 # Rows that effects are computed over, columns whose effect is drawn, and rows that are used to choose these columns.

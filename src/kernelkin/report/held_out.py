@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data import as_array, listing, missing, plain, read_rows, split_task_columns
+from ..data.arrays import as_array, listing, missing, plain
+from ..data.checks import read_rows, split_task_columns
 from ..kin.functions import spread_probabilities
-from ..storage import SavedModel
-from ..tables import TableSchema
+from ..storage.model_files import SavedModel
+from ..tables.schema import TableSchema
 
 COVERAGE = 0.9
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from .. import __version__
-from ..data import listing
+from ..data.arrays import listing
 from ..files import write_whole
-from ..relations import SharingReport, TaskRelations
-from ..storage import SavedModel
+from ..relations.analysis import TaskRelations
+from ..relations.sharing import SharingReport
+from ..storage.model_files import SavedModel
 from .content import model_content
 from .evaluation import evaluation_content
 from .held_out import HeldOutRows, out_of_sample_rows, rows_of_arrays, rows_of_table

@@ -13,14 +13,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import listing
+from ..data.arrays import listing
 from ..exceptions import ModelFileError
 from ..files import write_whole
-from ..tables import TableSchema
+from ..tables.schema import TableSchema
 from .values import ValueFault, dump, load
 
 if TYPE_CHECKING:
-    from ..report import Report
+    from ..report.report import Report
 
 # The version of the layout of a file: raised whenever other readers would misread it.
 FORMAT = 1
@@ -141,7 +141,7 @@ class SavedModel:
             Displayed by notebooks.
         """
         # Reports look at saved models, so that they cannot be imported first.
-        from ..report import report_of_files
+        from ..report.report import report_of_files
 
         report = report_of_files([self], test=table)
         return report if path is None else report.save(path)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..data import missing
+from ..data.arrays import missing
 
 Decimal = Literal[".", ","]
 # Squares of larger numbers overflow.

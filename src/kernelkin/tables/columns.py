@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..data import Table, missing, no_numbers
+from ..data.arrays import Table, missing, no_numbers
 from .cells import (
     BOOLEANS,
     CLOCKS,

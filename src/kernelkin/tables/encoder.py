@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ..data import Table, as_array, as_table, listing
+from ..data.arrays import Table, as_array, as_table, listing
 from ..exceptions import warn_user
 from .cells import split_number
 from .columns import Column, ColumnReader, encode_columns

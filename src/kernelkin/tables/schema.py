@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data import Table, listing, missing
+from ..data.arrays import Table, listing, missing
 from .cells import CellError, Decimal, is_missing_mark, read_numbers, split_number
 from .columns import Column, mean_and_scale
 from .encoder import TableEncoder, check_names, read_columns

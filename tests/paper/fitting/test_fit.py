@@ -51,7 +51,7 @@ def test_a_plan_has_the_problem_in_standard_units_and_solves_it_in_the_users():
     by_hand = plan.units.restore(solve(problem, tol=1e-6))
     solution = plan.solve(problem)
     assert by_hand.primal == pytest.approx(solution.primal, rel=1e-12)
-    judged = plan.units.restore_evaluation(problem.evaluate(plan.units.weights(solution.B), tol=1e-9))
+    judged = plan.units.restore(problem.evaluate(plan.units.weights(solution.B), tol=1e-9))
     assert judged.bound <= solution.primal
     assert judged.primal >= solution.bound
 

@@ -386,7 +386,7 @@ def fit_nystroem(
     features = cross @ to_features
     # Centred targets of order one: linear support vector machines penalise their intercept too.
     units = Units.of([machine], learner, weights=False)
-    scaled, learner = units.machines([machine])[0], units.learner(learner)
+    (scaled,), learner = units.rescale([machine], learner)
     options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": bool(machine.n_groups)}
     if isinstance(learner, SVM):
         linear = LinearSVC(loss="hinge", **options)

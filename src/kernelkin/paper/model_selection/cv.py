@@ -19,14 +19,15 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ...data import Fold, TaskData, make_folds
-from ...engines import SingleThreadedBLAS, count_workers, read_engine
+from ...data.folds import Fold, make_folds
+from ...data.forms import TaskData
+from ...engines.threads import SingleThreadedBLAS, count_workers, read_engine
 from ...estimators import Fitted, MultiTaskEstimator, ShownEstimator, device_of
 from ...exceptions import warn_user
 from ...memory import check_memory
 from ...parameters import REGRESSION_LOSS, Parameter, describe, set_parameters
-from ..fitting import Regression
-from ..mixes import TaskMixes, TaskMixFit
+from ..fitting.targets import Regression
+from ..mixes.search import TaskMixes, TaskMixFit
 from ..models.base import PaperClassifier, PaperEstimator, PaperRegressor
 from ..models.mkmtrl import MKMTRLClassifier, MKMTRLRegressor
 from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid

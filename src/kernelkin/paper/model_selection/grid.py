@@ -19,10 +19,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
 
-from ...data import TaskData, listing
-from ...kernels import default_kernels
-from ..fitting import Fit
-from ..solvers import Joint
+from ...data.arrays import listing
+from ...data.forms import TaskData
+from ...kernels.families import default_kernels
+from ..fitting.fit import Fit
+from ..solvers.joint import Joint
 
 Params = Mapping[str, Any]
 Grid = list[dict[str, Sequence[Any]]]

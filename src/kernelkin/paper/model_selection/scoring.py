@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
-from ...data import Fold, TaskData
-from ...uncertainty import fit_link, pooled_link
+from ...data.folds import Fold
+from ...data.forms import TaskData
+from ...uncertainty.calibration import fit_link, pooled_link
 from ..fitting.targets import classes_of_outputs
 
 # For each fold and task, values (q_t, m) at the held-out rows.

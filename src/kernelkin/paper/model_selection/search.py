@@ -11,20 +11,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...data import Fold, TaskData
+from ...data.folds import Fold
+from ...data.forms import TaskData
 from ...engines import Engine, Jobs, count_workers
 from ...estimators import Fitted, RunOptions
 from ...files import Folder, fingerprint
-from ...kernels import FittedKernel
+from ...kernels.kernel import FittedKernel
 from ...memory import Need, check_memory, fit_need, search_need
 from ...progress import Progress
-from ...uncertainty import fold_values
+from ...uncertainty.estimate import fold_values
 from ..couplings import width
-from ..fitting import Fit, FitPlan
+from ..fitting.fit import Fit, FitPlan
 from ..fitting.targets import split_by_task
-from ..grams import GramPlan, HeldOut, RawGrams
-from ..problems import Problem
-from ..solvers import UNFINISHED, Path
+from ..grams.build import GramPlan, RawGrams
+from ..grams.row_kernels import HeldOut
+from ..problems.problem import Problem
+from ..solvers.driver import UNFINISHED, Path
 from .grid import Line, Params, identity
 from .scoring import PooledScorer, Scorer
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from ...data import Queries, TaskData
+from ...data.forms import Queries, TaskData
 from ...estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ...memory import check_square
-from ...uncertainty import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
+from ...uncertainty.estimate import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
 from ..couplings import connected_tasks, read_couplings
 from ..functions import TaskFunctions, function_values
 

@@ -11,8 +11,10 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 
 from ...parameters import CLASSES, COUPLED, KERNEL_MACHINE, Parameter, describe, set_parameters
-from ..fitting import Classification, Fit, Regression, Shape, Targets
-from ..penalties import MixedNorm, Penalty
+from ..fitting.fit import Fit, Shape
+from ..fitting.targets import Classification, Regression, Targets
+from ..penalties.norms import MixedNorm
+from ..penalties.relation import Penalty
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
 from .machines import kernel_fit, lp_penalty, mixed_norm, relation_penalty, shared_penalty, simplex_penalty
 

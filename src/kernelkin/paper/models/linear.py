@@ -26,12 +26,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...data import TaskData
+from ...data.forms import TaskData
 from ...decompositions import cholesky, inverse, least_squares, singular_values, svd
 from ...parameters import COUNT, LINEAR, NOT_NEGATIVE, POSITIVE, Parameter, describe, set_parameters
-from ..fitting import LinearFit
-from ..fitting.linear import LinearResult, on_shared_rows, task_by_task, task_bytes
-from ..penalties import Relation, effective_rank
+from ..fitting.linear import LinearFit, LinearResult, on_shared_rows, task_by_task, task_bytes
+from ..penalties.relation import Relation, effective_rank
 from .base import PaperRegressor
 
 _MODELS = {"models_": ("list", "The scikit-learn model of each task.")}

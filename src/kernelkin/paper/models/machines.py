@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from ...data import listing
-from ...kernels import is_precomputed, resolve_kernels
+from ...data.arrays import listing
+from ...kernels.families import is_precomputed, resolve_kernels
 from ...parameters import CLASSES, COUNT, KERNEL_MACHINE, REGRESSION_LOSS, Parameter, describe, set_parameters
-from ..fitting import Classification, Fit, Regression, Shape, Targets
-from ..penalties import FixedWeights, LpPenalty, MixedNorm, RelationPenalty, SharedLpPenalty, SimplexPenalty
-from ..solvers import StochasticApproximation
+from ..fitting.fit import Fit, Shape
+from ..fitting.targets import Classification, Regression, Targets
+from ..penalties.norms import FixedWeights, LpPenalty, MixedNorm, SharedLpPenalty, SimplexPenalty
+from ..penalties.relation import RelationPenalty
+from ..solvers.descents import StochasticApproximation
 from .base import PaperClassifier, PaperRegressor
 
 _FIELDS = frozenset(field.name for field in fields(Fit))

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ...parameters import CLASSES, COUPLED, KERNEL_MACHINE, REGRESSION_LOSS, describe, set_parameters
-from ..fitting import Fit
+from ..fitting.fit import Fit
 from .base import PaperClassifier, PaperRegressor
 from .machines import kernel_fit, relation_penalty
 

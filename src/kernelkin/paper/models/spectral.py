@@ -20,8 +20,8 @@ from ...parameters import (
     describe,
     set_parameters,
 )
-from ..fitting import PooledFit
-from ..penalties import SpectralNorm
+from ..fitting.pooled import PooledFit
+from ..penalties.norms import SpectralNorm
 from .base import PaperClassifier, PaperRegressor
 from .machines import targets_of
 

@@ -11,8 +11,9 @@ from sklearn.base import _fit_context, is_classifier
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ...data import Queries, listing
-from ...engines import Workers, count_workers
+from ...data.arrays import listing
+from ...data.forms import Queries
+from ...engines.threads import Workers, count_workers
 from ...memory import check_memory
 from ...parameters import (
     CLASSES,
@@ -25,7 +26,7 @@ from ...parameters import (
     describe,
     set_parameters,
 )
-from ..fitting import TwoStageFit, plan_stream_machines, stream_fitted
+from ..fitting.two_stage import TwoStageFit, plan_stream_machines, stream_fitted
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
 from .machines import targets_of
 

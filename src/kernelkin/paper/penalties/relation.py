@@ -218,8 +218,9 @@ class RelationPenalty(Penalty):
 
         If Omega is singular, the pseudo-inverse gives a subgradient.
         """
-        U, s, Vt = self._spectrum(B)
-        slopes = self.n_components * (s / self._fill(s)[0])
+        J, (U, s, Vt) = self.n_components, self._spectrum(B)
+        # Eigenvalues are those of J Psi, so that both limits are exactly 1 where they leave no choice.
+        slopes = J * (s / water_fill(s, J, self.shrinkage, J / self.min_rank)[0])
         return float(s @ slopes), self._gradient(U, slopes, Vt)
 
     def bound(self, Q: Array, B: Array, mu: float) -> float:
@@ -229,36 +230,34 @@ class RelationPenalty(Penalty):
         pseudo-inverse gives one of many subgradients, and the ladder converges to the right one.
         """
         # Any M >= Q gives a bound. At a minimiser mu inv(Gamma) B inv(Omega) is one, and the best.
-        U, s, Vt = self._spectrum(B)
-        slopes = (self.n_components * (s / rung._fill(s)[0]) for rung in self.ladder())
+        J, (U, s, Vt) = self.n_components, self._spectrum(B)
+        slopes = (J * (s / water_fill(s, J, rung.shrinkage, J / rung.min_rank)[0]) for rung in self.ladder())
         candidates = [Q, *(np.maximum(Q, mu * self._gradient(U, slope, Vt)) for slope in slopes)]
         return -min(self._half_energy(M, mu) for M in candidates)
 
     def relation(self, B: Array) -> Relation:
         """Minimising Omega at B (K, J); of trace 1 if the prior is the identity (tr Psi = 1 always)."""
-        _, s, Vt = self._spectrum(B, exact=True)
-        tau, rest = self._fill(s)
+        J, A, (_, s, Vt) = self.n_components, self._roots and self._roots[0], self._spectrum(B, exact=True)
+        tau, rest = water_fill(s, J, self.shrinkage, J / self.min_rank)
         # If there are no other directions, `rest` may be so large that its rounding matters.
-        rest = rest / self.n_components if len(s) < self.n_components else 0.0
-        return self._assemble(Vt.T, tau / self.n_components, rest, 0)
+        return Relation(Vt.T if A is None else A @ Vt.T, tau / J, rest / J if len(s) < J else 0.0, A)
 
     def relation_factors(self, B: Array) -> tuple[Array, float]:
         """P (K, K) and rest with Omega = rest I + B'PB at B (K, J), for a penalty without prior and evenness."""
-        U, s, _ = self._spectrum(B, exact=True)
-        tau, rest = self._fill(s)
-        return (U * ((tau - rest) / (self.n_components * s * s))) @ U.T, rest / self.n_components
+        J, (U, s, _) = self.n_components, self._spectrum(B, exact=True)
+        tau, rest = water_fill(s, J, self.shrinkage, J / self.min_rank)
+        return (U * ((tau - rest) / (J * s * s))) @ U.T, rest / J
 
     def inverse_relation(self, B: Array) -> Relation:
         """inv(Omega) at B (K, J), for steps that hold Omega fixed.
 
         A singular Omega is first moved into the interior of the feasible set, by about 1e-8.
         """
-        _, s, Vt = self._spectrum(B, exact=True)
-        tau, rest = self._fill(s)
+        J, A, (_, s, Vt) = self.n_components, self._roots and self._roots[1], self._spectrum(B, exact=True)
+        tau, rest = water_fill(s, J, self.shrinkage, J / self.min_rank)
         tau, rest = np.maximum(tau, FLOOR), max(rest, FLOOR)
-        total = tau.sum() + (self.n_components - len(s)) * rest
-        rest = total / rest if len(s) < self.n_components else 0.0
-        return self._assemble(Vt.T, total / tau, rest, 1)
+        total = tau.sum() + (J - len(s)) * rest
+        return Relation(Vt.T if A is None else A @ Vt.T, total / tau, total / rest if len(s) < J else 0.0, A)
 
     def ladder(self) -> Sequence[RelationPenalty]:
         """Return penalties of decreasing shrinkage that end with this one; only itself if it is smooth."""
@@ -288,17 +287,6 @@ class RelationPenalty(Penalty):
         V, s, Ut = svd(Bh.T)
         r = int(np.count_nonzero(s > max(B.shape) * _EPS * s[0]))
         return Ut[:r].T, s[:r], V[:, :r].T
-
-    def _assemble(self, V: Array, values: Array, rest: float, root: int) -> Relation:
-        """Return the relation, multiplied by roots of the prior (root=0) or their inverses (root=1)."""
-        A = None if self._roots is None else self._roots[root]
-        return Relation(V if A is None else A @ V, values, rest, A)
-
-    def _fill(self, s: Array) -> tuple[Array, float]:
-        """Eigenvalues of J Psi: those of the directions of s (r,), and that of each other direction."""
-        # Multiplied by J, so that the limits are exactly 1 if they determine the result.
-        J = self.n_components
-        return water_fill(s / s[:1], J, self.shrinkage, J / self.min_rank)
 
     def _gradient(self, U: Array, slopes: Array, Vt: Array) -> Array:
         """inv(Gamma) B inv(Omega) (K, J), from the decomposition of Bh inv(Psi)."""
@@ -333,7 +321,7 @@ def water_fill(s: Array, n: int, low: float, high: float) -> tuple[Array, float]
 
     Returns tau (r,), and the tau of each of the n - r zero values. Needs low <= 1 <= high.
     """
-    r = len(s)
+    r, s = len(s), s / s[:1]
     if low >= 1:
         return np.ones(r), 1.0
     if r * high + (n - r) * low <= n:

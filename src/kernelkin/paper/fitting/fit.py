@@ -361,7 +361,7 @@ def convergence_warnings(solution: Solution, tol: float) -> Warnings:
     """Warn if a solver ended before the gap was closed."""
     if solution.status not in UNFINISHED:
         return []
-    reached = f"The relative duality gap reached is {solution.relative_gap:.1e}, and tol={tol:g}."
+    reached = f"The relative duality gap is {solution.relative_gap:.1e}, but tol={tol:g}."
     return [(f"{solution.status.value}. {reached}", ConvergenceWarning)]
 
 

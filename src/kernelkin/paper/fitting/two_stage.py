@@ -81,7 +81,7 @@ class TwoStageFit:
     def plan(self, data: TaskData) -> TwoStagePlan:
         """Apply to data."""
         if self.min_rank > data.n_tasks:
-            raise ValueError(f"min_rank={self.min_rank:g} is above the number of tasks, which is {data.n_tasks}")
+            raise ValueError(f"min_rank={self.min_rank:g} is larger than the number of tasks, {data.n_tasks}")
         if self.unknown_tasks == "common":
             check_common_part(self.fit_couplings(data))
         machines = self.targets.machines(data, self.C)

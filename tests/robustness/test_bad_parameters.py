@@ -82,7 +82,7 @@ OTHERS = [
     ("MultiTaskKernelEstimator", "penalty", 3, r"penalty must be one of 'relation', .+, got 3"),
     ("MKMTRLRegressor", "min_rank", 4.0, r"min_rank=4 is larger than the number of tasks, 3"),
     ("MKMTRLRegressor", "n_jobs", 0, r"n_jobs must not be 0: use 1 for one thread, or -1 for all processors"),
-    ("MKMTRLClassifier", "class_weight", {"no": NAN}, r"class_weight must be positive, but that of class 'no' is nan"),
+    ("MKMTRLClassifier", "class_weight", {"no": NAN}, r"class_weight must be positive, but class 'no' has nan"),
     (
         "MKMTRLClassifier",
         "class_weight",
@@ -151,12 +151,12 @@ COUPLINGS = {
     ),
     "of another diagonal": (
         2 * np.eye(3),
-        "coupling 'some' must have 1 on its diagonal, or 0 for tasks it leaves alone; task 'ada' has 2",
+        "coupling 'some' must have 1 on its diagonal, or 0 for tasks that it does not couple; task 'ada' has 2",
     ),
     "complex": (1j * np.ones((3, 3)), NO_COUPLING),
     "a word": ("some", NO_COUPLING),
     "zero": (np.zeros((3, 3)), "coupling 'some' is zero: it links no tasks"),
-    "too few groups": (["x", "y"], "coupling 'some' has 2 group labels, and there are 3 tasks"),
+    "too few groups": (["x", "y"], "coupling 'some' has 2 group labels, but there are 3 tasks"),
     "a missing group": (["x", None, "y"], "coupling 'some' has no group for task 'bea'"),
     "mixed groups": ([1, "x", "y"], "the group labels of coupling 'some' are of mixed types"),
     "a task without a group": ({"ada": 1, "bea": 1}, "coupling 'some' has no label for task 'cyd'"),

@@ -32,7 +32,7 @@ def with_eigenvalue(smallest):
     ids=["float32", "float64", "pooled"],
 )
 def test_the_objective_is_that_of_the_predictions(model, gram, tasks):
-    with pytest.warns(ApproximationWarning, match="a kernel is not positive semi-definite to rounding"):
+    with pytest.warns(ApproximationWarning, match="a kernel is not exactly positive semi-definite"):
         model.fit(gram, Y, tasks=tasks)
     loss = 0.5 * C * np.square(Y - model.predict(gram, tasks)).sum()
     assert loss <= model.objective_

@@ -87,7 +87,7 @@ OTHERS = [
         "MKMTRLClassifier",
         "class_weight",
         {"maybe": 1},
-        r"class_weight has 'maybe', which no task has; the classes are 'no', 'yes'",
+        r"class_weight has unknown classes 'maybe'; the classes are 'no', 'yes'",
     ),
     (
         "STLClassifier",

@@ -74,7 +74,7 @@ def test_class_weights_must_be_positive():
 
 
 def test_class_weights_of_an_unknown_class_are_refused():
-    with pytest.raises(ValueError, match=r"class_weight has 'yes', which no task has; the classes are 0, 1"):
+    with pytest.raises(ValueError, match=r"class_weight has unknown classes 'yes'; the classes are 0, 1"):
         fit_classes(class_weight={"yes": 2.0, 0: 1.0}, kernels=never)
     fit_classes(class_weight={0: 1.0, 1: 2.0, 2: 3.0})
 

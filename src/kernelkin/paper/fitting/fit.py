@@ -379,8 +379,8 @@ def approximation_warnings(bank: KernelBank) -> Warnings:
     worst = int(missing.argmax())
     message = (
         f"the shared parts are approximated with rank {factors.rank} for {n_rows} rows, which misses "
-        f"up to {missing[worst]:.2g} of a kernel's trace ({bank.names[worst]}; shared_error_ has all): a higher "
-        f"shared_rank is more exact, shared_rank=None is exact and takes {n_rows} x {n_rows} matrices"
+        f"up to {missing[worst]:.2g} of a kernel's trace ({bank.names[worst]}; see shared_error_). Raise shared_rank "
+        f"for a better approximation; shared_rank=None is exact but needs {n_rows} x {n_rows} matrices"
     )
     return [(message, ApproximationWarning)]
 

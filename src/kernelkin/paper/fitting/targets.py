@@ -54,7 +54,7 @@ class Classification:
             # Weights of labels that no task has, while other labels have no weight, were likely misspelt.
             if unknown and not known <= set(self.class_weight):
                 every = listing(sorted(known))
-                raise ValueError(f"class_weight has {listing(unknown)}, which no task has; the classes are {every}")
+                raise ValueError(f"class_weight has unknown classes {listing(unknown)}; the classes are {every}")
         return machines
 
     def panel(self, data: TaskData, C: float) -> MachinePanel:

@@ -13,47 +13,40 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...data import TaskData, take_tasks
-from ...engines import Each, Workers, serially
+from ...data.forms import TaskData, take_tasks
+from ...engines.threads import Each, Workers, serially
 from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
-from ...kernels import FittedKernel, is_precomputed, source_kernels, spread_warnings
+from ...kernels.families import is_precomputed
+from ...kernels.kernel import FittedKernel
+from ...kernels.sources import source_kernels, spread_warnings
 from ...memory import Need, fit_need
-from ...uncertainty import Uncertainty
+from ...uncertainty.estimate import Uncertainty
 from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..functions import TaskFunctions, task_functions
-from ..grams import (
-    CoupledGrams,
+from ..grams.build import (
     GramPlan,
-    Grams,
     KernelBank,
     RawGrams,
-    SharedGrams,
-    arrays_on,
+    charges_of,
     device_grams,
-    on_device,
     plan_grams,
     raw_grams,
     scale_grams,
     scales_on_device,
     task_dimensions,
 )
-from ..grams.build import charges_of
-from ..learners import SVM, DualSolution, Learner, Machine, Ridge
-from ..penalties import MixedNorm, Penalty, effective_rank
-from ..problems import (
-    AnyProblem,
-    MachineBlocks,
-    MachineList,
-    MachinePanel,
-    MixedNormProblem,
-    PanelDuals,
-    Problem,
-    Units,
-    WorstTaskProblem,
-    panel_pays,
-)
-from ..solvers import UNFINISHED, Solution, Solver, solve
+from ..grams.coupled import CoupledGrams, Grams, on_device
+from ..grams.operator import arrays_on
+from ..grams.stack import SharedGrams
+from ..learners.machines import SVM, DualSolution, Learner, Machine, Ridge
+from ..penalties.norms import MixedNorm
+from ..penalties.relation import Penalty, effective_rank
+from ..problems.blocks import MachineBlocks
+from ..problems.machines import MachineList, Units
+from ..problems.panel import MachinePanel, PanelDuals, panel_pays
+from ..problems.problem import AnyProblem, MixedNormProblem, Problem, WorstTaskProblem
+from ..solvers.driver import UNFINISHED, Solution, Solver, solve
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
 Warnings = list[tuple[str, type[Warning]]]

@@ -293,9 +293,9 @@ def scale_grams(
         check_kernels(raw.names, np.array([raw.present, np.any([scaling.factor > 0 for scaling in scalings], axis=0)]))
     bank = KernelBank(raw.names, raw.kernels, tuple(scalings), clipped=raw.clipped)
     if data.form == "wide":
-        stack = GramStack(stacks[0])
-        grams: Any = SharedGrams(stack, data.rows)
-        link, link_scaling = PointStack(stack, data.rows), scalings[0]
+        shared = GramStack(stacks[0])
+        grams: Any = SharedGrams(shared, data.rows)
+        link, link_scaling = PointStack(shared, data.rows), scalings[0]
     else:
         grams = TaskGrams([GramStack(scaled) for scaled in stacks])
         if couplings:

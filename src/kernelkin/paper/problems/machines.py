@@ -31,7 +31,7 @@ from ...engines.threads import Each
 from ..learners.machines import SVM, DualSolution, Learner, Machine
 
 if TYPE_CHECKING:
-    from ..grams import Grams
+    from ..grams.coupled import Grams
     from ..solvers.driver import Iterate
     from .problem import Evaluation
 
@@ -126,9 +126,8 @@ class MachineList(list[Machine]):
             if curved:
                 found = [dual for dual, _ in solved]
                 part, images = grams.images([dual.a for dual in found], batch, each)
-                pending = partial(
-                    each, lambda i, solved=solved, images=images: solved[i][1](images[i]), range(len(batch))
-                )
+                functions = [function for _, function in solved]
+                pending = partial(each, lambda pair: pair[0](pair[1]), list(zip(functions, images, strict=True)))
             else:
                 found = solved
                 part = grams.quadratic_forms([dual.a for dual in found], batch, each)

@@ -79,9 +79,8 @@ def _pooled(data: Split) -> Probabilities:
     from kernelkin.uncertainty import fit_link
 
     model = _fitted(data)
-    uncertainty = model.uncertainty_
-    held = uncertainty.source.held_out().values
-    codes = [np.unique(y, return_inverse=True)[1] for y in uncertainty.data.y]
+    held, rows = model.uncertainty_.held_out()
+    codes = [np.unique(y, return_inverse=True)[1] for y in rows.y]
     link = fit_link([np.concatenate(held)], [np.concatenate(codes)])
     values = model.functions_.values(
         np.asarray(data.X_test, dtype=float), None if data.is_wide else _codes(data, model)

@@ -71,7 +71,6 @@ def iteration_parts(device: str, train: np.ndarray, Y: np.ndarray) -> dict[str, 
     cost = arrays.array(np.full((1, width), 0.1))
     block = Block(operator, b, arrays.array(Y - Y.mean(axis=0)), cost, None, True)
     rough, work = block.in_single_precision(), 2e-12 * n_kernels * n * n * width
-    operator.prepare()
     found: dict[str, Any] = {}
     with arrays.rough_products():
         found["apply, single"] = seconds(lambda: rough.apply(rough.y), device)

@@ -11,10 +11,9 @@ candidates, and solves for the values of ``mu`` in order, each started from the 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from kernelkin import MKMTRLRegressor
+from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV
 from kernelkin.data import TaskKFold
 from kernelkin.datasets import make_related_tasks
-from kernelkin.paper.model_selection import MKMTRLRegressorCV
 
 data = make_related_tasks(8, 2, 6, n_samples=30, test_size=200, noise=0.3, n_features_per_kernel=1, random_state=1)
 grid = {"mu": [0.001, 0.01, 0.1, 1, 10], "min_rank": [1, 2, 8], "couplings": [None, "common"]}

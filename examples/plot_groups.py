@@ -11,9 +11,8 @@ the groups are found in the kernel weights.
 import matplotlib.pyplot as plt
 from sklearn.cluster import AgglomerativeClustering
 
-from kernelkin import task_relations
+from kernelkin import MKMTRLClassifierCV, task_relations
 from kernelkin.datasets import make_related_tasks
-from kernelkin.paper.model_selection import MKMTRLClassifierCV
 from kernelkin.plots import KernelWeightsDisplay, TaskRelationshipDisplay
 
 data = make_related_tasks(

@@ -17,8 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from kernelkin import AverageRegressor, IMKLRegressor, MKMTRLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.paper.model_selection import MultiTaskCV
+from kernelkin import AverageRegressor, IMKLRegressor, MKMTRLRegressor, MultiTaskCV, gaussian_kernels, linear_kernels
 from kernelkin.plots import PartSharesDisplay
 
 N_SHOPS, N_TEST = 12, 100

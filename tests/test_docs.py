@@ -52,7 +52,8 @@ def test_every_object_of_the_reference_is_in_an_example():
 def shown(name):
     """A pattern of a name in code that imports it, or of a link to it in text."""
     *_, last = name.split(".")
-    return rf"(^from kernelkin.* import .*\b{last}\b)|(\bkk\.{last}\b)|(:(class|func):`~kernelkin\.{re.escape(name)}`)"
+    imported, used = rf"^from kernelkin.* import .*\b{last}\b", rf"\bkk\.(\w+\.)?{last}\b"
+    return rf"({imported})|({used})|(:(class|func):`~kernelkin\.{re.escape(name)}`)"
 
 
 def test_the_gallery_orders_all_examples():

@@ -1,9 +1,9 @@
-"""Compilation with numba: one signature for each function, a cache on disk where one can be written.
+"""Compilation with numba: one signature per function, cached on disk if possible.
 
-Import this module only where compiled code is about to run: numba is slow to import.
+Import this module only when compiled code is about to run: numba is slow to import.
 
-numba decides by one file whether what it cached is still valid: the file of the function that is called from Python.
-So a `compiled` function and all `helper` functions and constants it uses belong into one file.
+numba checks only the file of the function called from Python to decide whether its cache is valid. So a `compiled`
+function and all its `helper` functions and constants must be in one file.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": False, "error_model": "nu
 _announced: set[str] = set()
 _lock = threading.RLock()
 
-# A function called from compiled code: it becomes part of its callers, and has no cache of its own. It cannot be called
-# from Python, which saves some of the time that compilation takes.
+# A function that is called only from compiled code: it is compiled into its callers and has no cache. It cannot be
+# called from Python, which makes compilation faster.
 _HELPER = _OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 helper = njit(**_HELPER)
 
-# A helper with one caller, which numba puts into its caller before it compiles either. Other helpers are optimised once
-# by themselves and again in every caller and its callers, which takes most of the time where calls are deeply nested.
+# A helper with one caller, inlined before compilation. Other helpers are optimised once alone and again in every
+# caller, which is slow if calls are deeply nested.
 inlined_helper = njit(**_HELPER, inline="always")
 
 
@@ -38,13 +38,12 @@ def compiled(signature: str, purpose: str, seconds: int) -> Callable[[Callable[.
     Parameters
     ----------
     signature : str
-        Argument types as numba writes them, such as ``"(float64[:, ::1], int64[::1], float64)"``. Arguments of other
-        types are an error: a second compilation would take as long as the first.
+        Argument types in numba's notation, such as ``"(float64[:, ::1], int64[::1], float64)"``. Arguments of other
+        types raise an error, because a second compilation would take as long as the first.
     purpose : str
-        What the code is for, in the line printed before it is compiled, as in "the SVM solver". One line is printed
-        for each purpose.
+        Purpose of the code, such as "the SVM solver", for a message printed once before compilation.
     seconds : int
-        About how long compilation takes, for the same line.
+        Approximate compilation time, for the same message.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,7 +64,7 @@ def compiled(signature: str, purpose: str, seconds: int) -> Callable[[Callable[.
 
 
 def _load_or_compile(function: Callable[..., Any], signature: str, purpose: str, seconds: int) -> Callable[..., Any]:
-    """Load the function from the cache, compile it into the cache, or compile it without one where that fails."""
+    """Load the function from the cache, or compile and cache it, or compile it without a cache if that fails."""
     for caching in ("cached for later runs", "not cached: set NUMBA_CACHE_DIR to a writable directory for later runs"):
         dispatcher = njit(**_OPTIONS)(function)
         try:
@@ -73,19 +72,19 @@ def _load_or_compile(function: Callable[..., Any], signature: str, purpose: str,
                 dispatcher.enable_caching()
             with event.install_listener("numba:compile", _Announcement(purpose, seconds, caching)):
                 dispatcher.compile(signature)
-        except RuntimeError:  # neither the package's directory nor a home directory can be written to
+        except RuntimeError:  # neither the package's directory nor the home directory is writable
             continue
         except (OSError, EOFError, pickle.UnpicklingError):
             if not dispatcher.overloads:  # a damaged cache
                 continue
-            # Otherwise it was compiled, but could not be saved: a full disk.
+            # Otherwise it was compiled but could not be saved, for example on a full disk.
         break
     dispatcher.disable_compile()
     return dispatcher
 
 
 class _Announcement(event.Listener):
-    """Print one line when numba starts to compile, which it does not where the cache holds the function."""
+    """Print one line when numba starts to compile a function that is not in the cache."""
 
     def __init__(self, purpose: str, seconds: int, caching: str) -> None:
         self.purpose = purpose

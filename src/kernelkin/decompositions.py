@@ -1,9 +1,9 @@
-"""Matrix decompositions that fall back to slower, more robust routines where the fast one fails.
+"""Matrix decompositions that fall back to slower, more robust routines if the fast one fails.
 
 LAPACK's divide-and-conquer routines do not converge on rare matrices (near-duplicate columns, entries close to
-underflow). The functions for eigenvalues and singular values first call the fast routine, then one based on QR
-iteration, and at last the fast one on a matrix moved by its rounding; factors, inverses and solutions that do not exist
-to rounding are made from those. All of the library decomposes matrices here.
+underflow). The functions for eigenvalues and singular values try the fast routine, then one based on QR iteration, then
+the fast one on a slightly perturbed matrix. Factorisations, inverses and solutions of singular matrices are computed
+from these. The whole library uses the functions of this module.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _JITTER = 4 * np.finfo(np.float64).eps
 
 
 def svd(A: Array) -> tuple[Array, Array, Array]:
-    """Thin singular value decomposition U (m, r), s (r,), Vt (r, n) of A (m, n), r = min(m, n)."""
+    """Return the thin singular value decomposition U (m, r), s (r,), Vt (r, n) of A (m, n), r = min(m, n)."""
     return _first_that_works(A, lambda X: np.linalg.svd(X, full_matrices=False), _slow_svd)
 
 
 def singular_values(A: Array) -> Array:
-    """Singular values (r,) of A (m, n), in falling order."""
+    """Return the singular values (r,) of A (m, n), in descending order."""
     return _first_that_works(A, lambda X: np.linalg.svd(X, compute_uv=False), lambda X: _slow_svd(X)[1])
 
 
 def gram_svd(A: Array) -> tuple[Array, Array, Array]:
-    """U (m, r), s (r,) > 0, Vt (r, n) with U diag(s) Vt = A (m, n), by the eigenvalues of the smaller of A A' and A'A.
+    """Return U (m, r), s (r,) > 0, Vt (r, n) with U diag(s) Vt = A (m, n), from the eigenvalues of A A' or A'A.
 
-    Several times as fast as `svd`, the more so the longer one side is. The price: singular values are accurate to about
-    1e-8 of the largest one, and vectors of the longer side are not orthonormal where theirs is below that.
+    It is several times faster than `svd`, especially if one side is much longer. But singular values are accurate only
+    to about 1e-8 of the largest, and vectors of the longer side are not orthonormal for smaller singular values.
     """
     top = float(np.abs(A).max(initial=0.0))
     if top == 0.0:
         return A[:, :0], np.zeros(0), A[:0]
-    A = A / top  # squares of small and large entries would leave the range of floats
+    A = A / top  # avoids underflow and overflow of squares
     wide = A.shape[0] <= A.shape[1]
     squares, vectors = eigh(A @ A.T if wide else A.T @ A)
     s, vectors = np.sqrt(np.maximum(squares[::-1], 0.0)), vectors[:, ::-1]
@@ -55,22 +55,22 @@ def gram_svd(A: Array) -> tuple[Array, Array, Array]:
 
 
 def eigh(S: Array) -> tuple[Array, Array]:
-    """Eigenvalues (n,) in rising order and eigenvectors (n, n) of a symmetric S (n, n)."""
+    """Return the eigenvalues (n,) in ascending order and eigenvectors (n, n) of a symmetric S (n, n)."""
     return _first_that_works(S, lambda X: tuple(np.linalg.eigh(X)), lambda X: scipy.linalg.eigh(X, driver="ev"))
 
 
 def eigvalsh(S: Array) -> Array:
-    """Eigenvalues (n,) of a symmetric S (n, n), in rising order."""
+    """Return the eigenvalues (n,) of a symmetric S (n, n), in ascending order."""
     return _first_that_works(S, np.linalg.eigvalsh, lambda X: scipy.linalg.eigh(X, driver="ev")[0])
 
 
 def smallest_eigenvalue(S: Array) -> float:
-    """The smallest eigenvalue of a symmetric S (n, n), without computing the others where that works."""
+    """Return the smallest eigenvalue of a symmetric S (n, n), if possible without computing the others."""
     return float(_first_that_works(S, lambda X: scipy.linalg.eigvalsh(X, subset_by_index=[0, 0]), eigvalsh)[0])
 
 
 def cholesky(S: Array) -> Array:
-    """Lower triangular L with L L' = S, for symmetric S (..., n, n); eigenvalues below rounding are raised to it."""
+    """Return lower triangular L with L L' = S (..., n, n); if that fails, too small eigenvalues are raised."""
     try:
         return np.asarray(np.linalg.cholesky(S), dtype=np.float64)
     except LinAlgError:
@@ -83,7 +83,7 @@ def cholesky(S: Array) -> Array:
 
 
 def inverse(A: np.ndarray) -> np.ndarray:
-    """The inverse of each matrix A (..., n, n), or its Moore-Penrose inverse where it is singular, in its precision."""
+    """Return the inverse of each matrix A (..., n, n), or its Moore-Penrose inverse if it is singular."""
     try:
         return np.linalg.inv(A)
     except LinAlgError:
@@ -92,14 +92,14 @@ def inverse(A: np.ndarray) -> np.ndarray:
 
 
 def pseudo_inverse(A: Array, cutoff: float = 1e-15) -> Array:
-    """Moore-Penrose inverse (n, m) of A (m, n); singular values below a share `cutoff` of the largest count as zero."""
+    """Return the Moore-Penrose inverse (n, m) of A (m, n); `cutoff` is relative to the largest singular value."""
     U, s, Vt = svd(A)
     kept = s > cutoff * s[:1]
     return (Vt[kept].T / s[kept]) @ U[:, kept].T
 
 
 def least_squares(A: Array, Y: Array) -> Array:
-    """B (n, T) of least norm that minimises |A B - Y| for A (m, n) and Y (m, T)."""
+    """Return the B (n, T) of least norm that minimises |A B - Y| for A (m, n) and Y (m, T)."""
     try:
         return np.asarray(np.linalg.lstsq(A, Y, rcond=None)[0], dtype=np.float64)
     except LinAlgError:
@@ -107,7 +107,7 @@ def least_squares(A: Array, Y: Array) -> Array:
 
 
 def solve_stack(A: Array, b: Array) -> Array:
-    """Solutions (..., n) of the systems A (..., n, n) x = b (..., n); least-squares ones where A is singular."""
+    """Return the solutions (..., n) of A (..., n, n) x = b (..., n); by least squares if A is singular."""
     try:
         return np.asarray(np.linalg.solve(A, b[..., np.newaxis])[..., 0], dtype=np.float64)
     except LinAlgError:
@@ -117,16 +117,16 @@ def solve_stack(A: Array, b: Array) -> Array:
 
 
 def solve_symmetric(system: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """X (m, n) with X S = target, for symmetric S (n, n); by least squares where S is singular.
+    """Return X (m, n) with X S = target, for symmetric S (n, n); by least squares if S is singular.
 
-    LAPACK is called directly: for small systems the checks of `numpy.linalg.solve` take longer than the solution.
+    It calls LAPACK directly: for small systems the checks of `numpy.linalg.solve` take longer than the solution.
     """
     solution, failed = dgesv(system.T, target.T)[2:]
     return (least_squares(system, target.T) if failed else solution).T
 
 
 class Cholesky:
-    """The factor of I + S, from its upper triangle (n, n), in the memory of it."""
+    """Cholesky factor of I + S, from the upper triangle of S (n, n), which is overwritten."""
 
     def __init__(self, upper: np.ndarray) -> None:
         np.einsum("ii->i", upper)[...] += 1.0  # a view of the diagonal, without index arrays
@@ -135,20 +135,20 @@ class Cholesky:
             raise LinAlgError(f"the leading minor of order {failed} is not positive definite")
 
     def solve(self, r: np.ndarray) -> np.ndarray:
-        """r (n, m) -> x with (I + S) x = r."""
+        """Return x with (I + S) x = r (n, m)."""
         return dpotrs(self.factor, r, lower=1)[0]
 
     def half(self, r: np.ndarray) -> np.ndarray:
-        """h with h'h = r' solve(r)."""
+        """Return h with h'h = r' solve(r)."""
         return dtrsm(1.0, self.factor, r, lower=1)
 
     def second_half(self, h: np.ndarray) -> np.ndarray:
-        """solve(r), from h = half(r)."""
+        """Return solve(r) from h = half(r)."""
         return dtrsm(1.0, self.factor, h, lower=1, trans_a=1)
 
 
 class Spectral:
-    """As `Cholesky` by the eigenvectors of S, its negative eigenvalues set to zero."""
+    """A replacement for `Cholesky` that uses the eigenvectors of S, with negative eigenvalues set to zero."""
 
     def __init__(self, upper: np.ndarray) -> None:
         values, self.vectors = eigh(np.triu(upper) + np.triu(upper, 1).T)
@@ -162,10 +162,10 @@ class Spectral:
 
 
 def factorise(build: Callable[[], np.ndarray]) -> Cholesky | Spectral:
-    """I + S for positive semi-definite S (n, n); `build` makes S, of which only the upper triangle is read.
+    """Factorise I + S for positive semi-definite S (n, n); `build` makes S, of which only the upper triangle is read.
 
     The eigenvalues of I + S are at least one, so a Cholesky factor exists unless the entries of S are so large that
-    their rounding exceeds one. Then eigenvalues of S that should be zero have to be set to zero.
+    their rounding errors exceed one. Then `Spectral` is used.
     """
     try:
         return Cholesky(build())
@@ -174,7 +174,7 @@ def factorise(build: Callable[[], np.ndarray]) -> Cholesky | Spectral:
 
 
 def _first_that_works(A: Array, fast: Callable[[Array], Any], slow: Callable[[Array], Any]) -> Any:
-    # Not every routine raises where entries are not finite: some return numbers that are not.
+    # Some routines return NaN instead of raising if entries are not finite.
     if not np.isfinite(A).all():
         raise ValueError("a matrix to decompose has entries that are not finite")
     for routine in (fast, slow):
@@ -182,7 +182,7 @@ def _first_that_works(A: Array, fast: Callable[[Array], Any], slow: Callable[[Ar
             return routine(A)
         except LinAlgError:
             continue
-    # A fixed perturbation of A within its rounding, symmetric where A is square.
+    # A fixed perturbation of A below its rounding, symmetric if A is square.
     noise = np.random.default_rng(0).uniform(-1.0, 1.0, size=A.shape)
     noise = noise + noise.T if A.shape[0] == A.shape[1] else noise
     return fast(A + _JITTER * np.abs(A).max() * noise)

@@ -1,7 +1,7 @@
-"""What every estimator does: read the data, plan, check the memory, run, store; then predict and score.
+"""Base classes of all estimators: read the data, check available memory, fit, predict and score.
 
-Nothing here knows a model. An estimator says by `specification` what it fits: an object with `plan(data)`, whose result
-has `memory(n_jobs)` and `run(options)`, which returns `Fitted`.
+This module does not depend on any model. The method `specification` of an estimator returns an object with
+`plan(data)`. The plan has `memory(n_jobs)` and `run(options)`, which returns `Fitted`.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from .memory import check_memory
 if TYPE_CHECKING:
     from .report import Report
 
-# Set while the data are read, before a fit.
+# Attributes that are set while the data are read, before the fit.
 _INPUT_ATTRIBUTES = ("n_features_in_", "feature_names_in_", "encoder_")
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a fit is run; the result does not depend on it, unless the callback returns True, which stops the solver."""
+    """Options of a run. They do not change the result, unless the callback stops the solver by returning True."""
 
     n_jobs: int | None = None
     verbose: int = 0
@@ -66,12 +66,12 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fit leaves behind.
+    """Result of a fit.
 
     Attributes
     ----------
-    attributes : fitted attributes of the estimator, by name; `functions_` predicts.
-    warnings : messages with their categories.
+    attributes : fitted attributes of the estimator, by name; `functions_` makes predictions.
+    warnings : messages and their categories.
     """
 
     attributes: dict[str, Any]
@@ -79,7 +79,7 @@ class Fitted:
 
 
 class ShownEstimator(BaseEstimator):
-    """An estimator that a notebook shows with the facts of its fit, and whose pickles and clones have no client."""
+    """An estimator with a summary of the fit in notebooks, and pickles without a Dask client."""
 
     __getstate__, __sklearn_clone__ = state_without_engine, clone_with_engine
 
@@ -92,7 +92,7 @@ class ShownEstimator(BaseEstimator):
 
 
 class MultiTaskEstimator(ShownEstimator):
-    """An estimator of many tasks. A subclass has parameters, and says by `specification` what they mean."""
+    """Base class of multi-task estimators. Subclasses define parameters and `specification`."""
 
     task_column: Any
     # Whether `tasks` may have several columns.
@@ -104,22 +104,23 @@ class MultiTaskEstimator(ShownEstimator):
 
     @abstractmethod
     def specification(self) -> Any:
-        """Return what this estimator fits according to its parameters; data are not needed."""
+        """Return the specification of the model that the parameters describe, without data."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the functions of all tasks from their rows.
+        """Fit the functions of all tasks.
 
         Parameters
         ----------
         X : array or DataFrame of shape (n, d); (n, n, K) with ``kernels="precomputed"``
             The rows of all tasks.
         y : array of shape (n,), or (n, T) with NaN for missing labels
-            Targets. With two dimensions every column is a task on the same rows.
+            Targets. If y has two dimensions, every column is a task, and all tasks share the rows of X.
         tasks : array of shape (n,), optional
-            The task of each row; any labels. Not needed with `task_column`, with wide y, or for one task.
+            The task label of each row. Not needed with `task_column`, with two-dimensional y, or for a single task.
         sample_weight : array of shape (n,), optional
-            Weights of rows; weighting a row by 2 equals repeating it. (Two-stage models also draw pairs by them.)
+            Weights of rows; weighting a row by 2 equals repeating it. Two-stage models also sample pairs of rows with
+            these weights.
 
         Returns
         -------
@@ -128,9 +129,9 @@ class MultiTaskEstimator(ShownEstimator):
         Raises
         ------
         ValueError, TypeError
-            Where data or parameters are not valid. Messages name the array, the column, the task or the parameter.
+            If the data or parameters are invalid. Messages name the array, column, task or parameter.
         GramMemoryError
-            Where the fit would need more memory than there is, or than ``KERNELKIN_MEMORY_GIB`` allows.
+            If the fit may need more memory than is available, or than ``KERNELKIN_MEMORY_GIB`` allows.
         """
         data, options = self.training_data(X, y, tasks, sample_weight), self.run_options()
         with SingleThreadedBLAS():
@@ -149,9 +150,9 @@ class MultiTaskEstimator(ShownEstimator):
         sample_weight: Any = None,
         encode: Callable[[Table], Table] | None = None,
     ) -> TaskData:
-        """Return what `fit` is given, read and checked; `encode` turns the columns of a table into numbers.
+        """Return the validated arguments of `fit`; `encode` converts the columns of a table to numbers.
 
-        Tasks that are too small are refused or set aside, unless they share parts of their functions.
+        Tasks that are too small raise an error or are left out, unless they share parts of their functions.
         """
         classification, min_rows = is_classifier(self), getattr(self, "min_rows", None)
         data = self.read_rows(X, y, tasks, sample_weight, min_rows=min_rows, encode=encode)
@@ -161,7 +162,10 @@ class MultiTaskEstimator(ShownEstimator):
     def read_rows(
         self, X: Any, y: Any, tasks: Any, sample_weight: Any = None, *, reset: bool = True, **options: Any
     ) -> TaskData:
-        """Return what `fit` or, with reset=False, a later `partial_fit` is given; tasks may have too few rows."""
+        """Return the validated arguments of `fit` or, with reset=False, of a later `partial_fit`.
+
+        Tasks with too few rows are not checked here.
+        """
         data = read_training(
             self._columns(X, reset=reset),
             y,
@@ -175,13 +179,13 @@ class MultiTaskEstimator(ShownEstimator):
         if data.groupings and not self.takes_groupings:
             further = listing([grouping.name for grouping in data.groupings])
             raise ValueError(
-                f"{type(self).__name__} takes one grouping of rows, and here are {1 + len(data.groupings)}: leave out "
+                f"{type(self).__name__} takes one grouping of rows, but got {1 + len(data.groupings)}: leave out "
                 f"{further}"
             )
         return data
 
     def read_queries(self, X: Any, tasks: Any) -> Queries:
-        """Return what `predict` is given, read and checked; new tasks as `unknown_tasks` says."""
+        """Return the validated arguments of `predict`; `unknown_tasks` decides whether new tasks are allowed."""
         check_is_fitted(self)
         encoder = getattr(self, "encoder_", None)
         precomputed = self.__sklearn_tags__().input_tags.pairwise
@@ -203,23 +207,23 @@ class MultiTaskEstimator(ShownEstimator):
         return queries if device_of(X) is None else replace(queries, device=device_of(X))
 
     def _columns(self, X: Any, *, reset: bool) -> Any:
-        """Return X as a table or an array; sets, or compares, `n_features_in_` and `feature_names_in_`."""
+        """Return X as a table or an array; set or check `n_features_in_` and `feature_names_in_`."""
         rows = read_rows(X)
         validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=reset)
         return rows
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
-        """Return the tasks, by position, that share parts of their functions with other tasks."""
+        """Return the positions of tasks that share parts of their functions with other tasks."""
         return set()
 
     def run_options(self) -> RunOptions:
-        """Return how this estimator runs a fit."""
+        """Return the run options of this estimator."""
         n_jobs, engine = getattr(self, "n_jobs", None), getattr(self, "engine", None)
         given = getattr(self, "verbose", 0), getattr(self, "callback", None)
         return RunOptions(n_jobs, *given, read_engine(engine, n_jobs))
 
     def store(self, fitted: Fitted) -> Self:
-        """Take over what a fit has left behind, and show its warnings."""
+        """Store the fitted attributes and issue the warnings."""
         before = [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]
         for name in set(before) - set(_INPUT_ATTRIBUTES):
             delattr(self, name)
@@ -230,10 +234,10 @@ class MultiTaskEstimator(ShownEstimator):
         return self
 
     def estimate_memory(self, X: Any, y: Any, tasks: Any = None) -> int:
-        """Return an upper bound on the bytes that `fit` takes besides the data; nothing is fitted.
+        """Return an upper bound on the memory of `fit` in bytes, without the data. Nothing is fitted.
 
-        `fit` refuses to start where this is more than the memory that is available (to the machine, the control group
-        and the process), or than the environment variable ``KERNELKIN_MEMORY_GIB`` allows.
+        `fit` raises an error if this is more than the available memory (of the machine, the control group and the
+        process), or more than the environment variable ``KERNELKIN_MEMORY_GIB`` allows.
 
         Parameters
         ----------
@@ -264,23 +268,23 @@ class MultiTaskEstimator(ShownEstimator):
         tasks : array of shape (q,), optional
             The task of each row, as in `fit`.
         split : bool, default False
-            Whether to return also what each kernel contributes.
+            Whether to also return the contribution of each kernel.
         return_std : bool, default False
-            Whether to return also the standard deviation of the target around each prediction; for regressors.
+            Whether to also return the standard deviation of the target around each prediction. Only for regressors.
 
         Returns
         -------
-        prediction : array of shape (q,), or (q, T) where the model was fitted on wide data
-            With ``split=True``, a Bunch: `prediction`; `parts` (q, K), or (q, T, K) on wide data, what each kernel adds
-            to the value behind the prediction (one axis more where a task has more than two classes); with couplings
-            `own`, and `shared` by the name of each coupling, the same for the tasks' own parts and those they share;
-            `intercept`; `kernels`, their names. Parts and intercept sum to the value of a regressor, or of the
-            `decision_function`.
-        std : array of the shape of the prediction, with ``return_std=True``
-            Its scale is that of the task's held-out residuals; see `predict_interval`.
+        prediction : array of shape (q,), or (q, T) if the model was fitted on wide data
+            With ``split=True``, a Bunch with these entries: `prediction`; `parts` of shape (q, K), or (q, T, K) on wide
+            data, the contribution of each kernel (with one more axis if a task has more than two classes);
+            `intercept`; `kernels`, the names of the kernels. With couplings, also `own`, the contributions to the
+            tasks' own parts, and `shared`, a dict from the name of each coupling to the contributions to its part.
+            Parts and intercept sum to the prediction of a regressor, or to the `decision_function`.
+        std : array of the shape of the prediction, only with ``return_std=True``
+            The standard deviation, estimated from held-out residuals of the task; see `predict_interval`.
         """
         if return_std and (split or is_classifier(self)):
-            raise ValueError("return_std=True is for regressors, without split; classifiers have predict_proba")
+            raise ValueError("return_std=True is only for regressors, without split; classifiers have predict_proba")
         queries = self.read_queries(X, tasks)
         prediction = self._predict(queries)
         if return_std:
@@ -291,7 +295,7 @@ class MultiTaskEstimator(ShownEstimator):
         """Return the score of each task: accuracy for a classifier, R^2 for a regressor.
 
         Tasks without rows in X are left out; R^2 of a single row is NaN. Tasks that were not in training are scored
-        too, where the model predicts them (`unknown_tasks`, `task_features`).
+        too if the model can predict them (`unknown_tasks`, `task_features`).
 
         Parameters
         ----------
@@ -312,7 +316,7 @@ class MultiTaskEstimator(ShownEstimator):
         }
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean over tasks of `score_tasks`, leaving out tasks whose score is undefined.
+        """Return the mean of `score_tasks` over tasks, ignoring NaN.
 
         Parameters
         ----------
@@ -326,23 +330,25 @@ class MultiTaskEstimator(ShownEstimator):
         return float(np.nanmean(scores)) if np.isfinite(scores).any() else float("nan")
 
     def report(self, path=None, X=None, y=None, tasks=None, *, sharing=None, relations=None, title=None) -> Report:
-        """Return a page on how well this model predicts and what drives predictions; a notebook shows it.
+        """Return an HTML report on how well this model predicts and what drives its predictions.
 
         Parameters
         ----------
         path : str or path, optional
-            An HTML file to write too; the page needs no network.
+            Also write the report to this HTML file. The file works offline.
         X, y, tasks : as for `score`, optional
-            Rows it was not fitted to. By default its training rows, each predicted by a fit without it; a model from a
-            file has no such values and needs rows.
+            Test data. By default, the report uses held-out predictions of the training rows. A loaded model has no
+            held-out predictions and needs test data.
         sharing, relations : SharingReport, TaskRelations, optional
-            What `sharing_report` and `task_relations` returned: simpler models beside it, and tasks that are alike.
+            Results of `sharing_report` (comparison with simpler models) and `task_relations` (similar tasks) to
+            include.
         title : str, optional
-            The headline.
+            Title of the page.
 
         Returns
         -------
         report : Report
+            Displayed by notebooks.
         """
         from .report import report_of_fit
 
@@ -366,13 +372,13 @@ class MultiTaskEstimator(ShownEstimator):
         return np.stack([c[p] for c, p in zip(self.task_classes_, positive.T, strict=True)], axis=1)
 
     def _decisions(self, queries: Queries) -> np.ndarray:
-        """Return decision values: (q,) or (q, T) where two classes are all there are, else with an axis of classes."""
+        """Return decision values: (q,) or (q, T) for two classes, else with an axis of classes."""
         values = self._values(queries)
         binary = all(len(classes) == 2 for classes in self.task_classes_)
         if binary and (queries.codes is None or len(self.classes_) == 2):
             return values[..., 0]
         spread = np.full((*values.shape[:-1], len(self.classes_)), -np.inf)
-        # Tasks that were not in training have the classes of the first task.
+        # New tasks get the classes of the first task.
         codes = queries.codes
         if codes is not None:
             codes = np.where((codes < 0) | (codes >= len(self.tasks_)), 0, codes)
@@ -386,11 +392,11 @@ class MultiTaskEstimator(ShownEstimator):
         return spread
 
     def _deviations(self, queries: Queries) -> np.ndarray:
-        """Return standard deviations of targets around predictions (q,), or (q, T) for wide data."""
+        """Return the standard deviations of targets around predictions: (q,), or (q, T) for wide data."""
         raise ValueError(f"{type(self).__name__} has no standard deviations")
 
     def _split(self, queries: Queries, prediction: np.ndarray) -> Any:
-        raise ValueError(f"{type(self).__name__} has no kernels: split=True has nothing to split")
+        raise ValueError(f"{type(self).__name__} has no kernels, so it does not support split=True")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -400,13 +406,13 @@ class MultiTaskEstimator(ShownEstimator):
 
 
 class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
-    """An estimator whose tasks have classes."""
+    """Base class of multi-task classifiers."""
 
     # The method of scikit-learn's mixin does not handle tasks.
     score = MultiTaskEstimator.score
 
     def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
-        """Return how far each row is on the side of each class.
+        """Return decision values of the classes.
 
         Parameters
         ----------
@@ -415,14 +421,14 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         Returns
         -------
         values : array
-            (q,) where all tasks have the same two classes, positive for the second one; otherwise (q, n_classes) in the
-            order of `classes_`, -inf for classes that a row's task does not have. On wide data (q, T) where every task
-            has two classes, else (q, T, n_classes).
+            Shape (q,) if all tasks have the same two classes: positive values mean the second class. Otherwise shape
+            (q, n_classes) in the order of `classes_`, with -inf for classes that the row's task does not have. On wide
+            data, (q, T) if every task has two classes, else (q, T, n_classes).
         """
         return self._decisions(self.read_queries(X, tasks))
 
     def predict_proba(self, X: Any, tasks: Any = None) -> np.ndarray:
-        """Return the probability of each class, calibrated on rows that were held out of fits.
+        """Return the probability of each class, calibrated on held-out rows.
 
         Parameters
         ----------
@@ -431,32 +437,32 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         Returns
         -------
         probabilities : array of shape (q, n_classes)
-            In the order of `classes_`; zero for classes that a row's task does not have. On wide data (q, T), that of
-            the second class where there are two, else (q, T, n_classes).
+            In the order of `classes_`; zero for classes that the row's task does not have. On wide data, shape (q, T)
+            with the probability of the second class if there are two classes, else (q, T, n_classes).
         """
         p = self._probabilities(self.read_queries(X, tasks))
         return p[..., 1] if p.ndim == 3 and p.shape[2] == 2 else p
 
     def _probabilities(self, queries: Queries) -> np.ndarray:
-        """Return probabilities (q, n_classes), or (q, T, n_classes) without codes."""
+        """Return probabilities (q, n_classes), or (q, T, n_classes) for wide data."""
         raise ValueError(f"{type(self).__name__} has no probabilities")
 
 
 class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
-    """An estimator whose tasks have real targets."""
+    """Base class of multi-task regressors."""
 
     # The method of scikit-learn's mixin does not handle tasks.
     score = MultiTaskEstimator.score
 
 
 def device_of(X: Any) -> str | None:
-    """Return the device of a tensor of torch, such as "cuda:0"; None for main memory and other arrays."""
+    """Return the device of a torch tensor, such as "cuda:0"; None for CPU tensors and other arrays."""
     device = X.device if hasattr(X, "detach") and hasattr(X, "device") else None
     return None if device is None or device.type == "cpu" else str(device)
 
 
 def place(specification: Any, X: Any, data: TaskData) -> Any:
-    """Return the specification that solves wide data on the device that the tensor X is on; others in main memory."""
+    """Return the specification with the device of the tensor X, for wide data if no device was set."""
     device = device_of(X)
     if device is None or data.form != "wide" or getattr(specification, "device", device) is not None:
         return specification
@@ -466,7 +472,7 @@ def place(specification: Any, X: Any, data: TaskData) -> Any:
 def _by_task(
     tasks: np.ndarray, queries: Queries, y: np.ndarray, prediction: np.ndarray, weight: np.ndarray
 ) -> Iterator[tuple[Any, np.ndarray, np.ndarray, np.ndarray]]:
-    """The name, targets, predictions and weights of each task that has rows with a label and a positive weight."""
+    """Yield the label, targets, predictions and weights of each task that has rows with a label and positive weight."""
     if queries.codes is None:
         y = y[:, np.newaxis] if y.ndim == 1 else y
         if y.shape != prediction.shape:
@@ -477,7 +483,7 @@ def _by_task(
                 yield label, y[rows, t], prediction[rows, t], weight[rows]
         return
     y = column_or_1d(y)
-    # Rows of tasks that were not in training are scored under their own names.
+    # New tasks are scored under their own labels.
     labels = tasks[queries.codes] if queries.labels is None else queries.labels
     order = np.flatnonzero(weight > 0)
     order = order[np.argsort(labels[order], kind="stable")]

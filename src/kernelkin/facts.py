@@ -1,4 +1,4 @@
-"""The facts of a fit, in few words: for notebooks, pages and the command line."""
+"""Short summary of a fit, for notebooks, reports and the command line."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 
 from .data import listing
 
-# Parameters that say how a fit runs, not what it fits; kernels are shown elsewhere.
+# Parameters that do not change the model; kernels are shown elsewhere.
 _SKIPPED = ("kernels", "n_jobs", "engine", "random_state", "callback", "verbose")
 
 
 def relative_gap(model: Any) -> float | None:
-    """The duality gap relative to the objective; None for models without one."""
+    """Return the duality gap relative to the objective; None for models without a gap."""
     gap, objective = getattr(model, "duality_gap_", None), getattr(model, "objective_", None)
     return None if gap is None or not objective else float(max(gap, 0.0) / abs(objective))
 
 
 def changed_parameters(model: Any) -> dict[str, str]:
-    """Parameters that are not at their defaults, as text."""
+    """Return the parameters that differ from their defaults, as text."""
     default = type(model)() if not hasattr(model, "estimator") else model
     parameters, defaults = model.get_params(deep=False), default.get_params(deep=False)
     return {
@@ -31,7 +31,7 @@ def changed_parameters(model: Any) -> dict[str, str]:
 
 
 def fit_facts(model: Any) -> list[tuple[str, str]]:
-    """Name and text of each fact of a fitted model; none for one that is not fitted."""
+    """Return the name and text of each fact of a fitted model; an empty list if it is not fitted."""
     if not hasattr(model, "tasks_"):
         return []
     found = [("Tasks", f"{len(model.tasks_)}: {listing(model.tasks_, 5)}")]
@@ -54,13 +54,13 @@ def fit_facts(model: Any) -> list[tuple[str, str]]:
 
 
 def _shares(names: Any, weights: np.ndarray) -> str:
-    """The largest of some weights, as shares of their sum."""
+    """Return the four largest weights as shares of the sum, as text."""
     order = [k for k in np.argsort(-weights, kind="stable")[:4] if weights[k] > 0]
     return ", ".join(f"{names[k]} {weights[k] / weights.sum():.0%}" for k in order) or "none"
 
 
 def with_facts(model: Any, diagram: str) -> str:
-    """scikit-learn's HTML diagram of an estimator, with a table of the facts of its fit below, if it is fitted."""
+    """Append a table with the facts of the fit to scikit-learn's HTML diagram of a fitted estimator."""
     rows = "".join(
         f'<tr><th scope="row" style="text-align:left">{escape(name)}</th>'
         f'<td style="text-align:left">{escape(text)}</td></tr>'

@@ -1,7 +1,7 @@
-"""How much memory a fit may take, upper bounds on what fits on Gram matrices take, and the check before a fit.
+"""Upper bounds on the memory of fits, the memory that is available, and the check before a fit.
 
-The bounds are simple and meant to hold: they count every array that grows with the data, and add a margin for the rest.
-Nothing of size T x T is counted because nothing of that size is made, unless the user passes or requests one.
+The bounds are simple and conservative: they count every array that grows with the data, and add a margin for the rest.
+Arrays of size T x T are not counted because none is made, unless the user passes or requests one.
 """
 
 from __future__ import annotations
@@ -17,57 +17,57 @@ from .paper.grams.operator import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
 
 # The environment variable that limits the memory of a fit, in GiB.
 LIMIT = "KERNELKIN_MEMORY_GIB"
-# Modules that a fit imports, and Python objects of a task, its machine and its function.
+# Bytes of the modules that a fit imports, and of the Python objects of a task.
 FIXED, TASK_OBJECTS = 4 << 20, 12_000
-# Arrays (K, J) that solvers hold: iterates, gradients and past steps of quasi-Newton methods.
+# Number of arrays (K, J) in solvers: iterates, gradients and past steps of quasi-Newton methods.
 SOLVER_ARRAYS = 80
-# A fit that needs no more than this is not refused.
+# Fits below this size are not checked.
 _NEGLIGIBLE = 32 << 20
 _FEWER_GRAMS = (
-    "use the TwoStageMKMTRL estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X, for Gram "
-    "matrices of half the size; or, where tasks are coupled, kernels of low rank (linear or polynomial on few columns, "
-    "or with few distinct rows), or with the squared loss a lower shared_rank"
+    "use the TwoStageMKMTRL estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X, which "
+    "halves the size of Gram matrices; or, with coupled tasks, low-rank kernels (linear or polynomial on few columns, "
+    "or on columns with few distinct rows), or a lower shared_rank with the squared loss"
 )
 
 
 class Need(NamedTuple):
-    """An upper bound on the bytes of a fit, besides its data, and what to do where there are not so many."""
+    """An upper bound on the bytes of a fit, without its data, and advice if that is too much."""
 
     peak: int
     advice: str
 
 
 def fit_need(plan: GramPlan, solved_by: str, n_jobs: int, n_folds: int = 0) -> Need:
-    """Bound a fit on Gram matrices, or with `n_folds` a cross-validation whose folds share them.
+    """Bound the memory of a fit on Gram matrices, or of a cross-validation with `n_folds` folds that share them.
 
     `solved_by` is the name of the learner, or "panel".
     """
     K, T, stacks = plan.n_kernels, len(plan.machines), plan.stack_bytes
     working = _working_bytes(plan, solved_by, n_jobs)
     if n_folds:
-        # The evaluated kernels, and for each fold at work the training part, the held-out part and its machines.
+        # The evaluated kernels, and for each running fold the training part, the held-out part and its machines.
         fit = stacks + max(stacks + working, min(n_jobs, n_folds) * (2 * stacks + working))
     else:
         fit = stacks + max(working, plan.row_bytes * (6 * max(plan.sizes) + sum(plan.sizes)))
-    # Targets, machines, weights, curvature and functions; rows and their distances while kernels are fitted.
+    # Targets, machines, weights, Hessians and functions; rows and their distances while kernels are fitted.
     held = sum(plan.machines) * (48 + 96 * plan.outputs) + sum(plan.sizes) * plan.row_bytes
     held += 8 * (SOLVER_ARRAYS * K * T + 3 * T * K * K) + T * TASK_OBJECTS
     return Need(FIXED + held + max(fit, fitting_bytes(plan)), _FEWER_GRAMS)
 
 
 def fitting_bytes(plan: GramPlan) -> int:
-    """Bound what kernels take while they are fitted to rows."""
+    """Bound the memory needed to fit kernels to rows."""
     return plan.itemsize * sum(plan.sizes) * plan.n_columns + 40 * plan.fitted_rows**2
 
 
 def _working_bytes(plan: GramPlan, solved_by: str, n_jobs: int) -> int:
-    """Bound combined matrices, their factors, and what the machines at work write."""
+    """Bound the memory of combined matrices, their factors, and running machines."""
     n, K, total = plan.sizes[0], plan.n_kernels, sum(plan.machines)
     squares = [8 * rows * rows for rows in plan.machines]
     if solved_by == "panel":
         outputs = len(plan.machines) * plan.outputs
         columns = outputs if plan.couplings_width else n_jobs * PANEL_COLUMNS
-        # A basis; targets, costs and dual variables of two evaluations; and arrays a column.
+        # A basis; targets, costs and dual variables of two evaluations; and work arrays per column.
         work = (48 + 4 * K) * n * n + 96 * n * outputs + columns * column_bytes(n, K)
         if plan.couplings_width:
             work += 16 * min(n * outputs**2, LARGEST_INVERSES) + 32 * n * plan.couplings_width * plan.outputs
@@ -76,39 +76,41 @@ def _working_bytes(plan: GramPlan, solved_by: str, n_jobs: int) -> int:
         factor = 24 * total * plan.shared_rank + 32 * plan.shared_rank**2 if plan.factored else 0
         dense = 0 if plan.factored and solved_by == "ridge" else 32 * total**2
         return 3 * sum(squares) + 192 * total + factor + dense
-    # The buffers of wide data hold whole matrices, whatever labels are missing.
+    # The buffers of wide data hold whole matrices even if labels are missing.
     buffers = [8 * n * n] * len(squares) if plan.wide else squares
     images = K * plan.outputs * batch_bytes([8 * rows for rows in plan.machines])
     return 2 * batch_bytes(buffers) + 2 * n_jobs * max(squares) + 2 * images
 
 
 def search_need(fold: Need, last: Need, data_bytes: int, n_jobs: int) -> Need:
-    """Bound a search whose folds share nothing: the fits of `n_jobs` folds at one time, or the last fit."""
+    """Bound the memory of a search whose folds share nothing: `n_jobs` folds in parallel, or the last fit."""
     together = n_jobs * (fold.peak + data_bytes)
     return last if last.peak >= together else Need(together, fold.advice)
 
 
 def check_memory(need: Need) -> None:
-    """Refuse a fit that needs more memory than there is."""
+    """Raise GramMemoryError if a fit may need more memory than is available."""
     if need.peak <= _NEGLIGIBLE and not os.environ.get(LIMIT):
         return  # reading the limits of the system would take as long as such a fit
     limit = memory_limit()
     if need.peak > limit:
         source = f"allowed ({LIMIT})" if os.environ.get(LIMIT) else "available"
         raise GramMemoryError(
-            f"this fit may need {_gib(need.peak)} of memory, and {_gib(limit)} are {source}: {need.advice}"
+            f"this fit may need {_gib(need.peak)} of memory, but only {_gib(limit)} are {source}: {need.advice}"
         )
 
 
 def check_square(n: int, name: str, advice: str) -> None:
-    """Refuse to make an (n, n) array that does not fit into memory."""
+    """Raise GramMemoryError if an (n, n) array does not fit into memory."""
     need, limit = 2 * 8 * n * n, memory_limit()
     if need > limit:
-        raise GramMemoryError(f"{name} is a {n} x {n} array and needs {_gib(need)}; {_gib(limit)} are left: {advice}")
+        raise GramMemoryError(
+            f"{name} is a {n} x {n} array and needs {_gib(need)}, but only {_gib(limit)} are left: {advice}"
+        )
 
 
 def memory_limit() -> int:
-    """Return the bytes a fit may take: `KERNELKIN_MEMORY_GIB` GiB where that is set, else what is available."""
+    """Return the bytes a fit may use: `KERNELKIN_MEMORY_GIB` GiB if that is set, else the available memory."""
     text = os.environ.get(LIMIT, "")
     if not text:
         return available_memory()
@@ -122,9 +124,9 @@ def memory_limit() -> int:
 
 
 def available_memory(root: str = "/") -> int:
-    """Return the bytes a process may still take: by the machine, by its control group and by its resource limits.
+    """Return the bytes that are available to this process.
 
-    `root` is where the files of the system are, for tests.
+    This is the minimum over the machine, the control group and the resource limits. `root` is for tests.
     """
     found = re.search(r"^MemAvailable:\s+(\d+)", _read(root, "proc/meminfo"), re.MULTILINE)
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -133,7 +135,7 @@ def available_memory(root: str = "/") -> int:
 
 
 def _group_memory(root: str) -> list[int]:
-    """Return what each control group of this process, and those above it, has left (versions 1 and 2)."""
+    """Return the bytes left in each control group of this process and its parents (versions 1 and 2)."""
     left = []
     for line in _read(root, "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
@@ -149,14 +151,14 @@ def _group_memory(root: str) -> list[int]:
         for folder in (os.path.join(base, *parts[:depth]) for depth in range(len(parts) + 1)):
             most, used = (_read(root, os.path.join(folder, name)).strip() for name in names)
             if most.isdigit() and used.isdigit() and int(most) < 2**60:
-                # The page cache is given back under pressure.
+                # The page cache is freed if memory is needed.
                 found = re.search(rf"^{cache} (\d+)", _read(root, os.path.join(folder, "memory.stat")), re.MULTILINE)
                 left.append(int(most) - int(used) + min(int(found[1]) if found else 0, int(used)))
     return left
 
 
 def _process_memory(root: str) -> list[int]:
-    """Return what the resource limits of the process leave of address space and data."""
+    """Return the bytes that the process's resource limits leave for address space and data."""
     try:
         import resource
 
@@ -170,7 +172,7 @@ def _process_memory(root: str) -> list[int]:
 
 
 def _read(root: str, path: str) -> str:
-    """Return the content of a file of the system; nothing where it cannot be read."""
+    """Return the content of a system file; an empty string if it cannot be read."""
     try:
         return Path(root, path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -1,7 +1,7 @@
-"""One table of the estimators' parameters and fitted attributes: their types, what they mean, what values they take.
+"""Documentation and constraints of the parameters and fitted attributes of all estimators.
 
 `describe` writes the sections "Parameters" and "Attributes" of an estimator's docstring from these tables, in the order
-of its `__init__`, so that every estimator documents all of its parameters and a text is written once.
+of its `__init__`. So every estimator documents all parameters, and each text is written once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WIDTH = 110
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter: its type in words, what it means, and its constraint in the terms of scikit-learn's validation."""
+    """A parameter: its type in words, its description, and its constraint for scikit-learn's validation."""
 
     type: str
     text: str
@@ -36,63 +36,63 @@ COUNT = [Interval(Integral, 1, None, closed="left")]
 PARAMETERS: dict[str, Parameter] = {
     "kernels": Parameter(
         'None, "auto", "precomputed", dict, or a kernel, a name, a callable, or a list of these',
-        "The base kernels. None: Gaussians of several widths around the median distance, and a linear kernel. "
-        '"auto": these, and Gaussians on each column and on groups of columns; a dict from names to columns does '
-        "the same with groups of your own. "
-        '"precomputed": X holds Gram matrices, of shape (n, n, K) in `fit` and (q, n, K) in `predict`.',
+        "The base kernels. None: Gaussian kernels of several widths around the median distance, and a linear kernel. "
+        '"auto": these, and Gaussian kernels on single columns and on groups of columns found in the data. A dict from '
+        "names to columns: the default kernels, and kernels on each of these groups of columns. "
+        '"precomputed": X contains Gram matrices, of shape (n, n, K) in `fit` and (q, n, K) in `predict`.',
     ),
     "C": Parameter("float", "Cost of errors on training rows.", POSITIVE),
     "mu": Parameter(
         'float or "scale"',
         'Strength of the penalty on the kernel weights. "scale": 1 for a classifier; for a regressor the variance of '
-        "the targets within tasks, so that targets in other units lead to the same fit in these units. Together with C "
-        "it makes one parameter, ``mu / C**3``: it is enough to tune C.",
+        "the targets within tasks, so that the fit does not depend on the units of the targets. Only ``mu / C**3`` "
+        "matters, so it is enough to tune C.",
         [*POSITIVE, StrOptions({"scale"})],
     ),
     "parsimony": Parameter(
         "float in [0, 1]",
-        "How much kernels are charged for their effective dimension, so that narrow ones, which can fit anything, do "
-        "not take too much weight: 0 charges all kernels alike, as the paper does; 1 charges in proportion.",
+        "How strongly kernels are penalised for their effective dimension, so that narrow kernels, which can fit "
+        "anything, do not get too much weight. 0: all kernels are penalised equally, as in the paper; 1: in proportion "
+        "to their effective dimension.",
         UNIT_INTERVAL,
     ),
     "sharing": Parameter(
         "float in [0, 1]",
-        "How cheap the parts are that tasks share: 1 charges a shared part as one task's own, 0 as much as all tasks "
-        "that share it together.",
+        "Penalty on the parts that tasks share. 1: a shared part is penalised like the own part of one task; 0: like "
+        "the own parts of all tasks that share it.",
         UNIT_INTERVAL,
     ),
     "couplings": Parameter(
         'None, "common" or dict',
-        'Parts of the functions that tasks share, each with kernel weights of its own: "common", one part for all '
-        'tasks; a dict from names to "common", group labels (one for each task, in order, or a dict from task to '
-        "label), or T x T positive semi-definite matrices with unit diagonal.",
+        'Parts of the functions that tasks share, each with its own kernel weights. "common": one part for all tasks. '
+        'A dict from names to "common", to group labels (one label per task, in order, or a dict from task to label), '
+        "or to T x T positive semi-definite matrices with unit diagonal.",
     ),
     "task_features": Parameter(
         "DataFrame, dict, array or pair, optional",
-        "What is known about the tasks: a DataFrame with task labels as index, a dict from task to features, or an "
-        "array with a row for each task in order (numbers are standardised, text makes categories); a kernel between "
-        "tasks, as a pair (labels, matrix) or a DataFrame whose columns are its index; or a dict from names to several "
-        "of these. Each makes parts that tasks share as far as their features are alike: for a table, Gaussian "
-        "kernels of two widths. Tasks that have features and no training rows are predicted from their features.",
+        "Features of the tasks: a DataFrame with task labels as index, a dict from task to features, or an array with "
+        "one row per task in order (numbers are standardised, text is treated as categories). Or a kernel between "
+        "tasks: a pair (labels, matrix), or a DataFrame whose columns equal its index. Or a dict from names to several "
+        "of these. Tasks with similar features then share parts of their functions; for a table, there is one part for "
+        "each of two Gaussian kernels. Tasks that have features but no training rows are predicted from the features.",
     ),
     "shared_rank": Parameter(
         'int, "auto" or None',
-        "With couplings and the squared loss, for tasks with rows of their own: columns of the factors that "
-        'approximate the kernels of the parts that tasks share (the own parts stay exact). "auto": 1,000 where all '
-        "tasks together have more than 5,000 rows, or are fitted in blocks, and kernels have no exact factors of low "
-        "rank, with a warning; None: shared parts are exact, which takes matrices over the rows of all tasks.",
+        "Rank of the approximation of shared parts, with couplings and the squared loss, if tasks have different rows. "
+        'Own parts are always exact. "auto": 1,000, with a warning, if all tasks together have more than 5,000 rows '
+        "or are fitted in blocks, and the kernels have no exact low-rank factors; otherwise exact. None: shared parts "
+        "are exact, which needs matrices over the rows of all tasks.",
         [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
     ),
     "min_rows": Parameter(
         "int, optional",
-        "Set tasks with fewer rows aside with a warning, and tasks that cannot be fitted (one row or one class, and "
-        "nothing shared with other tasks), instead of ending the fit. `unknown_tasks` decides how they are predicted.",
+        "Leave out tasks with fewer rows, and tasks that cannot be fitted (a single row or class, and no part shared "
+        "with other tasks), with a warning instead of an error. `unknown_tasks` decides how they are predicted.",
         [*COUNT, None],
     ),
     "prior": Parameter(
         "array of shape (T, T), optional",
-        "What is known about the relationship of the tasks, in the order of `tasks_`: a positive definite matrix. "
-        "None: the identity.",
+        "Prior task relationship: a positive definite matrix, in the order of `tasks_`. None: the identity.",
         ["array-like", None],
     ),
     "shrinkage": Parameter(
@@ -100,24 +100,23 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "min_rank": Parameter(
         "float in [1, T]",
-        "Lower bound on the effective rank of the relationship (T: independent tasks), and of that of the kernels "
-        "where it is learned.",
+        "Lower bound on the effective rank of the relationship (T: independent tasks).",
         [Interval(Real, 1, None, closed="left")],
     ),
     "evenness": Parameter(
         "float in [0, 1)",
-        "Interpolates between the paper's penalty (0) and the average kernel (towards 1), which is hard to beat where "
-        "all kernels are useful.",
+        "Interpolates between the paper's penalty (0) and the average kernel (towards 1), which is hard to beat if all "
+        "kernels are useful.",
         [Interval(Real, 0, 1, closed="left")],
     ),
     "p": Parameter(
         "float in [1, inf)",
-        "Exponent of the norm of the kernel weights: 1 keeps few kernels, large p uses all kernels evenly.",
+        "Exponent of the norm of the kernel weights: 1 selects few kernels, a large p uses all kernels evenly.",
         [Interval(Real, 1, None, closed="left")],
     ),
     "loss": Parameter(
         '{"hinge", "squared"}',
-        "A support vector machine, or a least-squares machine.",
+        'Loss function. "hinge": support vector machine; "squared": least-squares classifier.',
         [StrOptions({"hinge", "squared"})],
     ),
     "class_weight": Parameter(
@@ -127,111 +126,112 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "epsilon": Parameter(
         "float",
-        'Half the width of the interval without loss, for ``loss="epsilon_insensitive"``.',
+        'Half width of the interval without loss. Only used with ``loss="epsilon_insensitive"``.',
         NOT_NEGATIVE,
     ),
     "fit_intercept": Parameter("bool", "Whether each task has an intercept.", ["boolean"]),
     "normalize": Parameter(
         '{"trace", "cosine", "center"} or None',
-        'How kernels are scaled, as fitted on training rows: "trace" to mean diagonal one, "cosine" to unit diagonal, '
-        '"center" to mean diagonal one after centring in feature space.',
+        'Scaling of kernels, fitted on the training rows: "trace" to mean diagonal one, "cosine" to unit diagonal, '
+        '"center" to mean diagonal one after centring in feature space. None: no scaling.',
         [StrOptions({"trace", "cosine", "center"}), None],
     ),
     "unknown_tasks": Parameter(
         '{"error", "common"}',
-        "What `predict` does with tasks that were not in training and have no `task_features`: refuse them, or, for "
-        'models with the coupling "common", predict them by the common part and the mean of the tasks\' intercepts.',
+        "How `predict` treats tasks that were not in training and have no `task_features`. "
+        '"error": raise an error; "common", for models with the coupling "common": predict with the common part and '
+        "the mean intercept of the tasks.",
         [StrOptions({"error", "common"})],
     ),
     "task_column": Parameter(
         "int or str, optional",
-        "The column of X that holds the task of each row. Unlike the argument `tasks`, it works inside `GridSearchCV`, "
+        "The column of X with the task of each row. Unlike the argument `tasks`, it works in `GridSearchCV`, "
         "`cross_val_predict` and pipelines.",
     ),
     "solver": Parameter(
         '{"joint", "alternating"} or a solver',
-        '"joint" closes the duality gap; "alternating" is the algorithm as published, for comparison.',
+        '"joint" closes the duality gap to `tol`; "alternating" is the published algorithm, for comparison.',
         [StrOptions({"joint", "alternating"}), HasMethods("run")],
     ),
     "init": Parameter(
         "array of shape (T, K), optional",
-        "Kernel weights to start from (rows for couplings last), such as those that a `callback` kept.",
+        "Initial kernel weights (rows for couplings last), for example weights saved by a `callback`.",
         ["array-like", None],
     ),
-    "tol": Parameter("float", "The relative duality gap to reach.", POSITIVE),
-    "max_iter": Parameter("int", "Maximum number of times that all machines are solved.", COUNT),
+    "tol": Parameter("float", "Tolerance on the relative duality gap.", POSITIVE),
+    "max_iter": Parameter("int", "Maximum number of iterations; each solves the machines of all tasks once.", COUNT),
     "n_jobs": Parameter(
-        "int, optional", "Number of threads over tasks. The result does not depend on it.", [Integral, None]
+        "int, optional", "Number of threads; tasks run in parallel. The result does not depend on it.", [Integral, None]
     ),
     "engine": Parameter(
         '"threads", a Dask client or an engine',
-        'Where the work is done; the result does not depend on it. "threads": `n_jobs` threads of this process. '
-        "A `distributed.Client`: the workers of its cluster hold the rows and Gram matrices of blocks of tasks; for "
-        'tasks with rows of their own, without couplings and task_features. See the guide, "Past one machine".',
+        'Where computations run; the result does not depend on it. "threads": `n_jobs` threads of this process. '
+        "A `distributed.Client`: the workers of its cluster hold the rows and Gram matrices of blocks of tasks. This "
+        'needs tasks with different rows, without couplings and task_features. See the guide, "Past one machine".',
     ),
     "device": Parameter(
         "str, optional",
-        'A device of torch on which tasks are solved, such as "cuda": for wide data, with the squared loss or, '
-        "without couplings, the hinge loss. The result is the same within `tol`. None: that of X, where X is a tensor. "
-        "Needs the extra `torch`.",
+        'A torch device for the computations, such as "cuda". Only for wide data with the squared loss or, without '
+        "couplings, the hinge loss. The result is the same within `tol`. None: the device of X if X is a tensor, else "
+        "the CPU. Needs the extra `torch`.",
         [str, None],
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of all random draws.", ["random_state"]),
     "verbose": Parameter("int", "1 prints a line for each iteration.", ["verbose"]),
     "callback": Parameter(
         "callable, optional",
-        "Called with an `Iterate` (weights, bounds, gap) after each iteration; what it keeps survives an interrupt. "
-        "Where it returns True, the fit ends there.",
+        "Called with an `Iterate` (weights, bounds, gap) after each iteration. If it returns True, the fit stops. It "
+        "can save intermediate results in case the fit is interrupted.",
         [callable, None],
     ),
 }
 
 REGRESSION_LOSS = Parameter(
     '{"squared", "epsilon_insensitive"}',
-    "Kernel ridge regression, or support vector regression.",
+    'Loss function. "squared": kernel ridge regression; "epsilon_insensitive": support vector regression.',
     [StrOptions({"squared", "epsilon_insensitive"})],
 )
 POOLED_KERNELS = Parameter(
     'None, "precomputed", or a kernel, a name, a callable, or a list of these',
-    "The model has one kernel: the average of these, scaled on the rows of all tasks together.",
+    "The model uses the average of these kernels, scaled on the rows of all tasks together.",
 )
 
 ATTRIBUTES: dict[str, tuple[str, str]] = {
-    "tasks_": ("array of shape (T,)", "Task labels, in the order of everything below."),
+    "tasks_": ("array of shape (T,)", "Task labels, in the order used by all other attributes."),
     "classes_": ("array", "All classes."),
     "task_classes_": ("list of arrays", "The classes of each task."),
-    "kernels_": ("sequence of length K", "The fitted kernels; names where Gram matrices are precomputed."),
+    "kernels_": ("sequence of length K", "The fitted kernels, or names if Gram matrices are precomputed."),
     "kernel_names_": ("array of shape (K,)", "Names of the kernels."),
     "kernel_weights_": ("array of shape (T, K)", "Kernel weights of the tasks' own parts."),
     "couplings_": ("tuple of Coupling", "The couplings."),
     "coupling_weights_": ("array of shape (n_couplings, K)", "Kernel weights of the couplings' parts."),
     "shared_error_": (
         "array of shape (K,) or None",
-        "With couplings: the share of each kernel's trace over all rows that the factors of the shared parts lack; "
-        "None where these are exact.",
+        "With couplings: for each kernel, the share of its trace over all rows that the low-rank approximation of the "
+        "shared parts misses. None if shared parts are exact.",
     ),
     "part_shares_": (
         "array of shape (T, 1 + n_couplings)",
-        "With couplings: share of the variance of each task's function on its training rows that its own part and each "
-        "coupling's part account for.",
+        "With couplings: the share of the variance of each task's function, on its training rows, that is explained by "
+        "its own part and by the part of each coupling.",
     ),
-    "relation_": ("Relation", "The task relationship Omega in factors; nothing of size T x T."),
+    "relation_": ("Relation", "The task relationship Omega, stored as low-rank factors instead of a T x T matrix."),
     "task_relationship_": (
         "array of shape (T, T)",
-        "Omega, which ties the kernel weights: a parameter of the model, not a measure of likeness (see "
-        "`task_relations`). Computed on access; refused where it does not fit into memory.",
+        "Omega, the relationship between the kernel weights of tasks. It is a parameter of the model, not a measure of "
+        "similarity (for that, see `task_relations`). Computed on access; raises if it does not fit into memory.",
     ),
     "dual_coef_": ("list of arrays of shape (n_t, n_outputs)", "Signed dual variables of each task."),
-    "intercept_": ("array of shape (T,)", "Intercepts; a list of arrays where a task has several outputs."),
-    "objective_": ("float", "The objective."),
+    "intercept_": ("array of shape (T,)", "Intercepts; a list of arrays if a task has several outputs."),
+    "objective_": ("float", "Value of the objective function."),
     "duality_gap_": ("float", "Upper bound on the distance of the objective from the optimum."),
     "effective_rank_": ("float", "Exponential of the entropy of the normalised singular values of the weights."),
-    "history_": ("dict of arrays", "One entry for each iteration."),
+    "history_": ("dict of arrays", "Progress of the solver, with one entry per iteration."),
     "n_iter_": ("int", "Number of iterations."),
     "functions_": ("object", "The fitted functions of all tasks."),
     "coef_": ("array of shape (T, d)", "Coefficients."),
     "n_features_in_": ("int", "Number of columns of X in `fit`."),
-    "feature_names_in_": ("array of str", "Names of the columns of X, where it had names."),
+    "feature_names_in_": ("array of str", "Names of the columns of X, if X has names."),
 }
 
 KERNEL_MACHINE = (
@@ -258,7 +258,7 @@ LINEAR = ("tasks_", "coef_", "intercept_", "functions_", "n_features_in_", "feat
 
 
 def set_parameters(estimator: Any, given: dict[str, Any]) -> None:
-    """Store the arguments of an `__init__`, its `locals()`, unchanged and under their names, as scikit-learn wants."""
+    """Store the arguments of an `__init__` (its `locals()`) as attributes, as scikit-learn requires."""
     vars(estimator).update((name, value) for name, value in given.items() if name != "self")
 
 
@@ -267,7 +267,7 @@ def describe(
     own_attributes: dict[str, tuple[str, str]] | None = None,
     **own: Parameter,
 ) -> Callable[[Any], Any]:
-    """Document and constrain the parameters of an estimator class by the tables; `own` replaces or adds entries."""
+    """Add documentation and constraints from the tables to an estimator class; `own` replaces or adds entries."""
     texts = {**ATTRIBUTES, **(own_attributes or {})}
     names = (*attributes, *(name for name in own_attributes or {} if name not in attributes))
 
@@ -301,12 +301,12 @@ def _section(title: str, entries: Sequence[tuple[str, str, str]]) -> str:
 
 @functools.cache
 def _indented(text: str) -> str:
-    """Wrap a text; estimators share most of them, and wrapping takes a good part of their import."""
+    """Wrap a text; cached, because wrapping would take a large part of the import time."""
     return textwrap.fill(text, _WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
 def _insert(doc: str, sections: str) -> str:
-    """Put sections before the first section of a docstring."""
+    """Insert sections before the first section of a docstring."""
     lines = doc.split("\n")
     first = next((i - 1 for i, line in enumerate(lines) if line and set(line) == {"-"}), len(lines))
-    return "\n".join([*lines[:first], sections, *lines[first:]])
+    return "\n".join([*"\n".join(lines[:first]).rstrip().split("\n"), "", sections, *lines[first:]])

@@ -1,4 +1,4 @@
-"""The list of models that tests, docs, experiments and the command line go by."""
+"""The list of models, used by tests, docs, experiments and the command line."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class RegisteredModel(NamedTuple):
 
     Attributes
     ----------
-    name : what tables and the command line call it.
-    prefix : what the names of its estimators begin with.
-    reference : who proposed it, and where.
-    description : what it does, in a line.
-    aliases : other names the paper and its sources use.
-    needs_wide : whether it needs all tasks on the same rows, without missing labels.
+    name : name in tables and on the command line.
+    prefix : prefix of the names of its estimators.
+    reference : the publication that proposed it.
+    description : description in one line.
+    aliases : other names, as in the paper and its references.
+    needs_wide : whether all tasks must have the same rows, without missing labels.
     """
 
     name: str
@@ -44,28 +44,28 @@ class RegisteredModel(NamedTuple):
 
     @property
     def classifier(self) -> type | None:
-        """Its estimator for classes; None where there is none."""
+        """The classifier; None if the model has none."""
         return getattr(kin if self.prefix == "Kin" else paper, f"{self.prefix}Classifier", None)
 
     @property
     def regressor(self) -> type | None:
-        """Its estimator for real targets; None where there is none."""
+        """The regressor; None if the model has none."""
         return getattr(kin if self.prefix == "Kin" else paper, f"{self.prefix}Regressor", None)
 
     @property
     def estimators(self) -> tuple[type, ...]:
-        """The estimator classes it has."""
+        """The estimator classes of the model."""
         return tuple(estimator for estimator in (self.classifier, self.regressor) if estimator is not None)
 
 
-_SMOOTHS = "mixed kernel models: levels, slopes and smooth functions of groups, partially pooled; nothing to set"
-_RELATED = "kernel weights of all tasks tied by a task relationship that is learned with them"
-_ONLINE = "the same kernel weights learned online from pairs of rows, then one machine per task"
-_ALONE = "one machine per task on one kernel: nothing shared, nothing learned about kernels"
+_SMOOTHS = "mixed kernel models: partially pooled intercepts, slopes and smooth functions of groups; no tuning needed"
+_RELATED = "kernel weights of all tasks, related by a task relationship that is learned with them"
+_ONLINE = "kernel weights as in MK-MTRL, learned online from pairs of rows, then one machine per task"
+_ALONE = "one machine per task on one kernel, without sharing or kernel learning"
 _EVEN = "one machine per task on the average of the kernels"
 _SELECTED = "all tasks select the same few kernels, and use them to different degrees"
-_WORST = "one kernel mix that is best for the worst task, learned one task at a time"
-_COVARIANCE = "sparse linear regression of all tasks with a sparse inverse covariance of their errors"
+_WORST = "one vector of kernel weights that is best for the worst task, learned one task at a time"
+_COVARIANCE = "sparse multivariate linear regression with a sparse inverse covariance of the errors"
 _MODELS = (
     RegisteredModel("Kin", "Kin", "this library", _SMOOTHS, ("KinRegressor", "KinClassifier")),
     RegisteredModel("MK-MTRL", "MKMTRL", _MURUGESAN, _RELATED, ("MKMTRL",)),
@@ -78,7 +78,7 @@ _MODELS = (
         "IMKL",
         "IMKL",
         _KLOFT,
-        "kernel weights learned in each task on its own, with a p-norm",
+        "kernel weights learned separately for each task, with a p-norm penalty",
         ("MKL", "independent multiple kernel learning"),
     ),
     RegisteredModel(
@@ -90,14 +90,14 @@ _MODELS = (
         "MTFL",
         "MTFL",
         _ARGYRIOU,
-        "functions of all tasks from few features of one kernel that they share",
+        "functions of all tasks based on a few shared features of one kernel",
         ("multi-task feature learning",),
     ),
     RegisteredModel(
         "MTRL",
         "MTRL",
         _ZHANG,
-        "functions of all tasks on one kernel, with a task covariance that is learned",
+        "functions of all tasks on one kernel, with a learned task covariance",
         ("multi-task relationship learning",),
     ),
     RegisteredModel("MRCE", "MRCE", _ROTHMAN, _COVARIANCE, needs_wide=True),
@@ -105,18 +105,18 @@ _MODELS = (
         "FES",
         "FES",
         _YUAN,
-        "linear regression of all tasks through few factors",
+        "multivariate linear regression with few factors",
         ("factor estimation and selection",),
         needs_wide=True,
     ),
-    RegisteredModel("Lasso", "Lasso", _TIBSHIRANI, "sparse linear regression in each task"),
-    RegisteredModel("OLS", "OLS", "scikit-learn, LinearRegression", "linear least squares in each task"),
-    RegisteredModel("Mean", "Mean", "scikit-learn, DummyRegressor", "the training mean of each task: no skill"),
+    RegisteredModel("Lasso", "Lasso", _TIBSHIRANI, "sparse linear regression for each task"),
+    RegisteredModel("OLS", "OLS", "scikit-learn, LinearRegression", "linear least squares for each task"),
+    RegisteredModel("Mean", "Mean", "scikit-learn, DummyRegressor", "the training mean of each task, as a baseline"),
 )
 
 
 def all_models() -> tuple[RegisteredModel, ...]:
-    """Every model of the library: its name, description, reference, and classifier and regressor classes.
+    """Return all models of the library, each with name, description, reference, classifier and regressor.
 
     Examples
     --------
@@ -128,8 +128,8 @@ def all_models() -> tuple[RegisteredModel, ...]:
 
 
 def find_model(name: str) -> RegisteredModel:
-    """The model of this name or alias, whatever its case."""
+    """Return the model with this name or alias, ignoring case."""
     known: dict[str, Any] = {key.lower(): model for model in _MODELS for key in (model.name, *model.aliases)}
     if name.lower() not in known:
-        raise ValueError(f"no model is named {name!r}; there are {', '.join(model.name for model in _MODELS)}")
+        raise ValueError(f"unknown model {name!r}; known models: {', '.join(model.name for model in _MODELS)}")
     return known[name.lower()]

@@ -104,10 +104,10 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
         (["--target", "shop"], "--task and --target are the same column"),
         (["--target", "busy", "--regression"], "sales.csv: column 'busy' has 'no' in row 1, not a number"),
         (["--target", "sales", "size"], "several columns as --target are tasks of their own: leave out --task"),
-        (["--target", "sales", "--model", "magic"], "no model is named 'magic'"),
+        (["--target", "sales", "--model", "magic"], "unknown model 'magic'"),
         (["--target", "sales", "--model", "MRCE"], "needs every target of every row"),
         (["--target", "busy", "--model", "OLS"], "OLS is not for classification"),
-        (["--target", "sales", "--kernels", "magic"], "no kernel is named 'magic'"),
+        (["--target", "sales", "--kernels", "magic"], "unknown kernel 'magic'"),
         (["--target", "sales", "--set", "D=3"], "--set D: MK-MTRL has 'C'"),
         (["--target", "sales", "--set", "C"], "--set 'C' is not of the form NAME=VALUE"),
         (

@@ -37,8 +37,8 @@ def test_nothing_and_the_default():
         ("linear:3", "only gaussian and polynomial take numbers"),
         ("linear@height", "no feature column is named 'height'; there are 'age', 'town', 'a,b'"),
         ("@age", "not of the form"),
-        ("polynomial:1.5", "whole number"),
-        ("magic", "no kernel is named 'magic'"),
+        ("polynomial:1.5", "positive integer"),
+        ("magic", "unknown kernel 'magic'"),
     ],
 )
 def test_errors_name_the_item(item, error):

@@ -34,5 +34,5 @@ def test_an_error_reaches_the_caller(n_jobs):
 
 
 def test_no_workers_is_refused():
-    with pytest.raises(ValueError, match="n_jobs must not be 0: 1 is one thread, -1 as many as there are processors"):
+    with pytest.raises(ValueError, match="n_jobs must not be 0: use 1 for one thread, or -1 for all processors"):
         Workers(0)

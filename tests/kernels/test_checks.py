@@ -15,7 +15,7 @@ from kernelkin.kernels import (
     project_stack,
     resolve_kernels,
 )
-from kernelkin.kernels.checks import is_psd
+from kernelkin.kernels.grams import is_psd
 from kernelkin.paper import MTRLRegressor
 
 
@@ -212,7 +212,7 @@ def G():
 
 @pytest.mark.parametrize("shape", [(12,), (12, 11), (1, 12, 12)])
 def test_a_gram_of_the_wrong_shape_is_refused(shape):
-    with pytest.raises(ValueError, match=r"kernel 'g': a Gram matrix is square, got shape"):
+    with pytest.raises(ValueError, match=r"kernel 'g': a Gram matrix must be square, got shape"):
         check_gram("g", np.ones(shape), known_psd=True)
 
 
@@ -229,7 +229,7 @@ def test_overflow_is_not_silent():
     with np.errstate(over="ignore"):
         G = evaluate([kernel], X)[0]
     with pytest.raises(ValueError, match="kernel 'poly3' has NaN or infinite values"):
-        check_gram(kernel.name, G, kernel.known_psd)
+        check_gram(kernel.name, G, kernel.function.known_psd)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-4), (np.float64, 1e-8)])
@@ -253,7 +253,7 @@ def test_the_sigmoid_kernel_is_caught():
     with pytest.raises(
         ValueError, match=r"^kernel 'sigmoid' is not positive semi-definite on the training rows: smallest"
     ):
-        check_gram(kernel.name, kernel(X), kernel.known_psd)
+        check_gram(kernel.name, kernel(X), kernel.function.known_psd)
 
 
 def test_precomputed_stack(G):

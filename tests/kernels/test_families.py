@@ -18,7 +18,7 @@ from kernelkin.kernels import (
     tanimoto_kernels,
     view_kernels,
 )
-from kernelkin.kernels.functions import median_distance
+from kernelkin.kernels.kernel import median_distance
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_names_of_scikit_learn(X, Y, name):
     (kernel,) = fit_kernels(resolve_kernels(name), X)
     expected = pairwise.pairwise_kernels(X, Y, metric=name)
     np.testing.assert_allclose(kernel(X, Y), expected, rtol=1e-13)
-    assert kernel.known_psd == (name != "sigmoid")
+    assert kernel.function.known_psd == (name != "sigmoid")
     # Rows that joblib maps into memory cannot be written to.
     X.setflags(write=False)
     Y.setflags(write=False)
@@ -157,7 +157,7 @@ def test_views_take_every_kind_of_template(X):
         (linear_kernels(columns="a"), r"'linear\[a\]': 'a' names 2 columns"),
         (gaussian_kernels(1, columns=[0, 9]), r"'rbf\(1 x median\)\[0, 9\]': column 9 is out of range, X has 4"),
         (view_kernels({"v": -5}), r"'v: rbf\(1 x median\)': column -5 is out of range"),
-        (linear_kernels(columns=slice(7, 9)), r"'linear\[7:9\]': \[7:9\] holds none of the 4 columns"),
+        (linear_kernels(columns=slice(7, 9)), r"'linear\[7:9\]': \[7:9\] selects none of the 4 columns"),
         ([*linear_kernels(), *linear_kernels()], "2 kernels are named 'linear'"),
     ],
 )
@@ -172,7 +172,7 @@ def test_a_name_needs_feature_names(X):
 
 
 def test_a_per_feature_kernel_is_not_one_kernel(X):
-    with pytest.raises(ValueError, match="'linear' stands for one kernel per feature"):
+    with pytest.raises(ValueError, match="'linear' has per_feature=True"):
         linear_kernels(per_feature=True)[0].fit(X)
 
 
@@ -198,19 +198,19 @@ def test_tanimoto_of_any_numbers_is_positive_semi_definite():
     [
         (lambda: gaussian_kernels([1.0, 0.0]), "positive and finite, got 0.0"),
         (lambda: gaussian_kernels(np.nan), "positive and finite, got nan"),
-        (lambda: gaussian_kernels(relative=False), "bandwidths must be given"),
-        (lambda: polynomial_kernels([1.5]), "whole number from 1, got 1.5"),
-        (lambda: polynomial_kernels(0), "whole number from 1, got 0"),
+        (lambda: gaussian_kernels(relative=False), "relative=False needs bandwidths"),
+        (lambda: polynomial_kernels([1.5]), "positive integer, got 1.5"),
+        (lambda: polynomial_kernels(0), "positive integer, got 0"),
         (lambda: polynomial_kernels(2, coef0=-1), "not negative, got -1.0"),
-        (lambda: tanimoto_kernels([1.5]), "^the power of a Tanimoto kernel must be a whole number from 1, got 1.5$"),
+        (lambda: tanimoto_kernels([1.5]), "^the power of a Tanimoto kernel must be a positive integer, got 1.5$"),
         (lambda: linear_kernels(columns=[]), "'linear': .* found none"),
         (lambda: linear_kernels(columns=[True, False]), "'linear': .* found True"),
         (lambda: linear_kernels(columns=slice("a", "c")), "'linear': .* found 'a'"),
         (lambda: Kernel("mine", LinearKernel(), columns=[0.5]), "'mine': .* found 0.5"),
-        (lambda: view_kernels({}), "one view at least"),
-        (lambda: view_kernels({"v": 0}, linear_kernels(columns=1)), r"'linear\[1\]' has columns of its own"),
+        (lambda: view_kernels({}), "at least one view"),
+        (lambda: view_kernels({"v": 0}, linear_kernels(columns=1)), r"'linear\[1\]' already has columns"),
         (lambda: resolve_kernels([]), "empty list"),
-        (lambda: resolve_kernels("gauss"), "no kernel is named 'gauss'; there are .*'laplacian'"),
+        (lambda: resolve_kernels("gauss"), "unknown kernel 'gauss'; known names: .*'laplacian'"),
     ],
 )
 def test_refusals_of_a_family(build, message):
@@ -219,5 +219,5 @@ def test_refusals_of_a_family(build, message):
 
 
 def test_what_is_no_kernel_is_refused():
-    with pytest.raises(TypeError, match=r"^a kernel is a name, a Kernel or a callable .+; got 3$"):
+    with pytest.raises(TypeError, match=r"^a kernel must be a name, a Kernel or a callable .+; got 3$"):
         resolve_kernels(["rbf", 3])

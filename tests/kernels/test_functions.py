@@ -10,9 +10,8 @@ from kernelkin.kernels import (
     polynomial_kernels,
     resolve_kernels,
 )
-from kernelkin.kernels import functions as functions_module
 from kernelkin.kernels import kernel as kernel_module
-from kernelkin.kernels.functions import median_distance, squared_distances
+from kernelkin.kernels.kernel import GaussianKernel, median_distance
 
 
 def brute_median(X, repeats=None):
@@ -34,7 +33,7 @@ def brute_squares(X, Y):
 def test_squared_distances(rng, d, offset=1e6):
     X, Y = rng.normal(size=(23, d)) + offset, rng.normal(size=(9, d)) + offset
     out = np.empty((23, 9))
-    squared_distances(X, Y, out)
+    GaussianKernel(1.0).matrix(X, Y, out, "")
     # Without moving the origin, an offset of 1e6 would leave four digits.
     np.testing.assert_allclose(out, brute_squares(X, Y), rtol=1e-9, atol=1e-13)
 
@@ -42,9 +41,9 @@ def test_squared_distances(rng, d, offset=1e6):
 def test_squared_distances_of_equal_rows_are_never_negative(rng):
     X = np.repeat(rng.normal(size=(40, 5)) * 1e3, 2, axis=0)
     out = np.empty((80, 80))
-    squared_distances(X, X.copy(), out)
+    GaussianKernel(1.0).matrix(X, X.copy(), out, "")
     assert out.min() >= 0
-    squared_distances(X, None, out)
+    GaussianKernel(1.0).matrix(X, None, out, "")
     assert out.min() >= 0 and (out.diagonal() == 0).all()
     np.testing.assert_array_equal(out, out.T)
 
@@ -83,7 +82,7 @@ def X():
 
 
 def test_distances_and_medians_are_computed_once_per_set_of_columns(X, monkeypatch):
-    calls = {"squared_distances": 0, "median_distance": 0}
+    calls = {"matrix": 0, "median_distance": 0}
 
     def counted(module, name):
         original = getattr(module, name)
@@ -94,11 +93,11 @@ def test_distances_and_medians_are_computed_once_per_set_of_columns(X, monkeypat
 
         monkeypatch.setattr(module, name, call)
 
-    counted(functions_module, "squared_distances")
+    counted(GaussianKernel, "matrix")
     counted(kernel_module, "median_distance")
     kernels = [*gaussian_kernels(per_feature=True), *gaussian_kernels(), *polynomial_kernels()]
     evaluate(fit_kernels(kernels, X), X)
-    assert calls == {"squared_distances": 4, "median_distance": 4}
+    assert calls == {"matrix": 4, "median_distance": 4}
 
 
 def test_order_of_the_kernels_does_not_matter(X):
@@ -125,7 +124,7 @@ def test_wrong_out_is_refused(X, out):
 
 
 def test_one_dimension_is_refused(X):
-    with pytest.raises(ValueError, match=r"two dimensions; got shape \(20,\)"):
+    with pytest.raises(ValueError, match=r"two-dimensional array of rows and columns; got shape \(20,\)"):
         fit_kernels(resolve_kernels(None), X[:, 0])
 
 
@@ -134,7 +133,7 @@ def test_a_callable_that_returns_the_wrong_shape_is_named(X):
         return (A @ B.T)[:, :2]
 
     (kernel,) = fit_kernels(resolve_kernels(narrow), X)
-    with pytest.raises(ValueError, match=r"kernel 'narrow' gave values of shape \(20, 2\), expected \(20, 20\)"):
+    with pytest.raises(ValueError, match=r"kernel 'narrow' returned values of shape \(20, 2\), expected \(20, 20\)"):
         kernel(X)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kernelkin import MKMTRLRegressor, TableEncoder, TwoStageMKMTRLRegressor, linear_kernels
 from kernelkin.data import read_training
-from kernelkin.kernels import read_kernels, resolve_kernels
+from kernelkin.kernels import resolve_kernels, source_kernels
 from kernelkin.kernels.sources import column_groups, group_name
 from kernelkin.paper.model_selection import MultiTaskCV
 
@@ -72,26 +72,26 @@ def test_names_of_groups(group, name):
 
 def test_auto_kernels_cover_all_columns_and_each_group():
     X, y = table()
-    names = [kernel.name for kernel in read_kernels("auto").fit(read(X, y))]
+    names = [kernel.name for kernel in source_kernels("auto", read(X, y))]
     assert names[:6] == [kernel.name for kernel in resolve_kernels(None)]
     assert names[6:] == [f"rbf(1 x median)[{name}]" for name in ("3, 4, 5", "0", "1", "2", "0, 1")]
 
 
 def test_named_groups():
     X, y = table()
-    names = [kernel.name for kernel in read_kernels({"left": [0, 1], "right": [2]}).fit(read(X, y))]
+    names = [kernel.name for kernel in source_kernels({"left": [0, 1], "right": [2]}, read(X, y))]
     assert [name for name in names if name.startswith("left")] == [
         "left: rbf(0.5 x median)", "left: rbf(1 x median)", "left: rbf(2 x median)", "left: linear",
     ]  # fmt: skip
-    with pytest.raises(ValueError, match="kernels is an empty dict: name one group of columns at least"):
-        read_kernels({})
+    with pytest.raises(ValueError, match="kernels is an empty dict: name at least one group of columns"):
+        source_kernels({}, read(X, y))
 
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2)) * [1000, 1]
 Y, TASKS = X[:, 1] + X[:, 0] / 1000, np.repeat(["a", "b"], 20)
 MESSAGE = (
-    "the standard deviation of column 0 is 1.* times that of column 1, so that Gaussians on all columns depend on few"
+    "the standard deviation of column 0 is 1.* times that of column 1, so Gaussian kernels on all columns depend mostly"
 )
 MODELS = {
     "a single model": MKMTRLRegressor(),

@@ -157,7 +157,7 @@ def test_a_fit_is_refused_just_below_its_estimate_and_goes_through_at_it(monkeyp
     needed = MKMTRLRegressor().estimate_memory(X, y, tasks)
     monkeypatch.setattr("kernelkin.memory.available_memory", lambda: needed - 1)
     message = (
-        rf"this fit may need {needed / GIB:.3g} GiB of memory, and .* GiB are "
+        rf"this fit may need {needed / GIB:.3g} GiB of memory, but only .* GiB are "
         "available: use the TwoStageMKMTRL estimators, .* fewer kernels or rows; or float32 X"
     )
     with pytest.raises(GramMemoryError, match=message):

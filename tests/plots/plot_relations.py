@@ -23,7 +23,6 @@ def relations(groups, tasks=None, p_value=0.005, alpha=0.05):
         reason="the tasks have like inputs, levels and noise",
         alpha=alpha,
         n_permutations=199,
-        sizes=np.full(T, 20),
         left_out=np.array([]),
     )
 

@@ -113,6 +113,5 @@ def tested_relations(groups, tasks):
         reason="the tasks have like inputs, levels and noise",
         alpha=0.05,
         n_permutations=199,
-        sizes=np.full(len(groups), 12),
         left_out=np.array([]),
     )

@@ -171,6 +171,7 @@ def test_the_memory_layout_of_a_stack_of_grams_does_not_matter(name):
 
 
 def test_every_public_estimator_is_tested():
-    public = {name for name in kernelkin.__all__ if name.endswith(("Classifier", "Regressor", "Estimator", "CV"))}
+    names = {*kernelkin.__all__, *kernelkin.paper.__all__}
+    public = {name for name in names if name.endswith(("Classifier", "Regressor", "Estimator", "CV"))}
     assert public == {name.split("(")[0] for name in ESTIMATORS}
     assert set(ESTIMATORS) >= WIDE

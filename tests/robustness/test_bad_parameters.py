@@ -81,7 +81,7 @@ OTHERS = [
     ),
     ("MultiTaskKernelEstimator", "penalty", 3, r"penalty must be one of 'relation', .+, got 3"),
     ("MKMTRLRegressor", "min_rank", 4.0, r"min_rank=4 is above the number of tasks, which is 3"),
-    ("MKMTRLRegressor", "n_jobs", 0, r"n_jobs must not be 0: 1 is one thread, -1 as many as there are processors"),
+    ("MKMTRLRegressor", "n_jobs", 0, r"n_jobs must not be 0: use 1 for one thread, or -1 for all processors"),
     ("MKMTRLClassifier", "class_weight", {"no": NAN}, r"class_weight must be positive, but that of class 'no' is nan"),
     (
         "MKMTRLClassifier",
@@ -178,18 +178,21 @@ class Product:
 
 
 KERNELS = {
-    "none": ([], "kernels is an empty list: give one kernel at least, or None for the default ones"),
-    "unknown": ("nope", r"no kernel is named 'nope'; there are \['additive_chi2', .+, 'tanimoto'\]"),
-    "a class": (Product, "kernels has Product itself, which makes kernels: call it"),
-    "a family that was not called": (linear_kernels, "kernels has linear_kernels itself, which makes kernels: call it"),
-    "a number": ([3], r"a kernel is a name, a Kernel or a callable \(X, Y\) -> matrix; got 3"),
+    "none": ([], "kernels is an empty list: pass at least one kernel, or None for the default kernels"),
+    "unknown": ("nope", r"unknown kernel 'nope'; known names: \['additive_chi2', .+, 'tanimoto'\]"),
+    "a class": (Product, "kernels contains Product itself; call it: Product\\(\\)"),
+    "a family that was not called": (
+        linear_kernels,
+        "kernels contains linear_kernels itself; call it: linear_kernels\\(\\)",
+    ),
+    "a number": ([3], r"a kernel must be a name, a Kernel or a callable \(X, Y\) -> matrix; got 3"),
     "of one argument": (lambda A: A, r"kernel '<lambda>': .+ takes 1 positional argument but 2 were given"),
-    "of another shape": (lambda A, B: A, r"kernel '<lambda>' gave values of shape \(12, 3\), expected \(12, 12\)"),
+    "of another shape": (lambda A, B: A, r"kernel '<lambda>' returned values of shape \(12, 3\), expected \(12, 12\)"),
     "NaN": (
         lambda A, B: NAN * (A @ B.T),
         r"kernel '<lambda>' has NaN or infinite values, the first at \(0, 0\); are its inputs too large or too small\?",
     ),
-    "complex": (lambda A, B: 1j * (A @ B.T), "kernel '<lambda>' gave values of type complex128, not real numbers"),
+    "complex": (lambda A, B: 1j * (A @ B.T), "kernel '<lambda>' returned values of type complex128, not real numbers"),
     "not symmetric": (
         lambda A, B: A @ B.T + np.arange(len(B)),
         r"kernel '<lambda>' is not symmetric: k\(x, z\) and k\(z, x\) differ by 11",

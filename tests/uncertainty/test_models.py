@@ -181,7 +181,7 @@ def test_coverage_out_of_range(coverage, data):
 def test_classifiers_have_no_standard_deviation(data):
     X, y, tasks = (part[:60] for part in data)
     model = AverageClassifier().fit(X, y > 100, tasks)
-    with pytest.raises(ValueError, match="return_std=True is for regressors, without split; classifiers have"):
+    with pytest.raises(ValueError, match="return_std=True is only for regressors, without split"):
         model.predict(X, tasks, return_std=True)
     assert not hasattr(model, "predict_interval")
     assert not hasattr(AverageRegressor(), "predict_proba")

@@ -7,14 +7,13 @@ from .dask import Dask, DaskHeld
 from .jobs import Jobs
 from .threads import Each, SingleThreadedBLAS, Threads, Workers, count_workers, serially
 
-# Where work runs; the result does not depend on it.
 Engine = Threads | Dask
 
 ENGINES: dict[str, type[Threads] | type[Dask]] = {engine.name: engine for engine in (Threads, Dask)}
 
 
 def read_engine(engine: Any, n_jobs: int | None = None) -> Engine:
-    """Return the engine that a user means: "threads", a Dask client, or an engine."""
+    """Convert the parameter `engine` ("threads", a Dask client or an engine) to an engine."""
     if engine is None or (isinstance(engine, str) and engine == Threads.name):
         return Threads(n_jobs)
     if isinstance(engine, Threads | Dask):
@@ -25,7 +24,7 @@ def read_engine(engine: Any, n_jobs: int | None = None) -> Engine:
 
 
 def clone_with_engine(estimator: Any) -> Any:
-    """Return a clone, as `__sklearn_clone__`: a client is a connection and cannot be copied, clones share it."""
+    """Implement `__sklearn_clone__`: a Dask client cannot be copied, so clones share it."""
     from sklearn.base import BaseEstimator
 
     engine = getattr(estimator, "engine", None)
@@ -37,7 +36,7 @@ def clone_with_engine(estimator: Any) -> Any:
 
 
 def state_without_engine(estimator: Any) -> dict[str, Any]:
-    """Return the state of an estimator for a pickle, as `__getstate__`: threads take the place of a client."""
+    """Implement `__getstate__`: pickles replace a Dask client by threads."""
     from sklearn.base import BaseEstimator
 
     state = BaseEstimator.__getstate__(estimator)

@@ -1,4 +1,4 @@
-"""Dask (`distributed`): blocks are futures on its workers, made anew from their rows where a worker dies."""
+"""Dask (`distributed`): objects on the workers of a cluster, sent again if a worker dies."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from uuid import uuid4
 from ..exceptions import ClusterError
 from .threads import with_one_thread
 
-# Gram matrices of a block of tasks, in bytes: blocks are few enough for a scheduler and small beside a worker's memory.
+# Bytes of Gram matrices per block of tasks: not too many blocks for a scheduler, and small compared with its memory.
 BLOCK_BYTES = 1 << 26
-# How often objects that were lost with their workers are made anew before the cluster is given up.
+# How often lost objects are sent again before an error is raised.
 MOST_REBUILDS = 10
 
-# What the status of a future is whose object, or what it is made from, was lost.
+# Status of a future whose object, or an object it depends on, was lost.
 _LOST = ("cancelled", "lost")
-# Seconds that a cluster without workers may take to have some again: a worker that is restarted imports much.
+# Seconds to wait for workers; a restarted worker needs time for its imports.
 WAIT = 120
 
 
@@ -29,14 +29,14 @@ class Dask:
     ----------
     client : distributed.Client
     block_bytes : int
-        Gram matrices of a block of tasks, in bytes. A block is one Dask task of an evaluation.
+        Size of the Gram matrices of a block of tasks, in bytes. Each block is one Dask task per evaluation.
     keep_grams : bool, optional
-        Whether workers keep Gram matrices from one evaluation to the next or build them anew; None: they keep them
-        where half of their memory is enough.
+        Whether workers keep Gram matrices between evaluations or compute them again. None: keep them if they fit into
+        half of the workers' memory.
 
     Examples
     --------
-    On a cluster, in smaller blocks than by default::
+    On a cluster, with smaller blocks than the default::
 
         from distributed import Client
 
@@ -53,7 +53,7 @@ class Dask:
 
     def __init__(self, client: Any, block_bytes: int = BLOCK_BYTES, keep_grams: bool | None = None) -> None:
         self.client, self.block_bytes, self.keep_grams = client, block_bytes, keep_grams
-        # Known also after the scheduler is gone.
+        # Stored here because a closed client has no address.
         self.address = getattr(getattr(client, "scheduler", None), "address", "an unknown address")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Dask:
@@ -62,7 +62,7 @@ class Dask:
 
     @property
     def n_workers(self) -> int:
-        """How many pieces of work run at one time."""
+        """Number of jobs that run in parallel."""
         try:
             return max(1, sum(self.client.nthreads().values()))
         except Exception as error:
@@ -74,7 +74,7 @@ class Dask:
         return held.call(function, [(item,) for item in items], [0] * len(items))
 
     def hold(self, items: Sequence[Any]) -> DaskHeld:
-        """Send objects to workers, where they are worked on."""
+        """Send objects to the workers."""
         return DaskHeld(self, items)
 
     def worker_memory(self) -> list[int]:
@@ -85,7 +85,7 @@ class Dask:
             self.refuse(error)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the future of a call on a worker of the same version of this library."""
+        """Return the future of a call on a worker; the worker must have the same version of kernelkin."""
         from .. import __version__
 
         key = f"kernelkin-{getattr(function, '__name__', 'call')}-{uuid4().hex}"
@@ -95,37 +95,35 @@ class Dask:
             self.refuse(error)
 
     def refuse(self, error: BaseException) -> NoReturn:
-        """Raise what went wrong with the cluster as one clear error; errors of the work itself as they are."""
+        """Raise a ClusterError for problems of the cluster; raise other errors unchanged."""
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
         limits = ", ".join(sorted({f"{limit / 2**30:.3g} GiB" for limit in self._limits()})) or "none"
         memory = (
-            f"(limit of a worker: {limits}). Give workers more memory or fewer threads, or pass "
-            "engine=Dask(client, block_bytes=...) with fewer bytes a block"
+            f"(limit per worker: {limits}). Give workers more memory or fewer threads, or pass "
+            "engine=Dask(client, block_bytes=...) with smaller blocks"
         )
         running, message = self.client.status == "running", None
         if isinstance(error, KilledWorker):
             message = (
-                f"workers died again and again at the same piece of work, {error.task!r}: most likely for want of "
-                f"memory {memory}"
+                f"workers died repeatedly while running the same task, {error.task!r}, most likely because they ran "
+                f"out of memory {memory}"
             )
         elif type(error) is MemoryError:
-            message = f"a worker has not enough memory, {error} {memory}"
+            message = f"a worker ran out of memory: {error} {memory}"
         elif isinstance(error, ModuleNotFoundError) and str(error.name).startswith("kernelkin"):
-            message = "the workers cannot import kernelkin: install the same version on all of them"
+            message = "the workers cannot import kernelkin: install the same version on every worker"
         elif isinstance(error, TimeoutError) and running:
-            message = f"the Dask cluster at {self.address} has no workers: start some, and fit again"
+            message = f"the Dask cluster at {self.address} has no workers: start workers and fit again"
         elif isinstance(error, CommClosedError | CommLost) or not running:
-            message = (
-                f"the Dask scheduler at {self.address} is gone: start a cluster, connect a new client, and fit again"
-            )
+            message = f"lost the Dask scheduler at {self.address}: start a cluster, connect a new client and fit again"
         if message is not None:
             raise ClusterError(message) from None
         raise error
 
     def _limits(self) -> list[int]:
-        """The memory limits of workers in bytes; none without a connection."""
+        """Return the memory limits of workers in bytes; an empty list without a connection."""
         if self.client.status != "running":
             return []
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
@@ -133,7 +131,7 @@ class Dask:
 
 
 class DaskHeld:
-    """Objects on workers. They are kept here, too: a worker that dies takes its copies with it.
+    """Objects on workers. A copy is kept here, so that objects lost with a worker can be sent again.
 
     Parameters
     ----------
@@ -156,11 +154,14 @@ class DaskHeld:
     def call(
         self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], objects: Sequence[int] | None = None
     ) -> list[Any]:
-        """Return `function(object, *argument)` of each object, in order; `objects` are positions of other objects."""
+        """Return `function(object, *argument)` for each argument, in order.
+
+        `objects` are the positions of the objects to use; by default, all in order.
+        """
         objects = range(len(self.items)) if objects is None else objects
         futures: list[Any] = [None] * len(arguments)
         for attempt in count():
-            # What is lost was made from objects that only this process can send again.
+            # Submit lost calls again; only this process can send lost objects again.
             for i, (k, given) in enumerate(zip(objects, arguments, strict=True)):
                 if futures[i] is None or futures[i].status in _LOST:
                     if self.futures[k].status in _LOST:
@@ -173,22 +174,22 @@ class DaskHeld:
                     self.engine.refuse(CommLost(str(error)))
             except Exception as error:
                 self.engine.refuse(error)
-        raise AssertionError("the loop ends by a result or an error")
+        raise AssertionError("the loop ends with a result or an error")
 
 
 class CommLost(OSError):
-    """Futures were cancelled because the scheduler is gone."""
+    """Futures were cancelled because the scheduler was lost."""
 
 
 def _checked(version: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function on a worker, if it has the same version of this library."""
+    """Call a function on a worker; raise if the worker has another version of kernelkin."""
     from .. import __version__
 
     if __version__ != version:
         from distributed import get_worker
 
         raise ClusterError(
-            f"the worker at {get_worker().address} has version {__version__} of kernelkin, and this process version "
+            f"the worker at {get_worker().address} has kernelkin {__version__}, but this process has kernelkin "
             f"{version}: install the same version on all machines"
         )
     return with_one_thread(function, *arguments)

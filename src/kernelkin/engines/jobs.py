@@ -1,4 +1,4 @@
-"""Independent jobs on threads: results in order, progress, and a deadline after which no job begins."""
+"""Run independent jobs on threads, with progress reports and an optional deadline."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Result = TypeVar("Result")
 
 
 class Jobs:
-    """Runs jobs on threads, in which BLAS keeps to one thread.
+    """Run jobs on threads. BLAS uses one thread per job.
 
     Parameters
     ----------
     total : int
-        Number of steps of all jobs together.
+        Total number of steps of all jobs.
     n_jobs : int, optional
         Number of threads. Results do not depend on it.
     report : callable, optional
-        Called after each step, by one thread at a time, with the steps done, `total`, and what the step was.
+        Called after each step with the number of steps done, `total`, and a text. Never called by two threads at once.
     deadline : float
-        Of `time.monotonic`: jobs that have not begun by then are not run.
+        Jobs that have not started by this time (of `time.monotonic`) are skipped.
 
     Attributes
     ----------
-    is_complete : whether all jobs were run.
+    is_complete : whether all jobs were run so far.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Jobs:
     def map(
         self, function: Callable[[Job], Result], jobs: Iterable[Job], deadline: float | None = None
     ) -> list[Result | None]:
-        """Return the result of each job, in order; None for those that had not begun at the deadline."""
+        """Return the result of each job, in order; None for jobs skipped at the deadline."""
         limit = self.deadline if deadline is None else deadline
 
         def run(job: Job) -> Result | None:
@@ -72,7 +72,7 @@ class Jobs:
         return self._workers.map(run, jobs)
 
     def step(self, text: str = "") -> None:
-        """Count a step that is done; from any thread."""
+        """Report a finished step; may be called from any thread."""
         with self._lock:
             self.done += 1
             if self._report is not None:

@@ -1,4 +1,4 @@
-"""Threads of this process. BLAS keeps to one thread while any fit runs."""
+"""Threads of this process. BLAS is limited to one thread while a fit runs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ import numpy as np
 
 @cache
 def _controller() -> Any:
-    """Find the BLAS libraries of this process, once: a search takes as long as a small fit."""
+    """Return the controller of the loaded BLAS libraries; cached, because finding them is slow."""
     from threadpoolctl import ThreadpoolController
 
-    import_module("scipy.linalg")  # it brings a BLAS of its own
+    import_module("scipy.linalg")  # loads its own BLAS
     return ThreadpoolController().select(user_api="blas")
 
 
 def _take_control() -> None:
-    """Let any thread set limits next.
+    """Allow the calling thread to set limits.
 
-    From release 3.7 on, threadpoolctl lets one thread at a time set the number of threads, and silently ignores all
-    others: the fits that overlap may begin and end in different threads.
+    threadpoolctl >= 3.7 silently ignores all threads except the one that set a limit first, but fits that overlap may
+    start and end in different threads.
     """
     for library in _controller().lib_controllers:
         if hasattr(library, "clear_controlling_thread"):
@@ -35,12 +35,12 @@ def _take_control() -> None:
 
 
 class SingleThreadedBLAS:
-    """`with SingleThreadedBLAS():` keeps BLAS to one thread; blocks may nest and overlap in several threads.
+    """Context manager that limits BLAS to one thread; contexts may nest and overlap in several threads.
 
-    Numbers that underflow are zero inside, as they are by NumPy's default, whatever a user's `np.seterr` says.
+    Underflow is ignored inside, whatever the user's `np.seterr` says.
     """
 
-    # Shared by all blocks of the process.
+    # Shared by all contexts of the process.
     lock = Lock()
     count = 0
     limiter: Any = None
@@ -71,7 +71,7 @@ class SingleThreadedBLAS:
 
     @classmethod
     def reset(cls) -> None:
-        """Start anew, as a forked child must: it has none of the parent's other threads."""
+        """Reset after a fork: the child has none of the parent's other threads."""
         cls.lock, cls.count, cls.limiter = Lock(), 0, None
 
 
@@ -82,15 +82,15 @@ if hasattr(os, "register_at_fork"):
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# How independent pieces are run: `each(function, items) -> list of results, in order`.
+# Runs independent jobs: `each(function, items)` returns the list of results, in order.
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 
-# Pieces per thread: few, as handing one over takes as long as a small machine, but enough for threads to end together.
+# Batches of items per thread: few, to limit overhead, but enough for threads to finish at about the same time.
 _PIECES_PER_THREAD = 8
 
 
 def serially(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Run a plain loop."""
+    """Apply a function to every item in a plain loop."""
     return [function(item) for item in items]
 
 
@@ -99,14 +99,14 @@ def count_workers(n_jobs: int | None) -> int:
     from joblib import effective_n_jobs
 
     if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0: 1 is one thread, -1 as many as there are processors")
+        raise ValueError("n_jobs must not be 0: use 1 for one thread, or -1 for all processors")
     return int(effective_n_jobs(n_jobs))
 
 
 class Workers:
-    """`with Workers(n_jobs) as workers: workers.map(function, items)`, in order, on `n_jobs` threads.
+    """A pool of `n_jobs` threads: `with Workers(n_jobs) as workers: workers.map(function, items)`.
 
-    Inside the block BLAS keeps to one thread.
+    Inside the context BLAS is limited to one thread.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
@@ -125,7 +125,7 @@ class Workers:
         self._blas.__exit__(*exception)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """Apply a function to every item."""
+        """Apply a function to every item; return the results in order."""
         if self._pool is None:
             return serially(function, items)
         items = list(items)
@@ -136,12 +136,12 @@ class Workers:
 
 @dataclass(frozen=True)
 class Threads:
-    """Threads of this process, `n_jobs` of them; all Gram matrices are in its memory.
+    """Engine that uses `n_jobs` threads of this process; all Gram matrices are in its memory.
 
     Attributes
     ----------
     name : its key in `ENGINES`.
-    splits : whether a fit is split into blocks of tasks, which the engine holds.
+    splits : whether the engine splits a fit into blocks of tasks.
     """
 
     name: ClassVar[str] = "threads"
@@ -150,7 +150,7 @@ class Threads:
 
     @property
     def n_workers(self) -> int:
-        """How many pieces of work run at one time."""
+        """Number of jobs that run in parallel."""
         return count_workers(self.n_jobs)
 
     def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
@@ -160,6 +160,6 @@ class Threads:
 
 
 def with_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function while BLAS keeps to one thread, as it does in every fit: results are then the same."""
+    """Call a function with BLAS limited to one thread, as in every fit, so that results are the same."""
     with SingleThreadedBLAS():
         return function(*arguments)

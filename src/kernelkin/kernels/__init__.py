@@ -1,18 +1,5 @@
-"""Base kernels: specified, fitted on training rows, evaluated together, checked and scaled."""
+"""Base kernels: how to specify, fit, evaluate, check and scale them."""
 
-from .checks import (
-    ASYMMETRY,
-    check_gram,
-    check_precomputed,
-    check_values,
-    has_cholesky,
-    mirror,
-    nearest_psd,
-    precomputed_names,
-    project,
-    project_stack,
-    rounding_shift,
-)
 from .families import (
     KERNEL_FAMILIES,
     default_kernels,
@@ -25,10 +12,36 @@ from .families import (
     tanimoto_kernels,
     view_kernels,
 )
-from .functions import GaussianKernel, LinearKernel, PolynomialKernel, thin
-from .kernel import FittedKernel, Kernel, diagonals, evaluate, fit_kernels, pairs
-from .scaling import SCALINGS, Scaling, fit_diagonal_scaling, fit_scaling
-from .sources import read_kernels, refuse_positions, spread_warnings
+from .grams import (
+    ASYMMETRY,
+    SCALINGS,
+    Scaling,
+    check_gram,
+    check_precomputed,
+    check_values,
+    fit_diagonal_scaling,
+    fit_scaling,
+    has_cholesky,
+    mirror,
+    nearest_psd,
+    precomputed_names,
+    project,
+    project_stack,
+    rounding_shift,
+)
+from .kernel import (
+    FittedKernel,
+    GaussianKernel,
+    Kernel,
+    LinearKernel,
+    PolynomialKernel,
+    diagonals,
+    evaluate,
+    fit_kernels,
+    pairs,
+    thin,
+)
+from .sources import refuse_positions, source_kernels, spread_warnings
 
 __all__ = [
     "ASYMMETRY",
@@ -61,10 +74,10 @@ __all__ = [
     "profile_kernel",
     "project",
     "project_stack",
-    "read_kernels",
     "refuse_positions",
     "resolve_kernels",
     "rounding_shift",
+    "source_kernels",
     "spread_warnings",
     "tanimoto_kernels",
     "thin",

@@ -1,4 +1,4 @@
-"""Families of kernels, how a user's `kernels` becomes a list of Kernel, and a kernel between columns of targets."""
+"""Families of kernels, the conversion of the parameter `kernels` to a list of Kernel, and `profile_kernel`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ from typing import Any
 import numpy as np
 
 from ..decompositions import eigh
-from .functions import CallableKernel, GaussianKernel, KernelFunction, LinearKernel, PolynomialKernel, TanimotoKernel
-from .kernel import Columns, Kernel, freeze_columns, label_columns
+from .kernel import (
+    CallableKernel,
+    Columns,
+    GaussianKernel,
+    Kernel,
+    KernelFunction,
+    LinearKernel,
+    PolynomialKernel,
+    TanimotoKernel,
+    freeze_columns,
+    label_columns,
+)
 
 # Around the median distance, where a Gaussian kernel is neither the identity nor constant.
 RELATIVE_BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
-# Those of scikit-learn's named kernels that are positive semi-definite; the others are tested on the training rows.
+# Kernels of scikit-learn that are always positive semi-definite; others are tested on the training rows.
 PSD_METRICS = frozenset({"chi2", "cosine", "laplacian"})
 
 
@@ -30,13 +40,13 @@ def gaussian_kernels(
     Parameters
     ----------
     bandwidths : float or sequence of float, default None
-        None: 0.25, 0.5, 1, 2 and 4, for relative kernels only.
+        One kernel per bandwidth. None: 0.25, 0.5, 1, 2 and 4, which needs ``relative=True``.
     relative : bool, default True
-        s is the bandwidth times the median distance of the training rows; otherwise s is the bandwidth.
+        If True, s is the bandwidth times the median distance between training rows. Otherwise s is the bandwidth.
     per_feature : bool, default False
-        One kernel per bandwidth and column, each with its own median distance.
+        If True, make one kernel per bandwidth and column, each with its own median distance.
     columns : int, str, slice or list, default None
-        The columns to look at; None: all.
+        The columns of X that the kernel uses. None: all.
 
     Examples
     --------
@@ -47,7 +57,7 @@ def gaussian_kernels(
     ['rbf(bandwidth=3)[0, 2]']
     """
     if bandwidths is None and not relative:
-        raise ValueError("bandwidths must be given when relative=False: the default ones are relative to the median")
+        raise ValueError("relative=False needs bandwidths: the default bandwidths are relative to the median")
     name = "rbf({:g} x median)" if relative else "rbf(bandwidth={:g})"
     ladder = np.atleast_1d(RELATIVE_BANDWIDTHS if bandwidths is None else bandwidths).tolist()
     return [_kernel(name.format(s), GaussianKernel(float(s), bool(relative)), columns, per_feature) for s in ladder]
@@ -61,9 +71,9 @@ def polynomial_kernels(
     Parameters
     ----------
     degrees : int or sequence of int
-        One kernel for each.
+        One kernel per degree.
     coef0 : float, default 1.0
-        What is added to the inner product.
+        Constant added to the inner product.
     columns : int, str, slice or list, default None
         The columns of X that the kernel uses. None: all.
 
@@ -79,12 +89,12 @@ def polynomial_kernels(
 
 
 def linear_kernels(per_feature: bool = False, columns: Columns = None) -> list[Kernel]:
-    """The linear kernel ``x'z``, or one per column.
+    """Linear kernel ``x'z``, or one linear kernel per column.
 
     Parameters
     ----------
     per_feature : bool, default False
-        Whether to make a kernel for each column.
+        Whether to make one kernel per column.
     columns : int, str, slice or list, default None
         The columns of X that the kernel uses. None: all.
 
@@ -98,17 +108,18 @@ def linear_kernels(per_feature: bool = False, columns: Columns = None) -> list[K
 
 
 def tanimoto_kernels(powers: int | Sequence[int] = 1, columns: Columns = None) -> list[Kernel]:
-    """Tanimoto kernels ``(x'z / (|x|^2 + |z|^2 - x'z))^power``, one per power: for fingerprints of molecules.
+    """Tanimoto kernels ``(x'z / (|x|^2 + |z|^2 - x'z))^power``, one per power, for molecular fingerprints.
 
-    For rows of zeros and ones it is the share of the ones of either row that both have. Counts and other numbers work
-    too: the kernel is positive semi-definite for all of them. Two rows of zeros have the value one.
+    For rows of zeros and ones, this is the number of ones in both rows divided by the number of ones in either row.
+    The kernel is positive semi-definite for counts and other real numbers too. Its value at two rows of zeros is one.
 
     Parameters
     ----------
     powers : int or sequence of int, default 1
-        One kernel for each; the larger the power, the more alike rows must be.
+        One kernel per power. With larger powers, only very similar rows have large values.
     columns : int, str, slice or list, default None
-        The columns of X that the kernel uses. None: all. Several fingerprints side by side are `view_kernels`.
+        The columns of X that the kernel uses. None: all. For several fingerprints
+        side by side, use `view_kernels`.
 
     Examples
     --------
@@ -127,14 +138,14 @@ def tanimoto_kernels(powers: int | Sequence[int] = 1, columns: Columns = None) -
 
 
 def view_kernels(views: Mapping[str, Columns], kernel: Any = "rbf") -> list[Kernel]:
-    """The same kernels on each of several named sets of columns.
+    """Make the same kernels for each of several named sets of columns.
 
     Parameters
     ----------
     views : dict of str to columns
-        What each view is called, and its columns by position or name.
+        The name of each view and its columns, by position or name.
     kernel : str, Kernel, callable or list of them, default "rbf"
-        Kernels without columns of their own; each view gets all of them, named "view: kernel".
+        Kernels that do not specify columns. Each view gets all of them, named "view: kernel".
 
     Examples
     --------
@@ -145,10 +156,10 @@ def view_kernels(views: Mapping[str, Columns], kernel: Any = "rbf") -> list[Kern
     """
     templates = resolve_kernels(kernel)
     if not views:
-        raise ValueError("view_kernels needs one view at least")
+        raise ValueError("view_kernels needs at least one view")
     for template in templates:
         if template.columns is not None:
-            raise ValueError(f"kernel {template.name!r} has columns of its own, a view would replace them")
+            raise ValueError(f"kernel {template.name!r} already has columns; pass kernels without columns")
     return [
         replace(template, name=f"{view}: {template.name}", columns=columns)
         for view, columns in views.items()
@@ -157,17 +168,17 @@ def view_kernels(views: Mapping[str, Columns], kernel: Any = "rbf") -> list[Kern
 
 
 def profile_kernel(table: Any) -> np.ndarray:
-    """Return how alike the columns of a table are, from values of which some are missing.
+    """Return a kernel between the columns of a table with missing values.
 
-    The correlations of columns over the rows that both have, without the means of columns and rows. Correlations of
-    columns that have nothing in common are not zero over a finite number of rows: their matrix has eigenvalues of one
-    on average, so that one is taken off all eigenvalues before the diagonal is scaled to one.
+    It is based on the correlations of columns over the rows where both are known, after subtracting the means of
+    columns and rows. Even the sample correlations of unrelated columns are not zero: their matrix has eigenvalues of
+    one on average. So one is subtracted from all eigenvalues before the diagonal is scaled to one.
 
     Parameters
     ----------
     table : array of shape (n, m)
-        Numbers, NaN where they are missing. Tasks are columns of wide targets; for a kernel between rows pass the
-        transposed table. Use training values alone.
+        Numbers, with NaN for missing values. For a kernel between tasks, pass wide targets; for a kernel between rows,
+        pass the transposed table. Use training values only.
 
     Returns
     -------
@@ -187,35 +198,34 @@ def profile_kernel(table: Any) -> np.ndarray:
     """
     table = np.asarray(table, dtype=np.float64)
     if table.ndim != 2 or np.isinf(table).any():
-        raise ValueError(f"a table of profiles must have two dimensions and no infinite values, got {table.shape}")
+        raise ValueError(f"table must have two dimensions and no infinite values, got shape {table.shape}")
     known = np.isfinite(table)
     values = np.where(known, table, 0.0)
-    # The means of rows and of columns are taken off in turn: a few times are enough unless most values are missing.
+    # Subtract the means of rows and columns in turn; a few passes are enough unless most values are missing.
     for axis in (1, 0) * 20:
         mean = values.sum(axis=axis, keepdims=True) / np.maximum(known.sum(axis=axis, keepdims=True), 1.0)
         values = known * (values - mean)
     count = known.T.astype(np.float64) @ known
     spread = np.sqrt((values**2).sum(axis=0) / np.maximum(np.diag(count), 1.0))
     values = values / np.where(spread > 1e-10 * np.abs(table[known]).max(initial=0.0), spread, np.inf)
-    # Divided by one row more than there are: a correlation over few rows is drawn towards zero.
+    # Dividing by count + 1 shrinks correlations over few rows towards zero.
     size, vectors = eigh(values.T @ values / (count + 1.0))
     kernel = (vectors * np.maximum(size - 1.0, 0.0)) @ vectors.T
     root = np.sqrt(np.diag(kernel))
     root = np.where(root > 1e-8, root, np.inf)
     kernel = kernel / np.outer(root, root)
     kernel = 0.5 * (kernel + kernel.T)
-    # Columns that are like no other are left on their own.
     np.fill_diagonal(kernel, 1.0)
     return kernel
 
 
 def is_precomputed(kernels: Any) -> bool:
-    """Whether a user's `kernels` stands for Gram matrices in the place of X."""
+    """Return True if the parameter `kernels` says that X holds Gram matrices."""
     return isinstance(kernels, str) and kernels == "precomputed"
 
 
 def default_kernels() -> list[Kernel]:
-    """A ladder of Gaussian bandwidths around the median distance, and a linear kernel."""
+    """Return Gaussian kernels of five bandwidths around the median distance, and a linear kernel."""
     return [*gaussian_kernels(), *linear_kernels()]
 
 
@@ -230,14 +240,14 @@ KERNEL_FAMILIES: dict[str, Callable[..., list[Kernel]]] = {
 
 
 def resolve_kernels(kernels: Any = None) -> list[Kernel]:
-    """What a user may pass as `kernels` -> a flat list of Kernel with unique names.
+    """Convert the parameter `kernels` to a flat list of Kernel with unique names.
 
-    None is `default_kernels()`. Otherwise a Kernel, the name of one ("rbf", "linear", "poly" are ours; the others are
-    scikit-learn's), a callable (X, Y) -> matrix, or a list of these, nested as you like. The second kernel of a name
-    gets the suffix " (2)", and so on.
+    `kernels` is None (for `default_kernels()`), a Kernel, a name (such as "rbf", "linear", "poly", "tanimoto" or a
+    kernel of scikit-learn), a callable (X, Y) -> matrix, or a nested list of these. Duplicate names get the suffixes
+    " (2)", " (3)" and so on.
     """
     left, unique = [default_kernels() if kernels is None else kernels], []
-    # A per-feature kernel gets its column after its name, so it may share that with one on all columns.
+    # The column is appended to the name of a per-feature kernel, so it may have the name of another kernel.
     taken: set[tuple[str, bool]] = set()
     while left:
         item = left.pop()
@@ -252,12 +262,12 @@ def resolve_kernels(kernels: Any = None) -> list[Kernel]:
         taken.add((name, kernel.per_feature))
         unique.append(kernel if count == 1 else replace(kernel, name=name))
     if not unique:
-        raise ValueError("kernels is an empty list: give one kernel at least, or None for the default ones")
+        raise ValueError("kernels is an empty list: pass at least one kernel, or None for the default kernels")
     return unique
 
 
 def _one_kernel(given: Any) -> Kernel:
-    """A kernel from its name or from a callable."""
+    """Return a kernel from its name or from a callable."""
     from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
     if isinstance(given, str):
@@ -271,18 +281,18 @@ def _one_kernel(given: Any) -> Kernel:
         if given in ours:
             return ours[given][0]
         if given not in PAIRWISE_KERNEL_FUNCTIONS:
-            raise ValueError(f"no kernel is named {given!r}; there are {sorted({*ours, *PAIRWISE_KERNEL_FUNCTIONS})}")
+            raise ValueError(f"unknown kernel {given!r}; known names: {sorted({*ours, *PAIRWISE_KERNEL_FUNCTIONS})}")
         return Kernel(given, CallableKernel(PAIRWISE_KERNEL_FUNCTIONS[given], known_psd=given in PSD_METRICS))
     if isinstance(given, type) or any(given is family for family in KERNEL_FAMILIES.values()):
-        raise TypeError(f"kernels has {given.__name__} itself, which makes kernels: call it")
+        raise TypeError(f"kernels contains {given.__name__} itself; call it: {given.__name__}()")
     if not callable(given):
-        raise TypeError(f"a kernel is a name, a Kernel or a callable (X, Y) -> matrix; got {given!r}")
+        raise TypeError(f"a kernel must be a name, a Kernel or a callable (X, Y) -> matrix; got {given!r}")
     function = getattr(given, "func", given)  # functools.partial
     return Kernel(getattr(function, "__name__", type(function).__name__), CallableKernel(given))
 
 
 def _kernel(name: str, function: KernelFunction, columns: Columns = None, per_feature: bool = False) -> Kernel:
-    # The kernels that a per-feature one stands for add their own column to the name.
+    # Per-feature kernels get their column in the name when they are expanded.
     if columns is not None and not per_feature:
         columns = freeze_columns(columns, name)
         name += label_columns(columns)

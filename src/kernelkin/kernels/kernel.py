@@ -1,19 +1,222 @@
-"""Kernel, as a user specifies it, and FittedKernel, with all that depends on training rows; many of them at once."""
+"""Kernels: functions of pairs of rows, how a user specifies them, and how many are fitted and evaluated together.
+
+A `KernelFunction` maps inner products or squared distances, which kernels of a family share. A `Kernel` is a function
+with a name and columns; a `FittedKernel` has all that depends on training rows.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .functions import KernelFunction, median_distance
+from .grams import check_values, mirror
 
 Columns = int | str | slice | Iterable[int] | Iterable[str] | None
+
+# The median distance uses at most this many rows, because its time is more than linear.
+MAX_ROWS = 1000
+# A callable returns only matrices: values at pairs are the diagonal of a block of this many pairs.
+PAIR_BLOCK = 64
+
+
+def thin(n: int) -> slice:
+    """Return a slice of at most MAX_ROWS of n rows: all, or every (n // MAX_ROWS + 1)-th."""
+    return slice(None, None, 1 if n <= MAX_ROWS else n // MAX_ROWS + 1)
+
+
+def median_distance(X: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
+    """Return the weighted median of the non-zero distances between the rows of X (n, d); 1.0 if there are none.
+
+    The pair (i, j) has weight ``w_i w_j``, so weighting a row by 2 equals repeating it. With more than 1000 rows of
+    positive weight, only every (n // 1000 + 1)-th row is used.
+    """
+    from scipy.spatial.distance import pdist
+
+    weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    kept = np.flatnonzero(weight > 0)
+    kept = kept[thin(len(kept))]
+    distance = pdist(X[kept].astype(np.float64))
+    apart = distance > 0
+    if not apart.any():
+        return 1.0
+    first, second = np.triu_indices(len(kept), 1)
+    values, weight = distance[apart], (weight[kept][first] * weight[kept][second])[apart]
+    order = np.argsort(values)
+    total = np.cumsum(weight[order])
+    # The mean of both medians if there are two.
+    lower, upper = np.searchsorted(total, total[-1] / 2, "left"), np.searchsorted(total, total[-1] / 2, "right")
+    return float((values[order[lower]] + values[order[upper]]) / 2)
+
+
+class KernelFunction:
+    """An elementwise function of base values; immutable, compared by value.
+
+    Base values are computed once for all kernels with the same columns and the same `base`. Functions with an empty
+    `base` do not share base values. `known_psd` says whether Gram matrices are positive semi-definite by theory.
+    """
+
+    base: ClassVar[str] = "inner products"
+    known_psd: ClassVar[bool] = True
+
+    def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
+        """Compute base values: X (n, d), Y (m, d) or None for X -> out (n, m). `name` is used in error messages."""
+        np.matmul(X, (X if Y is None else Y).T, out=out)
+        if Y is None:
+            mirror(out)
+
+    def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
+        """Return base values row by row: X (p, d), Y (p, d) -> (p,)."""
+        return np.einsum("ij,ij->i", X, Y)
+
+    def apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        """Write the kernel values for base values into `out`, elementwise; `out` may be `values`."""
+        if out is not values:
+            out[...] = values
+
+
+@dataclass(frozen=True)
+class GaussianKernel(KernelFunction):
+    """exp(-|x - z|^2 / (2 s^2)), s = bandwidth, or bandwidth x the median training distance when relative."""
+
+    bandwidth: float
+    relative: bool = True
+    base: ClassVar[str] = "squared distances"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bandwidth < np.inf:
+            raise ValueError(f"the bandwidth of a Gaussian kernel must be positive and finite, got {self.bandwidth!r}")
+
+    def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
+        """Squared distances >= 0; among the rows of X they are symmetric, with a diagonal of exact zeros."""
+        other = X if Y is None else Y
+        if X.shape[1] == 1:
+            np.subtract(X, other.T, out=out)
+            np.square(out, out=out)
+            return
+        # |x|^2 + |y|^2 - 2 x'y loses digits when the rows are far from the origin, so subtract the mean first.
+        center = other.mean(axis=0)
+        left, right = X - center, other - center
+        np.matmul(-2.0 * left, right.T, out=out)
+        out += np.einsum("ij,ij->i", left, left)[:, None]
+        out += np.einsum("ij,ij->i", right, right)
+        np.maximum(out, 0.0, out=out)
+        if Y is None:
+            np.fill_diagonal(out, 0.0)
+            mirror(out)
+
+    def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
+        difference = X - Y
+        return np.einsum("ij,ij->i", difference, difference)
+
+    def apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        np.multiply(values, -0.5 / self.bandwidth / self.bandwidth, out=out)
+        np.exp(out, out=out)
+
+
+@dataclass(frozen=True)
+class PolynomialKernel(KernelFunction):
+    """(x'z + coef0)^degree; positive semi-definite for coef0 >= 0 and integer degrees."""
+
+    degree: int
+    coef0: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_whole("degree of a polynomial", self.degree)
+        if not (np.isfinite(self.coef0) and self.coef0 >= 0):
+            raise ValueError(f"coef0 of a polynomial kernel must be finite and not negative, got {self.coef0!r}")
+
+    def apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        np.add(values, self.coef0, out=out)
+        # Ten times faster than np.power for degrees above 2. Blocks keep the copy small.
+        for start in range(0, len(out), 64):
+            block = out[start : start + 64]
+            factor = block.copy()
+            for _ in range(self.degree - 1):
+                block *= factor
+
+
+@dataclass(frozen=True)
+class LinearKernel(KernelFunction):
+    """x'z."""
+
+
+@dataclass(frozen=True)
+class TanimotoKernel(KernelFunction):
+    """An integer power of x'z / (|x|^2 + |z|^2 - x'z), which is one between two rows of zeros.
+
+    Positive semi-definite for all real rows: with s = |x|^2 + |z|^2 - x'z, 1/s is the integral over t > 0 of
+    exp(-t |x|^2) exp(t x'z) exp(-t |z|^2), each of which is a kernel, and products of kernels are kernels.
+    """
+
+    power: int = 1
+    base: ClassVar[str] = "Tanimoto similarities"
+
+    def __post_init__(self) -> None:
+        _check_whole("power of a Tanimoto", self.power)
+
+    def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
+        super().matrix(X, Y, out, name)
+        left = np.einsum("ij,ij->i", X, X)
+        right = left if Y is None else np.einsum("ij,ij->i", Y, Y)
+        # Blocks keep the matrix of denominators small.
+        for start in range(0, len(out), 64):
+            rows = slice(start, start + 64)
+            out[rows] = self._similarity(out[rows], left[rows, np.newaxis] + right)
+        if Y is None:
+            # matmul and einsum add in different orders, so the diagonal may differ from one by rounding.
+            np.fill_diagonal(out, 1.0)
+
+    def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
+        squares = np.einsum("ij,ij->i", X, X) + np.einsum("ij,ij->i", Y, Y)
+        return self._similarity(np.einsum("ij,ij->i", X, Y), squares)
+
+    @staticmethod
+    def _similarity(products: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        empty = squares == 0
+        return np.where(empty, 1.0, products / np.where(empty, 1.0, squares - products))
+
+    def apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        np.power(values, self.power, out=out)
+
+
+@dataclass(frozen=True)
+class CallableKernel(KernelFunction):
+    """A callable (X, Y) -> matrix (n, m). Two are equal if their callables are equal."""
+
+    function: Callable[[np.ndarray, np.ndarray], np.ndarray] = field(hash=False)  # a callable need not be hashable
+    known_psd: bool = False  # type: ignore[misc]
+    base: ClassVar[str] = ""
+
+    def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
+        try:
+            # Some compiled functions, such as scikit-learn's chi2, reject read-only arrays.
+            X = np.require(X, requirements="W")
+            values = np.asarray(self.function(X, X if Y is None else np.require(Y, requirements="W")))
+        except (TypeError, ValueError) as error:
+            raise (TypeError if isinstance(error, TypeError) else ValueError)(f"kernel {name!r}: {error}") from error
+        if values.dtype.kind not in "biuf":
+            raise TypeError(f"kernel {name!r} returned values of type {values.dtype}, not real numbers")
+        check_values(name, values, out.shape)
+        out[...] = values
+
+    def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
+        values = np.empty(len(X), dtype=X.dtype)
+        for start in range(0, len(X), PAIR_BLOCK):
+            rows = slice(start, start + PAIR_BLOCK)
+            block = np.empty((len(X[rows]), len(X[rows])), dtype=X.dtype)
+            self.matrix(X[rows], Y[rows], block, name)
+            values[rows] = block.diagonal()
+        return values
+
+
+def _check_whole(what: str, value: object) -> None:
+    if not (isinstance(value, int | np.integer) and value >= 1):
+        raise ValueError(f"the {what} kernel must be a positive integer, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -23,13 +226,13 @@ class Kernel:
     Parameters
     ----------
     name : str
-        Readable, such as "rbf(0.5 x median)"; errors and results use it.
+        Name in results and error messages, such as "rbf(0.5 x median)".
     function : KernelFunction
-        What it computes, such as GaussianKernel(0.5).
+        The kernel function, such as GaussianKernel(0.5).
     columns : int, str, slice or list of them, default None
-        The columns it looks at, by position or by name; None: all.
+        The columns of X that the kernel uses, by position or by name. None: all.
     per_feature : bool, default False
-        Stand for one kernel per column, named "name[column]"; `fit_kernels` expands it.
+        If True, `fit_kernels` makes one kernel per column, named "name[column]".
 
     Examples
     --------
@@ -61,37 +264,34 @@ class Kernel:
 
         Parameters
         ----------
-        X, feature_names, sample_weight : rows (n, d), names of the columns (d,), weights of the rows (n,)
+        X : array of shape (n, d)
+        feature_names : sequence of length d, optional
+        sample_weight : array of shape (n,), optional
         """
         if self.per_feature:
-            raise ValueError(f"kernel {self.name!r} stands for one kernel per feature: fit it with fit_kernels")
+            raise ValueError(f"kernel {self.name!r} has per_feature=True: fit it with fit_kernels")
         return fit_kernels([self], X, feature_names, sample_weight)[0]
 
 
 @dataclass(frozen=True)
 class FittedKernel:
-    """A kernel with every column and number resolved: `function` on the `columns` (positions) of X."""
+    """A fitted kernel: `function` evaluated on the `columns` (positions) of X."""
 
     name: str
     function: KernelFunction
     columns: tuple[int, ...]
 
-    @property
-    def known_psd(self) -> bool:
-        """Whether theory says that its Gram matrices are positive semi-definite."""
-        return self.function.known_psd
-
     def select(self, X: np.ndarray) -> np.ndarray:
-        """X (n, d) -> (n, len(columns)); X itself when the kernel looks at all of it."""
+        """Return the columns of X (n, d) that the kernel uses; X itself if it uses all."""
         return X if self.columns == tuple(range(X.shape[1])) else X[:, self.columns]
 
     def __call__(self, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
-        """X (n, d), Y (m, d) -> (n, m); Y=None stands for X."""
+        """Return kernel values (n, m) between X (n, d) and Y (m, d), by default X."""
         return evaluate([self], X, Y)[0]
 
 
 def _expand(kernel: Kernel, n_features: int, feature_names: Sequence[str] | None) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the kernels that one stands for: the name and the positions of the columns of each."""
+    """Return the name and column positions of each kernel that `kernel` expands to."""
     columns: Any = kernel.columns
     if columns is None:
         positions = tuple(range(n_features))
@@ -99,7 +299,7 @@ def _expand(kernel: Kernel, n_features: int, feature_names: Sequence[str] | None
         positions = tuple(range(*columns.indices(n_features)))
         if not positions:
             shown = label_columns(columns)
-            raise ValueError(f"kernel {kernel.name!r}: {shown} holds none of the {n_features} columns of X")
+            raise ValueError(f"kernel {kernel.name!r}: {shown} selects none of the {n_features} columns of X")
     else:
         positions = tuple(_position(column, n_features, feature_names, kernel.name) for column in columns)
     if not kernel.per_feature:
@@ -109,10 +309,7 @@ def _expand(kernel: Kernel, n_features: int, feature_names: Sequence[str] | None
 
 
 def freeze_columns(columns: Columns, kernel: str) -> tuple | slice:
-    """Columns as a user gives them -> a slice of positions, or a tuple of positions and names.
-
-    `kernel` is the name for errors.
-    """
+    """Return columns as a slice of positions, or as a tuple of positions and names; `kernel` is for error messages."""
     if isinstance(columns, slice):
         ends = (columns.start, columns.stop, columns.step)
         wrong = [end for end in ends if not (end is None or _is_whole(end))]
@@ -123,7 +320,7 @@ def freeze_columns(columns: Columns, kernel: str) -> tuple | slice:
         wrong = [c for c in frozen if not (isinstance(c, str) or _is_whole(c))]
     if wrong or frozen == ():
         found = repr(wrong[0]) if wrong else "none"
-        raise ValueError(f"kernel {kernel!r}: columns are positions, names or a slice of positions; found {found}")
+        raise ValueError(f"kernel {kernel!r}: columns must be positions, names or a slice of positions; found {found}")
     return frozen
 
 
@@ -146,7 +343,7 @@ def _position(column: int | str, n_features: int, feature_names: Sequence[str] |
 
 
 def label_columns(columns: tuple | slice) -> str:
-    """A short suffix for the name of a kernel on these columns: "[age]", "[0:5]", "[12 columns]"."""
+    """Return a short suffix for kernel names: "[age]", "[0:5]", "[12 columns]"."""
     if isinstance(columns, slice):
         ends = ["" if end is None else str(end) for end in (columns.start, columns.stop, columns.step)]
         return f"[{':'.join(ends if columns.step is not None else ends[:2])}]"
@@ -154,10 +351,10 @@ def label_columns(columns: tuple | slice) -> str:
 
 
 def as_float(X: np.ndarray) -> np.ndarray:
-    """X (n, d) as an array of float32 or float64; other numbers become float64."""
+    """Return X (n, d) as float32 or float64; other types become float64."""
     X = np.asarray(X)
     if X.ndim != 2:
-        raise ValueError(f"kernels need rows and columns, an array of two dimensions; got shape {X.shape}")
+        raise ValueError(f"kernels need a two-dimensional array of rows and columns; got shape {X.shape}")
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
 
@@ -169,8 +366,8 @@ def fit_kernels(
 ) -> list[FittedKernel]:
     """Expand per-feature kernels and fit all of them on the training rows X (n, d).
 
-    `feature_names` (d,) are needed by kernels whose columns are given by name. `sample_weight` (n,) weighs rows in the
-    median distance: repeating a row equals weighting it.
+    `feature_names` (d,) are needed if columns are given by name. `sample_weight` (n,) are weights of rows in the
+    median distance: weighting a row by 2 equals repeating it.
     """
     X = as_float(X)
     found = [(kernel, *target) for kernel in kernels for target in _expand(kernel, X.shape[1], feature_names)]
@@ -178,26 +375,28 @@ def fit_kernels(
         if count > 1:
             raise ValueError(f"{count} kernels are named {name!r}: names must be unique")
 
-    @cache
-    def median(columns: tuple[int, ...]) -> float:
-        return median_distance(X[:, columns], sample_weight)
-
+    medians: dict[tuple[int, ...], float] = {}
     fitted = []
     for kernel, name, columns in found:
-        try:
-            fitted.append(FittedKernel(name, kernel.function.fit(partial(median, columns)), columns))
-        except ValueError as error:
-            raise ValueError(f"kernel {name!r}: {error}") from error
+        function = kernel.function
+        if isinstance(function, GaussianKernel) and function.relative:
+            if columns not in medians:
+                medians[columns] = median_distance(X[:, columns], sample_weight)
+            try:
+                function = GaussianKernel(function.bandwidth * medians[columns], relative=False)
+            except ValueError as error:
+                raise ValueError(f"kernel {name!r}: {error}") from error
+        fitted.append(FittedKernel(name, function, columns))
     return fitted
 
 
 def evaluate(
     kernels: Sequence[FittedKernel], X: np.ndarray, Y: np.ndarray | None = None, out: np.ndarray | None = None
 ) -> np.ndarray:
-    """X (n, d), Y (m, d) -> raw kernel matrices (K, n, m), in the precision of X and Y.
+    """Return raw kernel matrices (K, n, m) between X (n, d) and Y (m, d), in the precision of X and Y.
 
-    Y=None stands for X and gives exactly symmetric matrices (those of callables as the callable returns them). No
-    memory of the size of a matrix is used besides `out`, which must have the shape and dtype of the result.
+    Y=None uses X, and matrices are then exactly symmetric (except those of callables). Apart from `out`, which must
+    have the shape and dtype of the result, no array of the size of a matrix is allocated.
     """
     X, Y = as_float(X), None if Y is None else as_float(Y)
     shape = (len(kernels), len(X), len(X if Y is None else Y))
@@ -211,9 +410,9 @@ def evaluate(
 
 
 def pairs(kernels: Sequence[FittedKernel], X: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-    """k(X[i], X[j]) of each kernel -> (K, len(i)); X (n, d), positions i and j of the same length.
+    """Return k(X[i], X[j]) of each kernel (K, len(i)); X (n, d), positions i and j of the same length.
 
-    Costs O(len(i) d) for a family on d columns. Callables give matrices only: 64 evaluations a pair.
+    The cost is O(len(i) d) for kernels on d columns. Callables need 64 evaluations per pair.
     """
     X = as_float(X)
     out = np.empty((len(kernels), len(i)), dtype=X.dtype)
@@ -222,7 +421,7 @@ def pairs(kernels: Sequence[FittedKernel], X: np.ndarray, i: np.ndarray, j: np.n
 
 
 def diagonals(kernels: Sequence[FittedKernel], X: np.ndarray) -> np.ndarray:
-    """k(x, x) of each kernel for the rows of X (n, d) -> (K, n)."""
+    """Return k(x, x) of each kernel for the rows of X (n, d): (K, n)."""
     every = np.arange(len(X))
     return pairs(kernels, X, every, every)
 
@@ -234,11 +433,11 @@ def _fill(
     at: tuple[np.ndarray, np.ndarray] | None,
     out: np.ndarray,
 ) -> None:
-    """Write kernel values into `out`: matrices (K, n, m), or with `at` those of pairs of rows of X (K, p)."""
+    """Write kernel values into `out`: matrices (K, n, m), or values at pairs `at` of rows of X (K, p)."""
     families: dict[Any, list[int]] = {}
     for k, kernel in enumerate(kernels):
         families.setdefault((kernel.columns, kernel.function.base or kernel.function), []).append(k)
-    # Overflow may be right (a Gaussian of far rows is 0); where it is not, `check_values` refuses it by name.
+    # Overflow can be harmless (a Gaussian of distant rows is 0); otherwise `check_values` raises later.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for *others, last in families.values():
             kernel, values = kernels[last], out[last]

@@ -1,4 +1,4 @@
-"""Where a model's kernels come from: a list, or kernels that are made from the training rows."""
+"""Kernels of a model: given as a list, or made from groups of columns of the training data."""
 
 from __future__ import annotations
 
@@ -11,57 +11,39 @@ import numpy as np
 
 from ..data import TaskData
 from .families import default_kernels, gaussian_kernels, linear_kernels, resolve_kernels
-from .functions import GaussianKernel
-from .kernel import FittedKernel, Kernel, fit_kernels
+from .kernel import FittedKernel, GaussianKernel, Kernel, fit_kernels
 
-# Kernels on groups of columns at most.
+# Maximum number of groups of columns.
 MAX_GROUPS = 50
-# Columns whose correlation is above this in size are a block.
+# Columns whose absolute correlation is above this form a block.
 CORRELATED = 0.8
-# Correlations between all pairs of columns are computed for so many columns at most.
+# Maximum number of columns for which all pairwise correlations are computed.
 MAX_PAIRED = 1000
-# The ratio of the largest to the smallest standard deviation of columns above which a user is warned.
+# Warn if the largest standard deviation of a column is more than this many times the smallest.
 MAX_RATIO = 100.0
 
 Origins = Sequence[tuple[str, str]]
 
 
-class KernelSource:
-    """Makes fitted kernels from training data.
+def source_kernels(kernels: Any, data: TaskData) -> list[FittedKernel]:
+    """Return the kernels that a user means by `kernels`, fitted on the training rows.
 
     Parameters
     ----------
-    kernels : tuple of Kernel, mapping from names to columns, or "auto"
-        The kernels; or named groups of columns, each with Gaussians of three widths and a linear kernel, beside the
-        default kernels; or "auto", the default kernels and a Gaussian on each group of columns that is found.
+    kernels : what `resolve_kernels` reads, mapping from names to columns, or "auto"
+        The kernels themselves. A mapping adds to the default kernels three Gaussians and a linear kernel for each
+        named group of columns. "auto" adds a Gaussian for each group of columns found in the data.
     """
-
-    def __init__(self, kernels: Any) -> None:
-        self.kernels = kernels
-
-    def fit(self, data: TaskData) -> list[FittedKernel]:
-        """Return the kernels, fitted on the training rows."""
-        if isinstance(self.kernels, tuple):
-            kernels: Sequence[Kernel] = self.kernels
-        else:
-            further = _group_kernels(data) if isinstance(self.kernels, str) else _named_groups(self.kernels)
-            kernels = resolve_kernels([*default_kernels(), *further])
-        if data.feature_origins is not None:
-            kernels = on_encoded_columns(kernels, data.feature_origins)
-        return fit_kernels(kernels, data.X, data.feature_names, data.sample_weight)
-
-
-def read_kernels(kernels: Any) -> KernelSource:
-    """What a user passes as `kernels` -> a source: "auto", a mapping of groups, or a list of kernels."""
-    if isinstance(kernels, KernelSource):
-        return kernels
-    if isinstance(kernels, str) and kernels == "auto":
-        return KernelSource(kernels)
     if isinstance(kernels, Mapping):
         if not kernels:
-            raise ValueError("kernels is an empty dict: name one group of columns at least")
-        return KernelSource(dict(kernels))
-    return KernelSource(tuple(resolve_kernels(kernels)))
+            raise ValueError("kernels is an empty dict: name at least one group of columns")
+        kernels = [*default_kernels(), *_named_groups(kernels)]
+    elif isinstance(kernels, str) and kernels == "auto":
+        kernels = [*default_kernels(), *_group_kernels(data)]
+    found = resolve_kernels(kernels)
+    if data.feature_origins is not None:
+        found = on_encoded_columns(found, data.feature_origins)
+    return fit_kernels(found, data.X, data.feature_names, data.sample_weight)
 
 
 def _named_groups(groups: Mapping[str, Any]) -> list[Kernel]:
@@ -73,11 +55,11 @@ def _named_groups(groups: Mapping[str, Any]) -> list[Kernel]:
 
 
 def _group_kernels(data: TaskData) -> list[Kernel]:
-    """A Gaussian on each group of columns that is found in the data."""
+    """Return a Gaussian kernel for each group of columns found in the data."""
     rows = np.flatnonzero(data.sample_weight > 0)
     groups = column_groups(np.asarray(data.X[rows], dtype=np.float64), MAX_GROUPS, data.feature_origins)
     if len(groups) == 1 and len(groups[0]) == data.X.shape[1]:
-        return []  # the kernels on all columns are those
+        return []  # the default kernels already use all columns
     (kernel,) = gaussian_kernels(1.0)
     names = [group_name(group, data.feature_names, data.feature_origins) for group in groups]
     named = zip(names, groups, strict=True)
@@ -85,9 +67,9 @@ def _group_kernels(data: TaskData) -> list[Kernel]:
 
 
 def on_encoded_columns(kernels: Sequence[Kernel], origins: Origins) -> list[Kernel]:
-    """Replace the names of columns of a table by the positions of the features that were made from them.
+    """Replace names of table columns by the positions of the features encoded from them.
 
-    A kernel for each feature becomes one for each group of features of the same origin.
+    A per-feature kernel becomes one kernel for each group of features of the same origin.
     """
     places: dict[str, list[int]] = {}
     groups: dict[str, list[int]] = {}
@@ -112,22 +94,22 @@ def on_encoded_columns(kernels: Sequence[Kernel], origins: Origins) -> list[Kern
 
 
 def refuse_positions(kernels: Any) -> None:
-    """Refuse what a user passes as `kernels` where columns are given by position: encoding a table moves columns."""
+    """Raise if `kernels` gives columns by position: encoding a table changes positions."""
     if kernels is None or isinstance(kernels, str):
         return
     columns: Any = kernels.values() if isinstance(kernels, Mapping) else [k.columns for k in resolve_kernels(kernels)]
     for given in columns:
         items = [given] if given is None or isinstance(given, str | slice | Integral) else list(given)
         if any(isinstance(item, slice | Integral) for item in items):
-            raise ValueError("kernels: columns of a table are given by name, not by position")
+            raise ValueError("kernels: give columns of a table by name, not by position")
 
 
 def column_groups(X: np.ndarray, max_groups: int, origins: Origins | None = None) -> list[tuple[int, ...]]:
-    """Return groups of columns of X (n, d), at most `max_groups`; constant columns belong to none.
+    """Return at most `max_groups` groups of columns of X (n, d); constant columns are left out.
 
-    Columns of the same origin, or without origins indicator columns of one category, are one group; every other column
-    is one of its own. Where these are too many, columns are joined by correlation until they are few enough; otherwise
-    blocks of correlated columns are added.
+    Columns of the same origin form a group. Without origins, the indicator columns of a category form a group. Every
+    other column is its own group. If there are too many groups, correlated columns are merged; otherwise blocks of
+    correlated columns are added as further groups.
     """
     varying = np.flatnonzero(np.ptp(X, axis=0) > 0) if len(X) else np.arange(0)
     if origins is None:
@@ -147,7 +129,7 @@ def column_groups(X: np.ndarray, max_groups: int, origins: Origins | None = None
 
 
 def _indicator_runs(X: np.ndarray, varying: np.ndarray) -> list[tuple[int, ...]]:
-    """Return runs of neighbouring 0/1 columns of which exactly one is 1 in every row."""
+    """Return runs of adjacent 0/1 columns in which exactly one column is 1 in every row."""
     binary = varying[((X[:, varying] == 0.0) | (X[:, varying] == 1.0)).all(axis=0)].tolist()
     runs, start = [], 0
     while start < len(binary):
@@ -167,10 +149,10 @@ def _indicator_runs(X: np.ndarray, varying: np.ndarray) -> list[tuple[int, ...]]
 
 
 def _joined(X: np.ndarray, columns: Sequence[int], count: int | None) -> list[tuple[int, ...]]:
-    """Join columns by average linkage of 1 - |correlation|: into `count` groups, or while they are correlated.
+    """Cluster columns by average linkage of 1 - |correlation|: into `count` groups, or blocks above `CORRELATED`.
 
-    Of more than `MAX_PAIRED` columns, so many at equal distances are joined; each of the others goes to the group of
-    the one that it is most correlated with. No matrix is larger than `MAX_PAIRED` times `MAX_PAIRED`.
+    If there are more than `MAX_PAIRED` columns, only that many, equally spaced, are clustered. Each other column joins
+    the group of the clustered column it is most correlated with.
     """
     if len(columns) < 2:
         return [(column,) for column in columns]
@@ -193,9 +175,9 @@ def _joined(X: np.ndarray, columns: Sequence[int], count: int | None) -> list[tu
 
 
 def group_name(group: Sequence[int], feature_names: Sequence[str] | None, origins: Origins | None = None) -> str:
-    """Return a name for a group of columns: the column's own, what their names begin with, or their number.
+    """Return a name for a group of columns: their names, their common prefix, or the first name and a count.
 
-    Columns of an encoded table are named by where they come from: "day", "date (season)".
+    Columns of an encoded table are named by their origin: "day", "date (season)".
     """
     if origins is not None:
         names = list(dict.fromkeys(_origin_name(*origins[column]) for column in group))
@@ -215,9 +197,9 @@ def _origin_name(column: str, part: str) -> str:
 
 
 def spread_warnings(kernels: Sequence[FittedKernel] | None, data: TaskData) -> tuple[tuple[str, type[Warning]], ...]:
-    """Return a warning where columns of very different spread enter one distance.
+    """Return a warning if a Gaussian on all columns combines columns of very different standard deviations.
 
-    Encoded tables are scaled already; what is narrow there is rare. Precomputed kernels (None) have no columns.
+    Encoded tables are already scaled, and precomputed kernels (None) have no columns.
     """
     d = data.X.shape[1]
     if kernels is None or d < 2 or data.feature_origins is not None:
@@ -235,7 +217,7 @@ def spread_warnings(kernels: Sequence[FittedKernel] | None, data: TaskData) -> t
     names = range(d) if data.feature_names is None else data.feature_names
     text = (
         f"the standard deviation of column {names[wide]!r} is {ratio:.3g} times that of column {names[narrow]!r}, so "
-        "that Gaussians on all columns depend on few of them: scale the columns (StandardScaler, TableEncoder), or fit "
-        "KinRegressor or KinClassifier, which do"
+        "Gaussian kernels on all columns depend mostly on a few of them: scale the columns (StandardScaler, "
+        "TableEncoder), or use KinRegressor or KinClassifier, which scale them"
     )
     return ((text, UserWarning),)

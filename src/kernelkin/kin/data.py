@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..data import TaskData, listing
-from ..kernels import evaluate, is_precomputed, read_kernels
+from ..kernels import evaluate, is_precomputed, source_kernels
 from ..mixed.structures import MixedData
 from ..mixed.units import Units, choose_units
 from ..paper.fitting.targets import task_classes, weights_of_classes
@@ -117,7 +117,7 @@ class GivenKernels:
             stack = np.moveaxis(data.X[np.ix_(rows, rows)], 2, 0)
             names = tuple(f"kernel {k}" for k in range(len(stack)))
         else:
-            fitted = tuple(read_kernels(kernels).fit(data))
+            fitted = tuple(source_kernels(kernels, data))
             X = np.asarray(data.X[rows], dtype=np.float64)
             stack, names = evaluate(fitted, X), tuple(kernel.name for kernel in fitted)
         diagonal = np.array([np.average(np.diagonal(values), weights=weight) for values in stack])

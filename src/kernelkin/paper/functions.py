@@ -194,14 +194,14 @@ def make_expansion(
 ) -> Expansion:
     """Keep what counts of a (n, O) over the training rows X[rows], and of the kernel weights b (K,) or (K, O)."""
     b = np.repeat(b[:, np.newaxis], a.shape[1], axis=1) if b.ndim == 1 else b
-    support = np.arange(len(rows)) if scaling.needs_all_rows else np.flatnonzero(a.any(axis=1))
+    support = np.arange(len(rows)) if scaling.row_mean is not None else np.flatnonzero(a.any(axis=1))
     active = np.flatnonzero(b.any(axis=1))
     if not len(support) or not len(active):
         return Expansion((), b, intercept)
     whole = Bundle(
         kernels=None if kernels is None else tuple(kernels[k] for k in active),
         active=active,
-        scaling=scaling.select(active).take(support),
+        scaling=scaling.select(active, support),
         support=rows[support],
         rows=None if kernels is None else X[rows[support]],
         a=a if len(support) == len(a) else a[support],

@@ -14,7 +14,7 @@ from ..data import listing
 from .pooled import PooledRows
 from .structure import choose_null, evidence_tree, group_likeness, structure_p_values, tested_groups
 
-_ARRAYS = ("tasks", "likeness", "intervals", "groups", "linkage", "sizes", "left_out")
+_ARRAYS = ("tasks", "likeness", "intervals", "groups", "linkage", "left_out")
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,20 @@ class TaskRelations:
         Level of the tests, and of the intervals (1 - alpha).
     n_permutations : int
         Draws without structure.
-    sizes : array of shape (T,) of int
-        Rows of each task.
     left_out : array
         Labels of the tasks with one row, which are in no group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import AverageRegressor, task_relations
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(180, 2)), np.repeat(["a", "b", "c"], 60)
+    >>> y = np.where(tasks == "c", -1.0, 1.0) * X[:, 0] + 0.3 * rng.normal(size=180)
+    >>> model = AverageRegressor().fit(X, y, tasks=tasks)
+    >>> relations = task_relations(model, X, y, tasks, n_permutations=39, random_state=0)
+    >>> relations.groups.tolist()
+    [0, 0, 1]
     """
 
     tasks: np.ndarray
@@ -61,7 +71,6 @@ class TaskRelations:
     reason: str
     alpha: float
     n_permutations: int
-    sizes: np.ndarray
     left_out: np.ndarray
 
     @property
@@ -208,6 +217,5 @@ def task_relations(
         reason=reason,
         alpha=alpha,
         n_permutations=n_permutations,
-        sizes=rows.sizes,
         left_out=left_out,
     )

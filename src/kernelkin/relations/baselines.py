@@ -106,7 +106,7 @@ class Baseline(BaseEstimator):
         """Return the probabilities (q, C) of the classes."""
         check_is_fitted(self, "classes_")
         if len(self.classes_) == 1:
-            return np.ones((len(X), 1))
+            return np.ones((len(self._columns(X)), 1))
         return self._values(X, tasks)
 
     def _values(self, X: Any, tasks: Any) -> np.ndarray:

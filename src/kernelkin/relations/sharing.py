@@ -69,6 +69,20 @@ class SharingReport:
         The groups.
     comparisons : dict from questions to Comparison
         "new rows of known groups", and where they apply "groups never seen" and "later rows of known groups".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import AverageRegressor, sharing_report
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(80, 2)), np.repeat(list("abcdefgh"), 10)
+    >>> y = X[:, 0] + 0.3 * rng.normal(size=80)
+    >>> linear = "a linear mixed model"
+    >>> report = sharing_report(AverageRegressor(), X, y, tasks, baselines=[linear], random_state=0)
+    >>> list(report.comparisons)
+    ['new rows of known groups']
+    >>> list(report.comparisons["new rows of known groups"].scores)
+    ['AverageRegressor', 'a linear mixed model']
     """
 
     name: str

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy import stats
+from scipy.cluster.hierarchy import to_tree
 from scipy.sparse.csgraph import connected_components
 
 from ..decompositions import cholesky, eigvalsh, inverse
@@ -144,18 +145,14 @@ def tested_groups(
 
     A cluster of q tasks is tested at level alpha q / T: any group that is one is split with a chance of alpha at most.
     """
-    T = len(linkage) + 1
-    members = [np.array([t]) for t in range(T)]
-    for a, b, _, _ in linkage:
-        members.append(np.sort(np.concatenate([members[int(a)], members[int(b)]])))
-    groups = np.zeros(T, dtype=np.intp)
-    todo, count = [(len(members) - 1, root_p_value)], 0
+    T, count = len(linkage) + 1, 0
+    groups, todo = np.zeros(T, dtype=np.intp), [(to_tree(linkage), root_p_value)]
     while todo:
         node, p = todo.pop()
-        tasks = members[node]
+        tasks = np.sort(node.pre_order())
         if len(tasks) > 1 and p <= alpha * len(tasks) / T:
-            children = [int(child) for child in linkage[node - T, :2]]
-            todo += [(c, p_value(members[c]) if len(members[c]) > 1 else 1.0) for c in children]
+            parts = [(child, np.sort(child.pre_order())) for child in (node.left, node.right)]
+            todo += [(child, p_value(part) if len(part) > 1 else 1.0) for child, part in parts]
             continue
         groups[tasks] = count
         count += 1

@@ -81,12 +81,12 @@ def _rows_of_folds(model: Any, held: list[np.ndarray], data: Any) -> tuple[np.nd
     parts = [values[k] for values, k in zip(held, known, strict=True)]
     first = np.concatenate([values[:, 0] for values in parts])
     if not is_classifier(model):
-        half = model.uncertainty_.residuals.quantiles(COVERAGE)[codes]
+        half = model.uncertainty_.compute().quantiles(COVERAGE)[codes]
         return codes, {"y": y, "predicted": first, "ends": np.stack([first - half, first + half], axis=1)}
     p, predicted = np.zeros((len(y), len(model.classes_))), np.empty(len(y), dtype=model.classes_.dtype)
     for t, (values, own) in enumerate(zip(parts, model.task_classes_, strict=True)):
         rows = codes == t
-        p[np.ix_(rows, np.searchsorted(model.classes_, own))] = model.uncertainty_.link.probabilities(values, t)
+        p[np.ix_(rows, np.searchsorted(model.classes_, own))] = model.uncertainty_.compute().probabilities(values, t)
         best = (values[:, 0] > 0).astype(np.intp) if len(own) == 2 else values[:, : len(own)].argmax(axis=1)
         predicted[rows] = own[best]
     ranks = first if len(model.classes_) == 2 else None

@@ -126,18 +126,19 @@ class SavedModel:
         return np.stack([self.schema.restore(ends[..., end]) for end in (0, 1)], axis=-1)
 
     def report(self, path: str | os.PathLike[str] | None = None, table: Any = None) -> Report:
-        """Return a page on how well this model predicts and what drives predictions; a notebook shows it.
+        """Return an HTML report on how well this model predicts and what drives its predictions.
 
         Parameters
         ----------
         path : str or path, optional
-            An HTML file to write too; the page needs no network.
+            Also write the report to this HTML file. The file works offline.
         table : DataFrame, optional
             A labelled table to test on, in place of the rows that `kernelkin fit` held out; needs a schema.
 
         Returns
         -------
         report : Report
+            Displayed by notebooks.
         """
         # Reports look at saved models, so that they cannot be imported first.
         from ..report import report_of_files

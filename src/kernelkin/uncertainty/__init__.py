@@ -1,4 +1,4 @@
-"""Probabilities of classes, and standard deviations and intervals of predictions."""
+"""Class probabilities, and standard deviations and intervals of predictions."""
 
 from .calibration import Residuals, TaskLink, fit_link, fit_residuals, pooled_link
 from .estimate import Uncertainty, class_probabilities, fold_values, prediction_deviations, prediction_intervals

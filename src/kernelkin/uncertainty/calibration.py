@@ -1,18 +1,19 @@
-"""From held-out values to probabilities and intervals, whatever the model.
+"""Calibrate probabilities and intervals on held-out values of any model.
 
-Classes: a logistic link. The log odds of a row of task t are `slope f + offset_t`; those of more than two classes are
-the logits of a softmax, with an offset for each class. All tasks share the slope. Offsets are normally distributed
-around a pooled one, with a spread between tasks that maximises the marginal likelihood (Laplace's approximation): a
-task with few rows has nearly the pooled offset, one with many rows nearly its own. Targets are smoothed as Platt
-proposed, by the pooled counts of the classes. Probabilities of two classes are means over the uncertain slope and
-offset: log odds of variance v are divided by sqrt(1 + pi v / 8) (MacKay's approximation), and shifted so that held-out
-rows have the right mean probability.
+Classification uses a logistic link. The log odds of a row of task t are `slope f + offset_t`; with more than two
+classes, these are the logits of a softmax, with an offset for each class. All tasks share the slope. Offsets are
+normally distributed around a pooled offset. Their standard deviation between tasks maximises the marginal likelihood
+(Laplace approximation). So a task with few rows has nearly the pooled offset, and a task with many rows nearly its own.
+Targets are smoothed as Platt proposed, with the pooled counts of the classes. Probabilities of two classes are averaged
+over the uncertain slope and offset: log odds of variance v are divided by sqrt(1 + pi v / 8) (MacKay's approximation),
+then shifted so that held-out rows have the right mean probability.
 
-Numbers: conformal intervals. The scale of a task is the root mean square of its held-out residuals; its logarithm is
-drawn towards that of all tasks, as strongly as the scales of tasks agree beyond chance (in the units of the targets or
-in those of each task's own spread, whichever agree better). The quantile is that of a mixture of the task's own scaled
-residuals and `SHAPE_ROWS` rows' worth of those of all tasks, with one more row for the one that is predicted, as in
-split conformal prediction, which this is for one task.
+Regression uses conformal intervals. The scale of a task is the root mean square of its held-out residuals. The log
+scales of tasks are shrunk towards their mean; the shrinkage is stronger the more the tasks agree. Scales are measured
+in the units of the targets or relative to the standard deviation of each task's targets, whichever agree better. The
+quantile is that of a mixture of the task's own scaled residuals and the residuals of all tasks, which count as
+`SHAPE_ROWS` rows. As in split conformal prediction, one more row stands for the row to predict. With a single task,
+this is split conformal prediction.
 """
 
 from __future__ import annotations
@@ -22,39 +23,39 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.optimize import brentq, minimize
-from scipy.special import digamma, expit, polygamma, softmax
+from scipy.special import digamma, expit, log_softmax, polygamma, softmax
 from scipy.stats import t as student
 
 from ..decompositions import inverse, solve_stack
 
-# Spreads of the tasks' offsets that are compared, in log odds.
+# Candidate standard deviations of the offsets between tasks, in log odds.
 SPREADS = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-# Precision of the prior of pooled offsets around zero, which decides only where nothing else does.
+# Precision of the weak prior of pooled offsets around zero.
 _WEAK = 1e-6
 # The largest shift of log odds.
 _MAX_SHIFT = 5.0
-# The least slope of pooled rows, for values of mean square one, and how strongly slope and offset are pulled to zero.
+# In `pooled_link`: the smallest slope, for values of mean square one, and the ridge penalty on slope and offset.
 LEAST_SLOPE, WEAK_PULL = 0.05, 1e-2
-# Rows of a task with which its own residuals count as much as those of all tasks.
+# Weight of the pooled residuals in the quantile of a task, in rows.
 SHAPE_ROWS = 20.0
-# Residuals of a task, and of all tasks together, that are kept, at most: more are replaced by as many quantiles.
+# Maximum number of residuals kept per task and for all tasks together; more are replaced by quantiles.
 MAX_OWN, MAX_POOLED = 1000, 5000
 
 
 @dataclass(frozen=True)
 class TaskLink:
-    """Fitted link.
+    """Fitted link from decision values to probabilities.
 
     Attributes
     ----------
-    slope : log odds for each unit of the decision values; not negative.
-    offsets : for each task (m_t,), one for two classes, otherwise one for each class.
-    covariances : (T + 1, 2, 2) of the slope and the offset of each task of two classes; the last one is that of a task
-        that was not in training.
+    slope : log odds per unit of the decision values; not negative.
+    offsets : for each task (m_t,): one offset for two classes, otherwise one per class.
+    covariances : (T + 1, 2, 2) of the slope and offset of each task with two classes; the last is for a task that was
+        not in training.
     pooled : (m,) offset of a task that was not in training.
     spread : standard deviation of the offsets between tasks.
-    shift : what is added to log odds of two classes.
-    new_tasks : links of tasks that were not in training, by how these are predicted, each as that of one task.
+    shift : constant added to the log odds of two classes.
+    new_tasks : links for tasks that were not in training, one for each way to predict them ("common", "features").
     """
 
     slope: float
@@ -66,7 +67,7 @@ class TaskLink:
     new_tasks: dict[str, TaskLink] = field(default_factory=dict)
 
     def probabilities(self, values: np.ndarray, task: int) -> np.ndarray:
-        """Decision values (q, m_t) of a task (-1: not in training) -> probabilities (q, classes)."""
+        """Return probabilities (q, classes) from decision values (q, m_t) of a task (-1: not in training)."""
         offset = self.pooled if task < 0 else self.offsets[task]
         logits = self.slope * values + offset
         if len(offset) > 1:
@@ -76,7 +77,7 @@ class TaskLink:
 
 
 def _shrinkage(f: np.ndarray, covariances: np.ndarray) -> np.ndarray:
-    """Return the factors (q,) of log odds at values f (q,), for covariances (2, 2) or (q, 2, 2)."""
+    """Return MacKay's factors (q,) for the log odds at values f (q,); covariances (2, 2) or (q, 2, 2)."""
     variance = covariances[..., 0, 0] * f**2 + 2.0 * covariances[..., 0, 1] * f + covariances[..., 1, 1]
     return 1.0 / np.sqrt(1.0 + np.pi / 8.0 * np.maximum(variance, 0.0))
 
@@ -89,14 +90,14 @@ def fit_link(
     Parameters
     ----------
     values : for each task (n_t, m_t); rows with NaN are left out
-    codes : for each task (n_t,), the class of each row, as a position among the task's classes; rows of no such class
-        are left out
+    codes : for each task (n_t,), the position of each row's class among the task's classes; rows with other codes are
+        left out
     weights : for each task (n_t,), optional
     """
     rows = _LinkRows(values, codes, [np.ones(len(c)) for c in codes] if weights is None else weights)
     widths, n_tasks = [part.shape[1] for part in values], len(np.unique(rows.task))
     if not n_tasks:
-        # The link of no rows: all classes are equally probable.
+        # Without rows, all classes are equally probable.
         none = tuple(np.zeros(m) for m in widths)
         return TaskLink(0.0, none, np.zeros((len(widths) + 1, 2, 2)), none[0], 0.0)
     spread, theta, evidence, last = 0.0, np.empty(0), -np.inf, None
@@ -119,17 +120,11 @@ def fit_link(
 
 
 class _LinkRows:
-    """Held-out rows of all tasks, as one problem over a slope and the offsets (P,) of all tasks and classes.
+    """Held-out rows of all tasks: one problem for a slope and the offsets (P,) of all tasks and classes.
 
-    Attributes
-    ----------
-    task, weight : (N,)
-    values : (N, M) decision values for each class of a row's task, divided by `unit`; of two classes, 0 and f.
-    place : (N, M) which offset is added to them; P stands for none.
-    present : (N, M) whether the task has the class.
-    target : (N, M) smoothed targets.
-    group : (P,) the pooled offset that each is drawn towards.
-    binary : (N,) whether the row's task has two classes.
+    `values` (N, M) are those for each class of a row's task, divided by `unit`; of two classes, 0 and f. `place` (N, M)
+    is which offset is added to them, P for none; `present` (N, M) whether the task has the class; `target` (N, M) are
+    smoothed. `group` (P,) is the pooled offset that each is drawn towards.
     """
 
     def __init__(
@@ -163,7 +158,7 @@ class _LinkRows:
         return pooled, pooled[self.group] + spread * deviations
 
     def solve(self, spread: float, start: np.ndarray | None) -> np.ndarray:
-        """Return slope, pooled offsets and deviations (in units of the spread) that maximise the penalised fit."""
+        """Return the slope, pooled offsets and deviations (in units of the spread) that minimise `loss`."""
         size = self.n_groups + len(self.group)
         theta = np.r_[1.0, np.zeros(size)] if start is None else start
         bounds = [(0.0, None)] + [(None, None)] * size
@@ -171,7 +166,7 @@ class _LinkRows:
         return minimize(self.loss, theta, spread, "L-BFGS-B", jac=True, bounds=bounds, options=options).x
 
     def loss(self, theta: np.ndarray, spread: float) -> tuple[float, np.ndarray]:
-        """Return the penalised loss of slope, pooled offsets and deviations, and its gradient."""
+        """Return the penalised negative log likelihood and its gradient."""
         logp = self._log_probabilities(spread, theta)
         slack = self.weight[:, np.newaxis] * (np.exp(logp) - self.target)
         at_offsets = self._at_offsets(slack)
@@ -182,7 +177,7 @@ class _LinkRows:
         return loss, np.r_[float((slack * self.values).sum()), by_group, spread * at_offsets + deviations]
 
     def evidence(self, spread: float, theta: np.ndarray) -> float:
-        """Return the logarithm of the marginal likelihood, by Laplace's approximation offset by offset."""
+        """Return the log marginal likelihood, by a Laplace approximation with independent offsets."""
         p = np.exp(self._log_probabilities(spread, theta))
         information = self._at_offsets(self.weight[:, np.newaxis] * p * (1 - p))
         return -self.loss(theta, spread)[0] - 0.5 * float(np.log1p(spread**2 * information).sum())
@@ -190,8 +185,7 @@ class _LinkRows:
     def covariances(self, spread: float, theta: np.ndarray) -> np.ndarray:
         """Return covariances (T + 1, 2, 2) of slope and offset, for each task of two classes and for a new one.
 
-        By Laplace's approximation at the optimum. The Hessian has no terms of the offsets of two tasks, so that it is
-        inverted task by task. A slope of zero is taken as known.
+        The Hessian has no terms of the offsets of two tasks, and is inverted task by task. A slope of zero is known.
         """
         rows, T = np.flatnonzero(self.binary), self.n_tasks
         p = np.exp(self._log_probabilities(spread, theta))[rows, 1]
@@ -199,7 +193,7 @@ class _LinkRows:
         terms = (self.weight[rows] * p * (1 - p))[:, np.newaxis, np.newaxis] * _outer(x)
         information = np.zeros((T, 2, 2))
         np.add.at(information, self.task[rows], terms)
-        # Deviations from the pooled offset, in units of the spread, have variance one beforehand.
+        # Deviations from the pooled offset, in units of the spread, have prior variance one.
         by_offset, own = information[:, 1], 1.0 + spread**2 * information[:, 1, 1]
         shared = np.sum(information - spread**2 * _outer(by_offset) / own[:, np.newaxis, np.newaxis], axis=0)
         shared[1, 1] += _WEAK
@@ -213,7 +207,7 @@ class _LinkRows:
         return found
 
     def shift(self, offsets: np.ndarray, theta: np.ndarray, covariances: np.ndarray) -> float:
-        """Return what makes the mean probability of two classes right: averaging draws rare classes towards a half."""
+        """Return the shift that makes the mean probability right: averaging moves probabilities towards 0.5."""
         rows = np.flatnonzero(self.binary)
         if not len(rows):
             return 0.0
@@ -228,12 +222,10 @@ class _LinkRows:
         return float(brentq(excess, -_MAX_SHIFT, _MAX_SHIFT, xtol=1e-8))
 
     def _log_probabilities(self, spread: float, theta: np.ndarray) -> np.ndarray:
-        """(N, M), -inf for classes that a row's task does not have."""
+        """Return log probabilities (N, M); -inf for classes that a row's task does not have."""
         offsets = self.offsets(spread, theta)[1]
         logits = theta[0] * self.values + np.append(offsets, 0.0)[self.place]
-        logits = np.where(self.present, logits, -np.inf)
-        shifted = logits - logits.max(axis=1, keepdims=True)
-        return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        return log_softmax(np.where(self.present, logits, -np.inf), axis=1)
 
     def _at_offsets(self, per_class: np.ndarray) -> np.ndarray:
         """Sum (N, M) over the rows that use each offset -> (P,)."""
@@ -246,9 +238,9 @@ def _outer(x: np.ndarray) -> np.ndarray:
 
 
 def _smoothed(code: np.ndarray, present: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return targets (N, M): 1 - 1 / ((m - 1) n_c + 2) for a row's class of n_c rows; the rest evenly over the others.
+    """Return smoothed targets (N, M): 1 - 1 / ((m - 1) n_c + 2) for a row's class, which has n_c rows.
 
-    With m = 2 classes these are Platt's. Each other class gets, from all rows of a class, less than one row in all.
+    The rest is divided evenly over the other classes. With m = 2 classes these are Platt's targets.
     """
     target = np.zeros(present.shape)
     n_classes = present.sum(axis=1)
@@ -262,11 +254,10 @@ def _smoothed(code: np.ndarray, present: np.ndarray, weight: np.ndarray) -> np.n
 
 
 def pooled_link(values: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Return slope and offset of the log odds of one link for all rows; values, positive and weights are (N,).
+    """Return the slope and offset of one link for all rows; values, positive and weights are (N,).
 
-    By Newton's method, as searches fit one for each candidate. A weak pull towards no skill keeps both finite where
-    values separate the classes. The slope is positive: where few rows suggest otherwise, larger values still do not
-    make the class less likely.
+    It uses Newton's method, which is fast enough for searches with many candidates. A weak ridge penalty keeps both
+    numbers finite if the values separate the classes. The slope is always positive.
     """
     targets = np.where(positive, 1.0, -1.0)
     scale = float(np.sqrt(np.average(values**2, weights=weights))) or 1.0
@@ -277,7 +268,7 @@ def pooled_link(values: np.ndarray, positive: np.ndarray, weights: np.ndarray) -
         gradient = -design.T @ (weights * targets * p) + WEAK_PULL * theta
         hessian = (design * (weights * p * (1 - p))[:, np.newaxis]).T @ design + WEAK_PULL * np.eye(2)
         step = solve_stack(hessian, gradient)
-        # A step that would overshoot is shortened: the loss is convex, and far from its minimum nearly linear.
+        # Long steps are shortened: far from its minimum the loss is nearly linear.
         moved = theta - step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
         moved[0] = max(moved[0], LEAST_SLOPE)
         theta, change = moved, float(np.abs(moved - theta).max())
@@ -292,10 +283,10 @@ class Residuals:
 
     Attributes
     ----------
-    scales : (T + 1,) scale of each task, and of a typical one.
-    scores : for each task the sorted absolute residuals, divided by its scale; quantiles of them where there are many.
-    pooled : (N,) those of all tasks, sorted.
-    new_tasks : residuals of tasks that were not in training, by how these are predicted.
+    scales : (T + 1,) scale of each task, and of a typical task.
+    scores : for each task the sorted absolute residuals divided by its scale; quantiles of these if there are many.
+    pooled : (N,) the scores of all tasks, sorted.
+    new_tasks : residuals of tasks that were not in training, for each way to predict them.
     """
 
     scales: np.ndarray
@@ -304,13 +295,13 @@ class Residuals:
     new_tasks: dict[str, NewTaskResiduals] = field(default_factory=dict)
 
     def quantiles(self, coverage: float) -> np.ndarray:
-        """Return half widths of intervals (T + 1,)."""
+        """Return the half widths (T + 1,) of intervals for each task and a typical task."""
         own = [*self.scores, np.empty(0)]
         return self.scales * np.array([self._quantile(scores, coverage) for scores in own])
 
     def _quantile(self, own: np.ndarray, coverage: float) -> float:
         n_pooled = len(self.pooled)
-        # One task has no others to be drawn towards; one without rows of its own has all rows of the others.
+        # A single task uses only its own rows; a task without rows uses all rows of the others.
         mass = 0.0 if len(self.scores) == 1 and len(own) else min(SHAPE_ROWS, n_pooled) if len(own) else n_pooled
         needed = coverage * (len(own) + mass + 1.0)
         points = np.unique(np.concatenate([own, self.pooled]))
@@ -320,12 +311,12 @@ class Residuals:
         enough = np.flatnonzero(below >= needed - 1e-9)
         if len(enough):
             return float(points[enough[0]])
-        # Too few rows for a quantile without assumptions: that of normal residuals.
+        # Too few rows for an empirical quantile: assume normal residuals.
         return float(student.ppf((1.0 + coverage) / 2.0, max(n_pooled - 1, 1)))
 
 
 def fit_residuals(residuals: Sequence[np.ndarray], targets: Sequence[np.ndarray]) -> Residuals:
-    """Learn scales and shapes from the held-out residuals (n_t,) of each task, NaN being left out, and its targets."""
+    """Fit scales and scores to the held-out residuals (n_t,) of each task, without NaN, and its targets."""
     sizes = [np.abs(part[np.isfinite(part)]) for part in residuals]
     scales = task_scales(sizes, targets)
     scaled = [np.sort(part) / scale if scale > 0 else part for part, scale in zip(sizes, scales, strict=False)]
@@ -334,17 +325,17 @@ def fit_residuals(residuals: Sequence[np.ndarray], targets: Sequence[np.ndarray]
 
 
 def _thinned(scores: np.ndarray, limit: int) -> np.ndarray:
-    """Sorted scores, or `limit` quantiles of more."""
+    """Return sorted scores, or `limit` quantiles if there are more."""
     return scores if len(scores) <= limit else np.quantile(scores, (np.arange(limit) + 0.5) / limit)
 
 
 def task_scales(residuals: Sequence[np.ndarray], targets: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the scale of each task, and of a typical one (T + 1,), from its residuals and targets."""
+    """Return the scales (T + 1,) of each task and of a typical task, from residuals and targets."""
     n = np.array([len(part) for part in residuals])
     squares = np.array([np.mean(part**2) if len(part) else np.nan for part in residuals])
     if not np.nansum(squares * n) > 0:
         return np.zeros(len(residuals) + 1)
-    # Few targets say little about their spread: it is drawn towards that of all tasks, too.
+    # Variances of few targets are uncertain, so they are shrunk towards those of all tasks, too.
     variances = np.array([np.var(y, ddof=1) if len(y) > 1 else np.nan for y in targets])
     free = np.array([len(y) - 1 for y in targets])
     units = [np.ones(len(n)), np.exp(_drawn_together(variances, free, 2.0)[1])]
@@ -352,10 +343,10 @@ def task_scales(residuals: Sequence[np.ndarray], targets: Sequence[np.ndarray]) 
     for unit in units:
         relative = squares / unit
         pooled = np.nansum(relative * n) / n.sum()
-        # A normal residual squared has variance 2; heavier tails make mean squares less certain.
+        # The square of a normal residual has variance 2; with heavier tails, mean squares are less certain.
         fourth = sum(float(np.sum((part**2 / u) ** 2)) for part, u in zip(residuals, unit, strict=True)) / n.sum()
         excess = float(np.clip(fourth / pooled**2 - 1.0, 2.0, 20.0))
-        # Residuals of a task go together: its fits differ by one fold.
+        # Residuals of a task are correlated, so one degree of freedom is subtracted.
         found.append((*_drawn_together(relative, np.where(n > 1, n - 1, n), excess), unit))
     _, logs, center, unit = min(found, key=lambda each: each[0])
     typical = float(np.average(np.log(unit), weights=np.maximum(n, 1e-9)))
@@ -363,17 +354,17 @@ def task_scales(residuals: Sequence[np.ndarray], targets: Sequence[np.ndarray]) 
 
 
 def _drawn_together(squares: np.ndarray, counts: np.ndarray, excess: float) -> tuple[float, np.ndarray, float]:
-    """Return the variance between tasks of log mean squares (T,), these drawn to their center, and the center.
+    """Shrink log mean squares (T,) of tasks; return their variance between tasks, the shrunk values and the center.
 
     Mean squares are over `counts` (T,) numbers, whose squares have a variance of `excess`. The variance between tasks
-    is what estimates spread beyond chance (DerSimonian and Laird).
+    is estimated as by DerSimonian and Laird.
     """
     known = (counts > 0) & np.isfinite(squares)
     if not np.sum(squares[known] * counts[known]) > 0:
         return 0.0, np.zeros(len(squares)), 0.0
     n = np.where(known, counts, 1)
     pooled = float(squares[known] @ counts[known] / counts[known].sum())
-    # Mean and variance of the logarithm of a mean square of n normal numbers.
+    # Corrects for the mean, and weights by the variance, of the logarithm of a mean square of n normal numbers.
     logs = np.log(np.maximum(np.where(known, squares, pooled), 1e-12 * pooled)) - digamma(n / 2) + np.log(n / 2)
     precision = np.where(known, 2.0 / (excess * polygamma(1, n / 2)), 0.0)
     mean = float(np.average(logs, weights=precision))
@@ -393,14 +384,7 @@ class NewTaskResiduals:
 
     Residuals of one task go together, so that many rows of few tasks say little: a task of n rows counts as
     n / (1 + (n - 1) r) rows, with r the correlation of residuals within tasks, and the quantile is that of split
-    conformal prediction with so many rows.
-
-    Attributes
-    ----------
-    scale : root mean square, the mean over tasks.
-    sizes : (N,) sorted absolute residuals.
-    below : (N,) the share of residuals up to each of them.
-    n_effective : how many independent rows they are worth.
+    conformal prediction with `n_effective` rows. `below` (N,) is the share of residuals up to each of `sizes` (N,).
     """
 
     scale: float
@@ -409,16 +393,16 @@ class NewTaskResiduals:
     n_effective: float
 
     def quantile(self, coverage: float) -> float:
-        """Return half the width of an interval."""
+        """Return the half width of an interval."""
         share = coverage * (self.n_effective + 1.0) / self.n_effective
         if share <= 1.0:
             return float(self.sizes[np.searchsorted(self.below, share - 1e-9)])
-        # Too few tasks for a quantile without assumptions: that of normal residuals.
+        # Too few tasks for an empirical quantile: assume normal residuals.
         return self.scale * float(student.ppf((1.0 + coverage) / 2.0, max(self.n_effective - 1.0, 1.0)))
 
 
 def fit_new_tasks(residuals: Sequence[np.ndarray]) -> NewTaskResiduals:
-    """Learn from the residuals (n_t,) of tasks that were left out whole; one at least must be known."""
+    """Fit to the residuals (n_t,) of tasks that were left out completely; at least one must not be NaN."""
     sizes = [np.abs(part[np.isfinite(part)]) for part in residuals if np.isfinite(part).any()]
     counts = np.array([len(part) for part in sizes])
     worth = counts / (1.0 + (counts - 1.0) * _correlation(sizes))
@@ -433,7 +417,7 @@ def fit_new_tasks(residuals: Sequence[np.ndarray]) -> NewTaskResiduals:
 
 
 def _correlation(scores: Sequence[np.ndarray]) -> float:
-    """Return the correlation of scores of the same task, by an analysis of variance; 1 where there is a single task."""
+    """Return the correlation of scores within tasks, by an analysis of variance; 1 for a single task."""
     counts = np.array([len(part) for part in scores])
     T, N = len(counts), int(counts.sum())
     if T < 2:
@@ -442,7 +426,7 @@ def _correlation(scores: Sequence[np.ndarray]) -> float:
         return 0.0
     means, mean = np.array([part.mean() for part in scores]), float(np.concatenate(scores).mean())
     between = float(counts @ (means - mean) ** 2) / (T - 1)
-    within = sum(float(np.sum((part - m) ** 2)) for part, m in zip(scores, means, strict=True)) / (N - T)
+    within = float(counts @ [part.var() for part in scores]) / (N - T)
     size = (N - float(np.sum(counts**2)) / N) / (T - 1)
     total = between + (size - 1.0) * within
     return float(np.clip((between - within) / total, 0.0, 1.0)) if total > 0 else 0.0

@@ -1,4 +1,4 @@
-"""What a fitted model knows about its own errors: held-out values of its training rows, computed when first needed."""
+"""Uncertainty of a fitted model, from held-out values of its training rows, which are computed when first needed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from ..engines import SingleThreadedBLAS, Threads
 from ..paper.functions import function_values
 from .calibration import Residuals, TaskLink, fit_link, fit_new_tasks, fit_residuals
 
-# Folds of rows inside tasks, groups of tasks that are left out whole, and their seed: the same fit has the same
-# intervals and probabilities.
+# Number of folds of rows within tasks, number of groups of left-out tasks, and a fixed seed for reproducible results.
 N_FOLDS, N_GROUPS, SEED = 5, 5, 0
 
 
@@ -25,20 +24,9 @@ class Uncertainty:
     """Held-out values of a model, and the link or the residuals that follow from them.
 
     The specification is fitted anew without each of five folds of the rows of every task: parameters stay, kernels and
-    weights are learned again. Tasks that were not in training are judged by fits without groups of whole tasks. All of
-    this is done when it is first needed, or by `compute`. Until then, a pickle has the training data; afterwards it has
-    neither these nor held-out values.
-
-    Parameters
-    ----------
-    specification : what was fitted; its `plan(data).run(options)` fits it
-    data : training data
-    options : how fits are run
-    classification : whether the targets are classes
-
-    Attributes
-    ----------
-    specification, data, options : the same; None once the result is there.
+    weights are learned again, by `specification.plan(data).run(options)`. Tasks that were not in training are judged by
+    fits without groups of whole tasks. All of this is done when it is first needed, or by `compute`. Until then, a
+    pickle has the training data; afterwards it has neither these nor held-out values.
     """
 
     def __init__(self, specification: Any, data: TaskData, options: Any, *, classification: bool) -> None:
@@ -49,26 +37,12 @@ class Uncertainty:
         self._held: tuple[list[np.ndarray], TaskData] | None = None
 
     def held_out(self) -> tuple[list[np.ndarray], TaskData] | None:
-        """Return the held-out values (n_t, m_t) and the training data; None for a model from a file."""
+        """Return the held-out values (n_t, m_t) and the training data; None for a loaded model."""
         self.compute()
         return self._held
 
-    @property
-    def link(self) -> TaskLink:
-        """The link of a classifier."""
-        found = self.compute()
-        assert isinstance(found, TaskLink)
-        return found
-
-    @property
-    def residuals(self) -> Residuals:
-        """The held-out residuals of a regressor."""
-        found = self.compute()
-        assert isinstance(found, Residuals)
-        return found
-
-    def compute(self) -> TaskLink | Residuals:
-        """Return the link or the residuals; the first call computes them and gives up the training data."""
+    def compute(self) -> Any:
+        """Return the `TaskLink` or the `Residuals`; the first call computes them and gives up the training data."""
         if self._result is None:
             data, specification, options = self.data, self.specification, self.options
             assert data is not None
@@ -82,7 +56,7 @@ class Uncertainty:
         return self._result
 
     def __getstate__(self) -> dict[str, object]:
-        # A client of a cluster cannot be pickled.
+        # A Dask client cannot be pickled.
         options = None if self.options is None else replace(self.options, engine=Threads())
         return {**vars(self), "_held": None, "options": options}
 
@@ -90,20 +64,20 @@ class Uncertainty:
 def held_out_values(
     specification: Any, data: TaskData, options: Any, *, classification: bool
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the values (n_t, m_t) of each task at its rows, by fits without them, and the classes of each task.
+    """Return held-out values (n_t, m_t) of each task, and the classes of each task.
 
-    Values are NaN for rows that no fold holds out, such as the only row of a task or of a class.
+    Values are NaN for rows that are in no fold, such as the only row of a task or of a class.
     """
     values = [np.full((len(y), 1), np.nan) for y in data.y]
     classes = [np.unique(y) for y in data.y] if classification else []
     try:
         folds = make_folds(data, N_FOLDS, classification=classification, random_state=SEED)
-    except ValueError:  # every task has a single row, or rows of classes of their own
+    except ValueError:  # every task has a single row, or a single row per class
         return values, classes
     for fold in folds:
         try:
             fitted = specification.plan(data.take(fold.kept)).run(options).attributes
-        except ValueError:  # the rows that are left are not enough for this model
+        except ValueError:  # too few rows are left for this model
             continue
         classes = fitted.get("task_classes_", classes)
         unfitted = fitted.get("unfitted_tasks_", {})
@@ -116,7 +90,7 @@ def held_out_values(
 
 
 def fold_values(fitted: dict[str, Any], data: TaskData, fold: Fold) -> list[np.ndarray]:
-    """Evaluate what was fitted without a fold at its rows -> (q_t, m_t) for each task."""
+    """Return the values (q_t, m_t) of a model fitted without a fold at the rows of the fold, for each task."""
     held, functions = [rows[part] for rows, part in zip(data.rows, fold.held, strict=True)], fitted["functions_"]
     if data.form == "wide":
         kept, rows = fold.rows(data)
@@ -132,21 +106,20 @@ def fold_values(fitted: dict[str, Any], data: TaskData, fold: Fold) -> list[np.n
 
 
 def left_out_tasks(specification: Any, data: TaskData, options: Any) -> dict[str, list[np.ndarray] | None]:
-    """Return values (n_t, m) of tasks that are left out whole, by how new tasks are predicted: "common", "features".
+    """Return values (n_t, m) of tasks that are left out completely, for "common" and "features" if the model has them.
 
-    They are None where the model cannot be fitted without a task.
+    Values are None if the model cannot be fitted without a task.
     """
     common = getattr(specification, "unknown_tasks", "error") == "common"
     features = getattr(specification, "task_features", None) is not None
-    found: dict[str, list[np.ndarray]] = {}
-    for kind in ["common"] * common + ["features"] * features:
-        found[kind] = [np.empty(0)] * data.n_tasks
+    kinds = ["common"] * common + ["features"] * features
+    found = {kind: [np.empty(0)] * data.n_tasks for kind in kinds}
     order = np.random.default_rng(SEED).permutation(data.n_tasks)
     for held in np.array_split(order, min(N_GROUPS, data.n_tasks)) if found else ():
         others = np.setdiff1d(order, held)
         try:
             functions = specification.plan(data.select(others)).run(options).attributes["functions_"]
-        except ValueError:  # a single task, or parameters that number all tasks, such as a prior
+        except ValueError:  # a single task, or parameters with an entry per task, such as a prior
             return dict.fromkeys(found)
         for kind, t in product(found, held.tolist()):
             code = -1
@@ -168,7 +141,7 @@ def _link(
 
 def _residuals(values: Sequence[np.ndarray], new: dict[str, list[np.ndarray] | None], data: TaskData) -> Residuals:
     targets = np.concatenate(data.y)
-    # Without anything better, targets are predicted by the mean of all.
+    # Fallback: predict the mean of all targets.
     plain = [y - targets.mean() for y in data.y]
 
     def without(parts: Sequence[np.ndarray] | None) -> list[np.ndarray]:
@@ -185,52 +158,48 @@ def _residuals(values: Sequence[np.ndarray], new: dict[str, list[np.ndarray] | N
 
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
-    """Return probabilities (q, n_classes), or (q, T, n_classes) on wide data; zero for classes a task does not have."""
-    link: TaskLink = model.uncertainty_.link
+    """Return probabilities (q, n_classes), or (q, T, n_classes) for wide data; zero for classes a task lacks."""
+    link: TaskLink = model.uncertainty_.compute()
     values, codes = function_values(model, queries), queries.codes
     out = np.zeros((*values.shape[:-1], len(model.classes_)))
+
+    def fill(at: Any, link: TaskLink, task: int, classes: np.ndarray) -> None:
+        part, width = np.zeros(out[at].shape), 1 if len(classes) == 2 else len(classes)
+        part[:, np.searchsorted(model.classes_, classes)] = link.probabilities(values[at][:, :width], task)
+        out[at] = part
+
     for t, classes in enumerate(model.task_classes_):
-        at = (slice(None), t) if codes is None else np.flatnonzero(codes == t)
-        out[at] = _of_task(link, values[at], t, classes, model.classes_)
-    if codes is not None:
-        for kind, rows in _new_rows(codes, len(model.tasks_)):
-            known, task = (link.new_tasks[kind], 0) if kind in link.new_tasks else (link, -1)
-            out[rows] = _of_task(known, values[rows], task, model.task_classes_[0], model.classes_)
-    return out
-
-
-def _of_task(link: TaskLink, values: np.ndarray, task: int, classes: np.ndarray, every: np.ndarray) -> np.ndarray:
-    """Values (q, M) of a task with some of all classes -> (q, n_classes)."""
-    out = np.zeros((len(values), len(every)))
-    width = 1 if len(classes) == 2 else len(classes)
-    out[:, np.searchsorted(every, classes)] = link.probabilities(values[:, :width], task)
+        fill((slice(None), t) if codes is None else np.flatnonzero(codes == t), link, t, classes)
+    for kind, rows in _new_rows(codes, len(model.tasks_)) if codes is not None else ():
+        known, task = (link.new_tasks[kind], 0) if kind in link.new_tasks else (link, -1)
+        fill(rows, known, task, model.task_classes_[0])
     return out
 
 
 def _new_rows(codes: np.ndarray, n_tasks: int) -> list[tuple[str, np.ndarray]]:
-    """Return the rows of tasks that were not in training, by how these are predicted."""
+    """Return the rows of tasks that were not in training, for each way to predict them."""
     return [("common", np.flatnonzero(codes < 0)), ("features", np.flatnonzero(codes >= n_tasks))]
 
 
 def prediction_deviations(model: Any, queries: Queries) -> np.ndarray:
-    """Return standard deviations of targets around predictions (q,), or (q, T) on wide data."""
-    residuals: Residuals = model.uncertainty_.residuals
+    """Return the standard deviations of targets around predictions: (q,), or (q, T) for wide data."""
+    residuals: Residuals = model.uncertainty_.compute()
     new = {kind: found.scale for kind, found in residuals.new_tasks.items()}
     return _by_row(queries, residuals.scales, new)
 
 
 def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.ndarray:
-    """Return lower and upper ends (q, 2), or (q, T, 2) on wide data."""
+    """Return lower and upper ends of intervals: (q, 2), or (q, T, 2) for wide data."""
     if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
-    values, residuals = function_values(model, queries)[..., 0], model.uncertainty_.residuals
+    values, residuals = function_values(model, queries)[..., 0], model.uncertainty_.compute()
     new = {kind: found.quantile(float(coverage)) for kind, found in residuals.new_tasks.items()}
     half = _by_row(queries, residuals.quantiles(float(coverage)), new)
     return np.stack([values - half, values + half], axis=-1)
 
 
 def _by_row(queries: Queries, of_task: np.ndarray, new: dict[str, float]) -> np.ndarray:
-    """Return numbers (T + 1,) of the tasks and of a typical one, and of new tasks, for each row (q,), or (q, T)."""
+    """Expand numbers per task (T + 1,) and for new tasks to rows: (q,), or (q, T) for wide data."""
     if queries.codes is None:
         return np.repeat(of_task[np.newaxis, :-1], len(queries.X), axis=0)
     n_tasks = len(of_task) - 1

@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernelkin import Kernel, MKMTRLClassifier, MKMTRLRegressor, linear_kernels
 from kernelkin.exceptions import GramMemoryError
-from kernelkin.kernels.functions import CallableKernel
+from kernelkin.kernels.kernel import CallableKernel
 
 X, Y, LABELS, TASKS = long_data(0)
 N = len(X)
@@ -125,7 +125,7 @@ def nothing(A, B):
 
 
 BAD_KERNELS = [
-    (wrong_shape, r"kernel 'wrong_shape' gave values of shape \(\d+, 3\), expected"),
+    (wrong_shape, r"kernel 'wrong_shape' returned values of shape \(\d+, 3\), expected"),
     (not_finite, r"kernel 'not_finite' has NaN or infinite values"),
     (lopsided, r"kernel 'lopsided' is not symmetric"),
     (indefinite, r"kernel 'indefinite' is not positive semi-definite .*: smallest eigenvalue -\d"),

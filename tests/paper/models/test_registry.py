@@ -92,7 +92,7 @@ def test_no_two_models_have_a_name_in_common_and_all_are_found():
     for model in kernelkin.all_models():
         assert find_model(model.name.upper()) is model
         assert all(find_model(alias) is model for alias in model.aliases)
-    with pytest.raises(ValueError, match="no model is named 'SVMTL'; there are Kin, MK-MTRL, Two-stage MK-MTRL, STL"):
+    with pytest.raises(ValueError, match="unknown model 'SVMTL'; known models: Kin, MK-MTRL, Two-stage MK-MTRL, STL"):
         find_model("SVMTL")
 
 

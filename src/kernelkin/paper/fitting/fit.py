@@ -17,7 +17,7 @@ from ...data import TaskData, take_tasks
 from ...engines import Each, Workers, serially
 from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
-from ...kernels import FittedKernel, is_precomputed, read_kernels, spread_warnings
+from ...kernels import FittedKernel, is_precomputed, source_kernels, spread_warnings
 from ...memory import Need, fit_need
 from ...uncertainty import Uncertainty
 from ..couplings import Coupling, connected_tasks, read_couplings, width
@@ -44,6 +44,7 @@ from ..penalties import MixedNorm, Penalty, effective_rank
 from ..problems import (
     AnyProblem,
     MachineBlocks,
+    MachineList,
     MachinePanel,
     MixedNormProblem,
     PanelDuals,
@@ -77,28 +78,11 @@ class Fit:
 
     Parameters
     ----------
-    targets : Classification or Regression
-        How targets are coded, and the loss.
+    targets : how targets are coded, and the loss
     penalty : callable
         From a `Shape` to the penalty on the kernel weights, or to the norm of the functions that takes its place.
-    kernels : None, "precomputed", or what `resolve_kernels` reads
-    C : float
-        Cost of errors on training rows.
     mu : float or "scale"
         Strength of the penalty; "scale": the variance of the targets within tasks.
-    parsimony : float in [0, 1]
-        How much kernels are charged for their effective dimension.
-    couplings : what `read_couplings` reads
-    sharing : float in [0, 1]
-        How cheap a shared part is: 1 charges it as one task, 0 as all tasks that share it.
-    task_features : what `read_task_features` reads
-        Features of tasks, or kernels between tasks: each makes couplings.
-    shared_rank : int, "auto" or None
-        Columns of the factors that approximate shared parts of tasks with their own rows, for the squared loss; "auto":
-        where rows are many; None: shared parts are exact.
-    unknown_tasks : {"error", "common"}
-        "common" needs a coupling of all tasks.
-    normalize : {"trace", "cosine", "center"} or None
     choose_kernel : callable, optional
         From the names of the fitted kernels to the position of the only one to use.
     worst_task : bool
@@ -106,13 +90,9 @@ class Fit:
     has_path : bool
         Whether the penalty is known to be homogeneous of degree two, so that C and mu are one parameter and problems
         that differ in these alone can be solved along a path.
-    solver : str, solver or None
     init : array (J, K), optional
         Kernel weights to start from.
-    tol, max_iter : float and int
-        The relative duality gap to reach, and how many evaluations a solver may take.
-    device : str, optional
-        A device of torch, on which machines are solved; for the squared loss on wide data.
+    kernels, C, parsimony, couplings and all others : as in the estimators, whose documentation has them
     """
 
     targets: Targets
@@ -145,7 +125,7 @@ class Fit:
         if self.unknown_tasks == "common":
             check_common_part(couplings)
         if kernels is None and not is_precomputed(self.kernels):
-            kernels = read_kernels(self.kernels).fit(data)
+            kernels = source_kernels(self.kernels, data)
             if self.choose_kernel is not None:
                 kernels = [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
         shape = Shape(data.X.shape[2] if kernels is None else len(kernels), data.n_tasks, len(couplings))
@@ -154,18 +134,10 @@ class Fit:
         # Where R(sB) = s^2 R(B), costs and strength are one parameter and can be rescaled together.
         homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
         units = Units.of(machines, learner, weights=homogeneous)
-        return FitPlan(
-            fit=self,
-            data=data,
-            kernels=kernels,
-            couplings=couplings,
-            penalty=penalty,
-            machines=units.machines(machines),
-            learner=units.learner(learner),
-            mu=units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu),
-            start=None if self.init is None else units.weights(read_init(self.init, shape)),
-            units=units,
-        )
+        mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
+        start = None if self.init is None else units.weights(read_init(self.init, shape))
+        scaled, learner = units.machines(machines), units.learner(learner)
+        return FitPlan(self, data, kernels, couplings, penalty, scaled, learner, mu, start, units)
 
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
         """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
@@ -200,15 +172,9 @@ class Fit:
 
 @dataclass(frozen=True)
 class FitPlan:
-    """A specification applied to data; the problem in units in which its numbers are of order one.
+    """A specification applied to data; the problem is in `units` in which its numbers are of order one.
 
-    Attributes
-    ----------
-    fit, data : the specification and the data.
-    kernels : fitted kernels; None where Gram matrices are precomputed.
-    couplings, penalty, machines, learner, mu : the parts of the problem, in the units of the problem.
-    start : (K, J) kernel weights to start from, in these units.
-    units : from these units to the user's.
+    `kernels` are fitted, and None where Gram matrices are precomputed; `start` (K, J) are weights to start from.
     """
 
     fit: Fit
@@ -253,16 +219,15 @@ class FitPlan:
 
     def grams(self) -> tuple[Grams, KernelBank]:
         """Evaluate and scale the kernels; precomputed ones on the device where there is one, if they fit there."""
-        fit, data, couplings = self.fit, self.data, self.couplings
-        bare = self.kernels is None and not couplings and not fit.parsimony
+        fit, data = self.fit, self.data
+        bare = self.kernels is None and not self.couplings and not fit.parsimony
         if fit.device and isinstance(self.learner, Ridge) and bare and scales_on_device(data, fit.normalize):
             arrays = arrays_on(fit.device)
             try:
                 return device_grams(data, fit.normalize, arrays)
             except arrays.out_of_memory:
                 arrays.release()
-        raw = raw_grams(data, self.kernels, fit.normalize, self.gram_plan())
-        return scale_grams(raw, data, fit.normalize, couplings, True, fit.parsimony)
+        return self.scale(self.raw_grams(), overwrite=True)
 
     def raw_grams(self, plan: GramPlan | None = None) -> RawGrams:
         """Evaluate the kernels, as a search does once for all folds."""
@@ -274,13 +239,12 @@ class FitPlan:
 
     def problem(self, grams: Any, machines: Any = None) -> AnyProblem:
         """Put the parts together; where an engine holds the Gram matrices, `grams` and `machines` are its blocks."""
-        if machines is not None:
-            pass
-        elif isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
-            grams.compute_on_demand()  # in main memory: a device takes as long
-        elif self.fit.device is not None:
-            grams = on_device(grams, self.fit.device)
-        machines = self.machines if machines is None else machines
+        if machines is None:
+            machines = self.machines
+            if isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
+                grams.compute_on_demand()  # in main memory: a device takes as long
+            elif self.fit.device is not None:
+                grams = on_device(grams, self.fit.device)
         if self.fit.worst_task:
             return WorstTaskProblem(grams, machines, self.learner)
         if isinstance(self.penalty, MixedNorm):
@@ -291,17 +255,9 @@ class FitPlan:
         self, problem: AnyProblem, each: Each = serially, verbose: int = 0, callback: Callable | None = None
     ) -> Solution:
         """Return the solution in the user's units."""
-        return solve(
-            problem,
-            self.fit.solver,
-            start=self.start,
-            tol=self.fit.tol,
-            max_iter=self.fit.max_iter,
-            each=each,
-            verbose=verbose,
-            callback=callback,
-            units=self.units,
-        )
+        options: dict[str, Any] = {"each": each, "verbose": verbose, "callback": callback, "units": self.units}
+        limits: dict[str, Any] = {"start": self.start, "tol": self.fit.tol, "max_iter": self.fit.max_iter}
+        return solve(problem, self.fit.solver, **limits, **options)
 
     def _solve_in_blocks(self, options: RunOptions) -> tuple[KernelBank, Solution]:
         """Solve the problem where the engine is, in blocks of tasks, and bring the solutions of all tasks back."""
@@ -313,19 +269,22 @@ class FitPlan:
             parts = np.array_split(np.arange(data.n_tasks), min(data.n_tasks, 4 * engine.n_workers))
             found = engine.map(task_dimensions, [take_tasks(data, at) for at in parts], (kernels, fit.normalize))
             charges = charges_of(np.concatenate(found).sum(axis=0), fit.parsimony)
-        blocks = MachineBlocks(engine, data, kernels, fit.normalize, charges, self.machines, self.learner)
+        machines = MachineList(self.machines)
+        blocks = MachineBlocks(engine, data, kernels, fit.normalize, charges, machines, self.learner)
         problem = self.problem(blocks, blocks)
         solution = self.solve(problem, verbose=options.verbose, callback=options.callback)
         B = self.units.weights(solution.B)
-        solved, bank = blocks.solutions(B, solution.duals.tol)
+        duals: Any = solution.duals
+        solved, bank = blocks.solutions(B, duals.tol)
         return bank, replace(solution, evaluation=self.units.restore_evaluation(problem.judge(B, solved)))
 
     def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution, options: RunOptions) -> Fitted:
         """Return the fitted attributes of a solution, and what a user is told about it."""
-        fit, data, T, B, targets = self.fit, self.data, self.data.n_tasks, solution.B, self.fit.targets
+        fit, data, T, B = self.fit, self.data, self.data.n_tasks, solution.B
         linked = connected_tasks(self.couplings, T) if self.couplings else ()
-        a, intercepts = split_by_task(solution.duals, self.machines, data, self.couplings)
-        spread = solution.duals.a if isinstance(solution.duals, PanelDuals) else None
+        duals: Any = solution.duals
+        a, intercepts = split_by_task(duals, self.machines, data, self.couplings)
+        spread = duals.a if isinstance(duals, PanelDuals) else None
         attributes = solution_attributes(fit, data, bank, solution, options, linked) | {
             "kernel_weights_": B[:, :T].T.copy(),
             "relation_": solution.relation.block(T),
@@ -336,12 +295,11 @@ class FitPlan:
             "couplings_": self.couplings,
             "coupling_weights_": B[:, T:].T.copy(),
         }
-        warnings = convergence_warnings(solution, fit.tol) if solution.status in UNFINISHED else []
+        warnings = convergence_warnings(solution, fit.tol)
         if bank.clipped:
-            machines = targets.machines(data, fit.C, linked)
-            warnings += count_clipping(attributes, data, machines, targets.learner(), solution.duals, fit.tol)
+            warnings += count_clipping(attributes, fit, data, duals, linked)
         if isinstance(grams, CoupledGrams):
-            attributes["part_shares_"] = solution.duals.part_shares(grams, B)
+            attributes["part_shares_"] = duals.part_shares(grams, B)
             attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
         if not isinstance(self.penalty, MixedNorm) and self.penalty.collapses:
             warnings += collapse_warnings(B, T)
@@ -387,27 +345,23 @@ def check_common_part(couplings: Sequence[Coupling]) -> None:
 
 def check_splittable(fit: Fit, data: TaskData) -> None:
     """Refuse what cannot be fitted in blocks of tasks, with the reason."""
-    advice = "use engine='threads'"
-    if is_precomputed(fit.kernels):
-        raise ValueError(f"engine: Gram matrices that are precomputed would have to travel with every block; {advice}")
-    if data.form == "wide":
-        raise ValueError(
-            "engine: tasks that are columns of y share their rows and one Gram matrix, which every block would need; "
-            f"{advice}, or give the rows of each task as rows of their own (tasks=)"
-        )
-    if fit.worst_task:
-        raise ValueError(f"engine: this model solves one task at a time, each after the last one; {advice}")
-    if fit.device is not None:
-        raise ValueError("engine: blocks of tasks are solved by the processors of the workers; leave device out")
-    if fit.couplings is not None or fit.task_features is not None:
-        raise ValueError(
-            f"engine: tasks that share parts of their functions are one machine, which has no blocks of tasks; "
-            f"{advice}, or leave couplings and task_features out"
-        )
+    coupled = fit.couplings is not None or fit.task_features is not None
+    faults = {
+        "Gram matrices that are precomputed would have to travel with every block": is_precomputed(fit.kernels),
+        "tasks that are columns of y share their rows and one Gram matrix; pass tasks=": data.form == "wide",
+        "this model solves one task at a time, each after the last one": fit.worst_task,
+        "blocks of tasks are solved by the processors of the workers; leave device out": fit.device is not None,
+        "tasks that share parts of their functions (couplings, task_features) have no blocks of tasks": coupled,
+    }
+    for fault, is_present in faults.items():
+        if is_present:
+            raise ValueError(f"engine: {fault}; use engine='threads'")
 
 
 def convergence_warnings(solution: Solution, tol: float) -> Warnings:
-    """Warn that a solver ended before the gap was closed."""
+    """Warn if a solver ended before the gap was closed."""
+    if solution.status not in UNFINISHED:
+        return []
     reached = f"The relative duality gap reached is {solution.relative_gap:.1e}, and tol={tol:g}."
     return [(f"{solution.status.value}. {reached}", ConvergenceWarning)]
 
@@ -440,18 +394,13 @@ def approximation_warnings(bank: KernelBank) -> Warnings:
 
 
 def count_clipping(
-    attributes: dict[str, Any],
-    data: TaskData,
-    machines: Sequence[Machine],
-    learner: Learner,
-    duals: Sequence[DualSolution],
-    tol: float,
+    attributes: dict[str, Any], fit: Any, data: TaskData, duals: Sequence[DualSolution], linked: Sequence[Any] = ()
 ) -> Warnings:
     """Add to objective and gap what the loss of predictions at training rows is above that of the machines.
 
-    Machines on clipped Gram matrices know other values than the kernels that predictions use. `machines` are those of
-    each task, in the user's units as the `duals` are.
+    Machines on clipped Gram matrices know other values than the kernels that predictions use.
     """
+    machines, learner = fit.targets.machines(data, fit.C, linked), fit.targets.learner()
     functions: TaskFunctions = attributes["functions_"]
     excess = -sum(dual.primal - dual.quad for dual in duals)
     whole = functions.values(data.X, None) if data.form == "wide" else None
@@ -461,7 +410,7 @@ def count_clipping(
     excess = max(excess, 0.0)
     attributes["objective_"] += excess
     attributes["duality_gap_"] += excess
-    if excess <= tol * abs(attributes["objective_"]):
+    if excess <= fit.tol * abs(attributes["objective_"]):
         return []
     message = (
         f"a kernel is not positive semi-definite to rounding on the training rows, and its nearest matrix that is was "

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ...data import TaskData
 from ...engines import Workers
-from ...kernels import FittedKernel, is_precomputed, read_kernels
+from ...kernels import FittedKernel, is_precomputed, source_kernels
 from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need, memory_limit
 from ..functions import Share, TaskFunctions, make_expansion
 from ..grams.row_kernels import Features, PooledKernel, needs_stack
@@ -18,7 +19,7 @@ from ..learners import Learner, Machine
 from ..penalties import Relation, SpectralNorm, effective_rank
 from ..penalties.norms import unit_root
 from ..problems import SpectralForm, SpectralProblem, spectral_form
-from ..solvers import UNFINISHED, Solution, Solver, solve
+from ..solvers import Solution, Solver, solve
 from .fit import Fitted, RunOptions, convergence_warnings, count_clipping, solution_attributes
 from .targets import Targets, stack_intercepts
 
@@ -30,15 +31,9 @@ _ADVICE = (
 
 @dataclass(frozen=True, kw_only=True)
 class PooledFit:
-    """Specification of tasks whose functions, as the columns of W, minimise losses plus a norm of W.
+    """Specification of tasks whose functions, as the columns of W, minimise losses plus a norm of W's singular values.
 
-    Parameters
-    ----------
-    targets : Classification or Regression
-    norm : SpectralNorm
-        The norm of the singular values of W.
-    kernels, C, normalize, solver, tol, max_iter : as in `Fit`
-        The model has one kernel: the average of these, scaled on the rows of all tasks together.
+    The model has one kernel: the average of `kernels`, scaled on the rows of all tasks together. Others as in `Fit`.
     """
 
     targets: Targets
@@ -53,9 +48,7 @@ class PooledFit:
     def plan(self, data: TaskData) -> PooledPlan:
         """Apply to data."""
         machines, learner = self.targets.machines(data, self.C), self.targets.learner()
-        kernels = None
-        if not is_precomputed(self.kernels):
-            kernels = read_kernels(self.kernels).fit(data)
+        kernels = None if is_precomputed(self.kernels) else source_kernels(self.kernels, data)
         plan = PooledPlan(self, data, kernels, machines, learner)
         # Where all Gram matrices must be there at once, the rank is not known before they are.
         return plan if needs_stack(kernels, self.normalize) else replace(plan, pool=plan.make_pool())
@@ -65,9 +58,7 @@ class PooledFit:
 class PooledPlan:
     """A specification applied to data.
 
-    Attributes
-    ----------
-    pool : the kernel of all tasks and, where these are the smaller side, its explicit features; None until it is made.
+    `pool` is the kernel of all tasks and, where these are the smaller side, its explicit features; None until made.
     """
 
     fit: PooledFit
@@ -113,17 +104,10 @@ class PooledPlan:
         pool, features = self.make_pool() if self.pool is None else self.pool
         form = spectral_form(pool, features, self.data.rows, self.machines)
         problem, units = SpectralProblem(form, self.learner, self.fit.norm).in_standard_units()
+        limits: dict[str, Any] = {"tol": self.fit.tol, "max_iter": self.fit.max_iter, "units": units}
+        shown: dict[str, Any] = {"verbose": options.verbose, "callback": options.callback}
         with Workers(options.n_jobs) as workers:
-            solution = solve(
-                problem,
-                self.fit.solver,
-                tol=self.fit.tol,
-                max_iter=self.fit.max_iter,
-                each=workers.map,
-                verbose=options.verbose,
-                callback=options.callback,
-                units=units,
-            )
+            solution = solve(problem, self.fit.solver, each=workers.map, **limits, **shown)
         return self._fitted(pool, form, solution, options)
 
     def _fitted(self, pool: PooledKernel, form: SpectralForm, solution: Solution, options: RunOptions) -> Fitted:
@@ -140,9 +124,9 @@ class PooledPlan:
             "intercept_": stack_intercepts(intercepts),
             "functions_": self._functions(pool, form.coefficients(solution.duals, metric), intercepts),
         }
-        warnings = convergence_warnings(solution, self.fit.tol) if solution.status in UNFINISHED else []
+        warnings = convergence_warnings(solution, self.fit.tol)
         if pool.bank.clipped:
-            warnings += count_clipping(attributes, data, self.machines, self.learner, solution.duals, self.fit.tol)
+            warnings += count_clipping(attributes, self.fit, data, solution.duals)
         return Fitted(attributes, tuple(warnings))
 
     def _functions(
@@ -150,25 +134,17 @@ class PooledPlan:
     ) -> TaskFunctions:
         """Return the functions of all tasks, as one expansion over the pooled rows."""
         K = len(pool.bank.names)
-        expansion = make_expansion(
-            self.data.X,
-            pool.rows,
-            pool.bank.kernels,
-            pool.bank.scalings[0],
-            coefficients,
-            np.full((K, coefficients.shape[1]), 1.0 / K),
-            np.concatenate(intercepts),
-        )
-        ends = np.cumsum([len(c) for c in intercepts]).tolist()
-        shares = tuple(
-            (Share(0, slice(end - len(c), end), np.ones(1)),) for end, c in zip(ends, intercepts, strict=True)
-        )
+        kernels, scaling, weights = pool.bank.kernels, pool.bank.scalings[0], np.full((K, coefficients.shape[1]), 1 / K)
+        every = np.concatenate(intercepts)
+        expansion = make_expansion(self.data.X, pool.rows, kernels, scaling, coefficients, weights, every)
+        ends = np.cumsum([0, *map(len, intercepts)]).tolist()
+        shares = tuple((Share(0, slice(start, end), np.ones(1)),) for start, end in pairwise(ends))
         return TaskFunctions((expansion,), shares, K)
 
     def _relation(self, outputs: np.ndarray, known: dict[str, Any]) -> Relation:
         """Return the relationship of tasks from that of outputs (O, O); outputs of the same class are compared."""
         T = self.data.n_tasks
-        task, label = np.arange(T), np.zeros(T)
+        task, label = np.arange(T), np.zeros(T, dtype=np.intp)
         if "classes_" in known:
             positive = [classes if len(classes) > 2 else classes[1:] for classes in known["task_classes_"]]
             task = np.repeat(task, [len(classes) for classes in positive])

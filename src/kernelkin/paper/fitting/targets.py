@@ -49,7 +49,11 @@ class Classification:
             y, costs = np.where(positive, 1.0, -1.0), np.repeat(cost[:, np.newaxis], positive.shape[1], axis=1)
             machines.append(Machine(y, costs, np.zeros(len(y), dtype=np.intp), n_groups=1))
         if isinstance(self.class_weight, Mapping):
-            _check_labels(self.class_weight, known)
+            unknown = [label for label in self.class_weight if label not in known]
+            # Weights of labels that no task has, while other labels have no weight, were likely misspelt.
+            if unknown and not known <= set(self.class_weight):
+                every = listing(sorted(known))
+                raise ValueError(f"class_weight has {listing(unknown)}, which no task has; the classes are {every}")
         return machines
 
     def panel(self, data: TaskData, C: float) -> MachinePanel:
@@ -93,12 +97,13 @@ class Regression:
     def panel(self, data: TaskData, C: float) -> MachinePanel:
         n, weight = len(data.X), data.sample_weight
         rows = [None if len(kept) == n else kept for kept in data.rows]
-        even = not any(kept is not None for kept in rows) and bool((weight == weight[0]).all())
-        starts = np.arange(len(rows) + 1)
-        if even:
-            y = data.y.array if isinstance(data.y, WideTargets) else np.column_stack(data.y)
-            return MachinePanel(y, np.full((1, len(rows)), C * weight[0]), starts, rows, self.fit_intercept)
-        return MachinePanel.of(self.machines(data, C), data.rows, n)
+        if any(kept is not None for kept in rows) or (weight != weight[0]).any():
+            return MachinePanel.of(self.machines(data, C), data.rows, n)
+        y, starts = (
+            data.y.array if isinstance(data.y, WideTargets) else np.column_stack(data.y),
+            np.arange(len(rows) + 1),
+        )
+        return MachinePanel(y, np.full((1, len(rows)), C * weight[0]), starts, rows, self.fit_intercept)
 
     def spread(self, data: TaskData) -> float:
         """Return the mean over rows of the squared distance from the task's mean; 1 where all are zero."""
@@ -138,14 +143,6 @@ def weights_of_classes(
     return np.array(weights, dtype=np.float64)
 
 
-def _check_labels(class_weight: Mapping, classes: set) -> None:
-    """Refuse weights of labels that no task has while other labels have no weight: they were likely misspelt."""
-    unknown = [label for label in class_weight if label not in classes]
-    if unknown and not classes <= set(class_weight):
-        known = listing(sorted(classes))
-        raise ValueError(f"class_weight has {listing(unknown)}, which no task has; the classes are {known}")
-
-
 def link_machines(
     machines: Sequence[Machine], couplings: Sequence[Coupling], tasks: np.ndarray, classes: bool = True
 ) -> list[Machine]:
@@ -163,21 +160,16 @@ def link_machines(
         if classes:
             owners = _intercept_owners(parts, [coupling.factor[members] for coupling in couplings])
         kept, groups = np.unique(owners, return_inverse=True)
-        joined.append(
-            Machine(
-                y=np.vstack([part.y for part in parts]),
-                C=np.vstack([part.C for part in parts]),
-                groups=np.repeat(groups, [len(part.y) for part in parts]),
-                n_groups=len(kept) if any(part.n_groups for part in parts) else 0,
-            )
-        )
+        y, C = np.vstack([part.y for part in parts]), np.vstack([part.C for part in parts])
+        n_groups = len(kept) if any(part.n_groups for part in parts) else 0
+        joined.append(Machine(y, C, np.repeat(groups, [len(part.y) for part in parts]), n_groups))
     return joined
 
 
 def _intercept_owners(parts: Sequence[Machine], factors: Sequence[np.ndarray]) -> np.ndarray:
     """Return which of linked tasks has the intercept of each: itself or, for a task of one class, another."""
     owners = np.arange(len(parts))
-    alone = np.array([_has_one_class(part) for part in parts])
+    alone = np.array([len(y) > 0 and (np.abs(y) == 1).all() and (y == y[0]).all() for y in (part.y for part in parts)])
     if not alone.any() or alone.all():
         return owners
     similarity = sum(factor @ factor.T for factor in factors)
@@ -187,10 +179,6 @@ def _intercept_owners(parts: Sequence[Machine], factors: Sequence[np.ndarray]) -
         # Among tasks that are equally like it, the one with most rows.
         owners[t] = others[np.lexsort((sizes[others], np.round(similarity[t, others], 9)))[-1]]
     return owners
-
-
-def _has_one_class(machine: Machine) -> bool:
-    return bool((np.abs(machine.y) == 1).all() and len(machine.y) > 0 and (machine.y == machine.y[0]).all())
 
 
 def split_by_task(

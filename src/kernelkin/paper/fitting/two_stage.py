@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +17,8 @@ from ...kernels import (
     Scaling,
     is_precomputed,
     mirror,
-    read_kernels,
     resolve_kernels,
+    source_kernels,
     spread_warnings,
 )
 from ...memory import FIXED, TASK_OBJECTS, Need, fit_need, fitting_bytes
@@ -33,7 +32,7 @@ from ..penalties import FixedWeights, effective_rank
 from ..problems import Problem, Units
 from ..solvers import solve
 from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
-from .fit import Fit, Fitted, RunOptions, Shape, check_common_part
+from .fit import Fit, Fitted, RunOptions, check_common_part
 from .targets import Classification, Targets, stack_intercepts
 
 # Rows of a task, and tasks, whose Gram matrices say what kernels cost.
@@ -52,26 +51,10 @@ _SMALLER_TASKS = (
 class TwoStageFit:
     """Specification of kernel weights learned online, and of one machine for each task at these weights.
 
-    Parameters
-    ----------
-    targets, kernels, C, couplings, task_features, unknown_tasks, normalize : as in `Fit`
-        The first stage does not depend on the couplings.
-    parsimony : as in `Fit`
-        The first stage sees charged kernels; its weights are those of the kernels as they are.
-    mu, shrinkage, min_rank, update, refresh : as in `Online`
-    n_rounds : int
-        Pairs of rows that are drawn from the data.
-    average : bool
-        Whether the kernel weights are the average over rounds, or the last ones.
-    center_pairs : bool
-        Whether the mean of a task's pairs is subtracted from their kernel values.
-    reservoir : int
-        Rows of each task that are kept for a stream.
-    max_exact : int
-        Tasks of more rows use Nystroem features and one of scikit-learn's linear machines.
-    tol : float
-        The relative duality gap of exact machines, and the tolerance of the linear ones.
-    random_state : int, RandomState or None
+    Parameters are those of the estimators, those of `Online`, and those of `Fit`. The first stage does not depend on
+    the couplings; with `parsimony` it sees charged kernels, and its weights are those of the kernels as they are. Tasks
+    of more than `max_exact` rows use Nystroem features and one of scikit-learn's linear machines; `tol` is the relative
+    duality gap of exact machines, and the tolerance of the linear ones. A stream keeps `reservoir` rows of each task.
     """
 
     targets: Targets
@@ -102,7 +85,7 @@ class TwoStageFit:
         if self.unknown_tasks == "common":
             check_common_part(self.fit_couplings(data))
         machines = self.targets.machines(data, self.C)
-        kernels = None if is_precomputed(self.kernels) else read_kernels(self.kernels).fit(data)
+        kernels = None if is_precomputed(self.kernels) else source_kernels(self.kernels, data)
         values = RowKernels.of(data.X, kernels, self.normalize)
         values.check_present(np.flatnonzero(data.sample_weight > 0))
         return TwoStagePlan(self, data, values, machines)
@@ -163,13 +146,7 @@ class TwoStageFit:
 
 
 class TwoStagePlan(NamedTuple):
-    """A specification applied to data.
-
-    Attributes
-    ----------
-    values : the kernels, to be evaluated between any rows.
-    machines : coded targets and costs of each task.
-    """
+    """A specification applied to data; `values` are the kernels, to be evaluated between any rows."""
 
     fit: TwoStageFit
     data: TaskData
@@ -198,16 +175,18 @@ class TwoStagePlan(NamedTuple):
             raise ValueError(
                 "engine: the first stage of this model takes one pair of rows after the other; use engine='threads'"
             )
-        seed = fit.seed()
+        seed, classification = fit.seed(), isinstance(fit.targets, Classification)
         rng = np.random.default_rng(seed)
+        how: dict[str, Any] = {"n_rounds": fit.n_rounds, "center": fit.center_pairs, "verbose": options.verbose}
         with Workers(1):
-            charges = self._charges()
-            run = self._learn(rng, charges, options.verbose)
+            charges, run = self._charges(), OnlineRun(fit.online, values.n_kernels, data.n_tasks, **how)
+            source = PairSource(data, values, self.machines, fit.normalize, classes=classification)
+            for rounds in source.draw(rng, fit.n_rounds):
+                run.step(rounds._replace(values=rounds.values / charges) if fit.parsimony else rounds)
         learned = fit.learned(data.labels, data.form, values, run, charges) | {"n_skipped_": 0, "stream_": None}
         machines = SecondStage(fit, values.kernels, learned["kernel_weights_"], seed).plan(data).run(options)
         if not fit.stream_fault and values.kernels is not None:
             learned["stream_"] = fit.stream(seed, options.verbose).after(run, data, values.kernels, rng)
-        classification = isinstance(fit.targets, Classification)
         learned["uncertainty_"] = Uncertainty(fit, data, options, classification=classification)
         warnings = (*machines.warnings, *spread_warnings(values.kernels, data))
         return Fitted(machines.attributes | learned, warnings)
@@ -230,32 +209,14 @@ class TwoStagePlan(NamedTuple):
         tasks = np.linspace(0, data.n_tasks - 1, n_tasks).astype(int)
         return kernel_charges((scaled(data.rows[t]) for t in tasks), fit.parsimony)
 
-    def _learn(self, rng: np.random.Generator, charges: np.ndarray, verbose: int) -> OnlineRun:
-        """Play the rounds of the first stage."""
-        fit, data, n_kernels = self.fit, self.data, self.values.n_kernels
-        classes = isinstance(fit.targets, Classification)
-        source = PairSource(data, self.values, self.machines, fit.normalize, classes=classes)
-        options = {"n_rounds": fit.n_rounds, "center": fit.center_pairs, "verbose": verbose}
-        run = OnlineRun(fit.online, n_kernels, data.n_tasks, **options)
-        for rounds in source.draw(rng, fit.n_rounds):
-            run.step(rounds._replace(values=rounds.values / charges) if fit.parsimony else rounds)
-        return run
-
 
 @dataclass(frozen=True)
 class SecondStage:
-    """Specification of one kernel machine for each task at given kernel weights.
+    """Specification of one kernel machine for each task at kernel weights (T, K); None where only memory is asked for.
 
     Coupled tasks, and tasks that share precomputed Grams, are fitted together, by a `Fit` with `FixedWeights`. A
     coupling's kernel weights are the mean of its tasks' own, and it is as strong as the tasks' own parts; together they
-    have a mean diagonal of one.
-
-    Attributes
-    ----------
-    fit : the specification of both stages.
-    kernels : fitted ones; None where Gram matrices are precomputed.
-    weights : (T, K); None where only memory is asked for.
-    seed : places the landmarks of Nystroem features.
+    have a mean diagonal of one. The seed places the landmarks of Nystroem features.
     """
 
     fit: TwoStageFit
@@ -326,17 +287,10 @@ class SecondStagePlan(NamedTuple):
     def _run_together(self, couplings: Sequence[Coupling], options: RunOptions) -> Fitted:
         fit = self.stage.fit
         assert self.stage.weights is not None
-        exact = Fit(
-            targets=fit.targets,
-            penalty=partial(_fixed, mean_weights(self.stage.weights, couplings)),
-            kernels="precomputed" if self.values.kernels is None else None,
-            C=fit.C,
-            couplings=fit.couplings,
-            task_features=fit.task_features,
-            unknown_tasks=fit.unknown_tasks,
-            normalize=fit.normalize,
-            tol=fit.tol,
-        )
+        B, kernels = mean_weights(self.stage.weights, couplings), "precomputed" if self.values.kernels is None else None
+        names = ("targets", "C", "couplings", "task_features", "unknown_tasks", "normalize", "tol")
+        same = {name: getattr(fit, name) for name in names}
+        exact = Fit(penalty=lambda shape: FixedWeights(B), kernels=kernels, **same)
         fitted = exact.plan(self.data, self.values.kernels).run(replace(options, verbose=0, callback=None))
         more = {"nystroem_tasks_": self.data.labels[:0], "unfitted_tasks_": {}}
         return Fitted(fitted.attributes | more, fitted.warnings)
@@ -414,30 +368,17 @@ def mean_weights(weights: np.ndarray, couplings: Sequence[Coupling]) -> np.ndarr
     return np.column_stack([own, *shared]) / (1 + len(couplings))
 
 
-def _fixed(B: np.ndarray, shape: Shape) -> FixedWeights:
-    return FixedWeights(B)
-
-
 def fit_nystroem(
     cross: np.ndarray, landmarks: np.ndarray, learner: Learner, machine: Machine, tol: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a linear machine on Nystroem features: a function that is an expansion over the landmarks.
+    """Fit scikit-learn's linear machines on Nystroem features, from the kernel (n, m) between rows and landmarks.
 
-    Parameters
-    ----------
-    cross : array of shape (n, m)
-        The kernel between the rows of the machine and its landmarks.
-    landmarks : array of shape (m,)
-        The rows that are landmarks.
-    learner, machine : the loss, and targets and costs
-    tol, seed : of the linear machine
-
-    Returns
-    -------
-    a : array of shape (n, outputs)
-        Coefficients; zero but for the landmarks.
-    intercept : array of shape (outputs,)
+    Returns coefficients (n, outputs), which are zero but for the landmarks (m,), and intercepts (outputs,).
     """
+    # Imported here: few fits need these, and they take long to import.
+    from sklearn.linear_model import Ridge
+    from sklearn.svm import LinearSVC, LinearSVR
+
     own = cross[landmarks]
     eigenvalues, vectors = eigh((own + own.T) / 2)
     kept = eigenvalues > _NEGLIGIBLE * max(eigenvalues[-1], np.finfo(float).tiny)
@@ -446,9 +387,16 @@ def fit_nystroem(
     # Centred targets of order one: linear support vector machines penalise their intercept too.
     units = Units.of([machine], learner, weights=False)
     scaled, learner = units.machines([machine])[0], units.learner(learner)
+    options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": bool(machine.n_groups)}
+    if isinstance(learner, SVM):
+        linear = LinearSVC(loss="hinge", **options)
+    elif isinstance(learner, SVR):
+        linear = LinearSVR(epsilon=learner.epsilon, **options)
+    else:
+        linear = Ridge(alpha=1.0, fit_intercept=bool(machine.n_groups))
     coefficients, intercepts = [], []
     for y, C in zip(scaled.y.T, scaled.C.T, strict=True):
-        model = _linear_machine(learner, tol, seed, bool(machine.n_groups)).fit(features, y, sample_weight=C)
+        model = linear.fit(features, y, sample_weight=C)
         coefficients.append(np.ravel(model.coef_))
         intercepts.append(float(np.ravel(model.intercept_)[0]))
     a = np.zeros(machine.y.shape)
@@ -456,28 +404,13 @@ def fit_nystroem(
     return a, np.ldexp(intercepts, units.target) + units.offsets[0].sum(axis=0)
 
 
-def _linear_machine(learner: Learner, tol: float, seed: int, fit_intercept: bool) -> Any:
-    """Return scikit-learn's linear model with the loss of a learner."""
-    options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": fit_intercept}
-    if isinstance(learner, SVM):
-        from sklearn.svm import LinearSVC
-
-        return LinearSVC(loss="hinge", **options)
-    if isinstance(learner, SVR):
-        from sklearn.svm import LinearSVR
-
-        return LinearSVR(epsilon=learner.epsilon, **options)
-    from sklearn.linear_model import Ridge
-
-    return Ridge(alpha=1.0, fit_intercept=fit_intercept)
-
-
 def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:
     """Return what a stream has learned so far, without machines: these are fitted when they are needed."""
     begun = stream.begun()
-    reservoirs = begun.reservoirs
+    reservoirs, run = begun.reservoirs, begun.run
+    assert reservoirs is not None and reservoirs.X is not None and run is not None
     values = RowKernels.of(reservoirs.X, list(reservoirs.kernels), fit.normalize)
-    attributes = fit.learned(begun.tasks.labels, form, values, begun.run)
+    attributes = fit.learned(begun.tasks.labels, form, values, run)
     attributes |= {"n_skipped_": reservoirs.n_skipped, "stream_": stream}
     if begun.classes is not None:
         attributes["classes_"] = np.sort(begun.classes.labels)
@@ -487,4 +420,5 @@ def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:
 def plan_stream_machines(fit: TwoStageFit, stream: Stream, weights: np.ndarray) -> SecondStagePlan:
     """Plan the machines of a stream's tasks, on the rows in their reservoirs, at kernel weights (T, K)."""
     begun = stream.begun()
+    assert begun.reservoirs is not None
     return SecondStage(fit, begun.reservoirs.kernels, weights, stream.seed).plan(begun.data())

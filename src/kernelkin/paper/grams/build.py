@@ -258,8 +258,8 @@ def _raw_stack(
     for kernel, gram, size in zip(kernels or (), stack, largest, strict=False):
         # A kernel may be zero on the rows of one task; that it is not zero on all is checked later. A kernel that is
         # positive semi-definite by construction can only fail by overflow.
-        if size != 0 and not (kernel.known_psd and np.isfinite(size)):
-            checked = check_gram(kernel.name, gram, kernel.known_psd)
+        if size != 0 and not (kernel.function.known_psd and np.isfinite(size)):
+            checked = check_gram(kernel.name, gram, kernel.function.known_psd)
             if checked is not gram:
                 gram[...], clipped = checked, True
     return stack, clipped, largest > 0

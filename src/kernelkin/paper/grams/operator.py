@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...decompositions import eigh, inverse
-from ...kernels.checks import has_cholesky
+from ...kernels.grams import has_cholesky
 
 Result = TypeVar("Result")
 

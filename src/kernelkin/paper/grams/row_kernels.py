@@ -86,10 +86,8 @@ class RowKernels:
 
         `scaling` is that of the rows `base`.
         """
-        active = np.flatnonzero(b)
-        scaling, whole = scaling.select(active), scaling.needs_all_rows
-        against = base if whole else base[columns]
-        scaling = scaling if whole else scaling.take(columns)
+        active, whole = np.flatnonzero(b), scaling.row_mean is not None
+        against, scaling = (base if whole else base[columns]), scaling.select(active, slice(None) if whole else columns)
         out = np.empty((len(at), len(columns)))
         for part in self.blocks(at, len(against), len(active)):
             rows = base[at[part]]
@@ -101,12 +99,12 @@ class RowKernels:
     @property
     def known_psd(self) -> bool:
         """Whether theory says that all kernels are positive semi-definite."""
-        return self.kernels is not None and all(kernel.known_psd for kernel in self.kernels)
+        return self.kernels is not None and all(kernel.function.known_psd for kernel in self.kernels)
 
     def check(self, rows: np.ndarray) -> None:
         """Refuse kernels that are not known to be positive semi-definite and are not, on these rows."""
         for k, name in enumerate(self.names):
-            if self.kernels is None or not self.kernels[k].known_psd:
+            if self.kernels is None or not self.kernels[k].function.known_psd:
                 gram = self.cross(rows, rows, np.array([k]))[0]
                 if gram.any():
                     check_gram(name, gram, known_psd=False)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from ...decompositions import eigh, least_squares, pseudo_inverse
+from ...decompositions import eigh, pseudo_inverse
 from ..grams.operator import Arrays, Result, SharedOperator, in_blocks
 from ..problems.columns import Block, ratio
 
@@ -44,9 +44,6 @@ _FIRST_LIMIT, _MORE, _MARGIN, _EXTREME = 10.0, 4, 2, 0.05
 _PRIOR_LABELS = 10
 # Sets of rows for which the information about components is computed, at most.
 _PATTERNS = 4
-# Bounded least squares: up to so many columns one after the other, which is exact; sweeps of coordinate descent over
-# more, and the change relative to the largest weight at which they end.
-_FEW_COLUMNS, _SWEEPS, _CHANGE = 200, 500, 1e-6
 # Traces of products are sums over so many rows at one time.
 _TRACE_ROWS = 128
 # The least share of noise in the variance of a task, so that strengths stay finite, and the least spread over tasks, as
@@ -55,8 +52,7 @@ _LEAST_NOISE, _LEAST_SPREAD = 1e-3, 1e-2
 
 
 class Errors(NamedTuple):
-    """Held-out errors of all tasks at one mix (c, T): mean squares at each strength, by how much these are below those
-    of a reference, and the standard error of that."""
+    """Mean squared held-out errors (c, T) at one mix, their gain on a reference, and the standard error of the gain."""
 
     loss: np.ndarray
     gain: np.ndarray
@@ -64,19 +60,11 @@ class Errors(NamedTuple):
 
 
 class TaskTargets:
-    """The targets of all tasks on shared rows, and the strengths to try.
+    """The targets Y (n, T) of all tasks on shared rows, zero where `mask` (n, T) is, and strengths (c,), ascending.
 
     Subclasses have `decompose`, from a mix (K,) of the kernels, of sum one, to what the other methods take; `losses`
     (c, T), mean squares of the held-out errors; `reference`, a mix and strength for others to be compared with;
     `errors` beside those of a reference; and `own_weights` (K, members) of some tasks, by a step from a mix.
-
-    Parameters
-    ----------
-    operator : the kernels
-    Y : (n, T), zero where there is no label
-    has_intercept : whether there is an intercept; means of labels are taken off then
-    strengths : (c,) in ascending order
-    mask : (n, T) one where there is a label, else zero; None where there are all
     """
 
     def __init__(
@@ -89,7 +77,6 @@ class TaskTargets:
     ) -> None:
         self.operator, self.has_intercept, self.strengths, self.mask = operator, has_intercept, strengths, mask
         self.n_labels: Any = len(Y) if mask is None else np.maximum(mask.sum(axis=0, dtype=np.float64), 1.0)
-        # What was taken off.
         self.means = Y.sum(axis=0) / self.n_labels if has_intercept else np.zeros(Y.shape[1])
         self.Y = Y - self.means if mask is None else mask * (Y - self.means)
 
@@ -236,25 +223,26 @@ class MaskedTargets(TaskTargets):
         def work(where: slice) -> np.ndarray:
             return self.arrays.numpy(self._squares(matrix, where, self.strengths).sum(1))
 
-        return self._runs(work) / self.n_labels
+        return self.side_by_side(work, self.Y.shape[1], len(self.strengths)) / self.n_labels
 
     def reference(self, matrix: SharedOperator, strength: float) -> Any:
         """Squared out-of-fold errors (n, T) where the operator is, zero where there is no label."""
+
+        def work(where: slice) -> Any:
+            return self._squares(matrix, where, np.array([strength]))[0]
+
         size = self.arrays.columns(self.operator.n_rows, len(self.strengths))
-        work = in_blocks(
-            self.arrays, self.Y.shape[1], size, lambda where: self._squares(matrix, where, np.array([strength]))[0]
-        )
-        return self.arrays.xp.hstack(work)
+        return self.arrays.xp.hstack(in_blocks(self.arrays, self.Y.shape[1], size, work))
 
     def errors(self, matrix: SharedOperator, reference: Any) -> Errors:
         def work(where: slice) -> np.ndarray:
             counts, squares = self._rough(self.n_labels[where]), self._squares(matrix, where, self.strengths)
             fall = reference[:, where] - squares
             gain = fall.sum(1) / counts
-            spread = (self._shown[:, where] * (fall - gain[:, None, :]) ** 2).sum(1) / counts
+            spread = (self._on_device[1][:, where] * (fall - gain[:, None, :]) ** 2).sum(1) / counts
             return self.table([squares.sum(1) / counts, gain, spread])
 
-        loss, gain, variance = self._runs(work)
+        loss, gain, variance = self.side_by_side(work, self.Y.shape[1], len(self.strengths))
         # Variances of few labels are drawn towards those of all tasks.
         n, relative = self.n_labels, variance / self.variance**2
         pooled = (relative @ n / n.sum())[:, np.newaxis]
@@ -277,8 +265,7 @@ class MaskedTargets(TaskTargets):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Matrices S of a few sets of rows (q, K + 1, K + 1), and which of them each member has.
 
-        Members that have one of a few patterns have that of their own; otherwise that of a member with about as many
-        labels: what follows from it is compared on rows that took no part.
+        Where there are more patterns of labels, a member has that of one with about as many labels.
         """
         assert self.mask is not None
         packed = np.packbits(self.mask[:, members].T > 0, axis=1)
@@ -308,12 +295,13 @@ class MaskedTargets(TaskTargets):
     def _squares(self, matrix: SharedOperator, where: slice, strengths: np.ndarray) -> Any:
         """(c, n, o) squared out-of-fold errors of columns at ascending strengths; zero where there is no label."""
         xp, total = self.arrays.xp, None
+        Y, shown, dealt = (values[:, where] for values in self._on_device)
         for number in range(FOLDS):
             block = self.block(matrix, where, number)
-            held = self._shown[:, where] * (self._dealt[:, where] == number)
+            held = shown * (dealt == number)
             count, parts = block.mask.sum(0), []
             for x in solutions_at_strengths(block, strengths[::-1]):
-                values = self._known[:, where] - block.apply(x)
+                values = Y - block.apply(x)
                 if self.has_intercept:
                     values = values - (block.mask * values).sum(0) / xp.where(count > 0, count, count + 1.0)
                 parts.append(held * values**2)
@@ -322,28 +310,20 @@ class MaskedTargets(TaskTargets):
 
     def block(self, matrix: SharedOperator, columns: Any, without: int | None = None) -> Block:
         """Columns of Y, a slice or positions where the operator is, at one mix; without the labels of a fold."""
-        mask = self._shown[:, columns]
+        Y, mask, dealt = (values[:, columns] for values in self._on_device)
         if without is not None:
-            mask = mask * (self._dealt[:, columns] != without)
-        ones = 0.0 * mask[:1] + 1.0
-        return Block(matrix, ones, mask * self._known[:, columns], mask, mask, self.has_intercept)
+            mask = mask * (dealt != without)
+        return Block(matrix, 0.0 * mask[:1] + 1.0, mask * Y, mask, mask, self.has_intercept)
 
     def _rough(self, values: np.ndarray) -> Any:
         """Values in single precision where the operator is."""
         return self.arrays.cast(self.arrays.array(values), single=True)
 
     @cached_property
-    def _known(self) -> Any:
-        return self._rough(self.Y)
-
-    @cached_property
-    def _shown(self) -> Any:
+    def _on_device(self) -> tuple[Any, Any, Any]:
+        """(n, T) each, where the operator is: labels, whether there is one, and its fold."""
         assert self.mask is not None
-        return self._rough(self.mask)
-
-    @cached_property
-    def _dealt(self) -> Any:
-        return self.arrays.array(self.folds)
+        return self._rough(self.Y), self._rough(self.mask), self.arrays.array(self.folds)
 
     @cached_property
     def folds(self) -> np.ndarray:
@@ -353,10 +333,6 @@ class MaskedTargets(TaskTargets):
         dealt = np.empty(self.mask.shape, dtype=np.int8)
         dealt[order] = (np.cumsum(self.mask[order], axis=0, dtype=np.int64) % FOLDS).astype(np.int8)
         return dealt
-
-    def _runs(self, work: Callable[[slice], np.ndarray]) -> np.ndarray:
-        """What `work` makes of all columns. Arrays at every strength are there at one time, in single precision."""
-        return self.side_by_side(work, self.Y.shape[1], len(self.strengths))
 
 
 def solutions_at_strengths(block: Block, strengths: np.ndarray) -> Any:
@@ -445,21 +421,9 @@ def drawn_together(S: np.ndarray, moments: np.ndarray, classes: np.ndarray | Non
 
 def _bounded_least_squares(H: np.ndarray, g: np.ndarray) -> np.ndarray:
     """The minimum of x' H x / 2 - g' x over x >= 0, for each column of g (K, T)."""
-    diagonal = np.maximum(np.diag(H), _TINY)
-    if g.shape[1] > _FEW_COLUMNS:
-        x = np.maximum(least_squares(H, g), 0.0)
-        for _ in range(_SWEEPS):
-            largest = 0.0
-            for k in range(len(H)):
-                new = np.maximum(x[k] + (g[k] - H[k] @ x) / diagonal[k], 0.0)
-                largest = max(largest, float(np.abs(new - x[k]).max()))
-                x[k] = new
-            if largest <= _CHANGE * float(x.max(initial=0.0)):
-                break
-        return x
     # |A x - d|^2 has the same minimum where A'A = H and A'd = g. Variables are scaled to a diagonal of ones, for their
     # entries may differ by many orders of magnitude.
-    scale = 1.0 / np.sqrt(diagonal)
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), _TINY))
     values, vectors = eigh(scale[:, np.newaxis] * H * scale)
     kept = values > 1e-12 * len(H)
     roots, basis = np.sqrt(values[kept])[:, np.newaxis], vectors[:, kept].T

@@ -8,7 +8,6 @@ learned mix takes its own weights in its place where these predict rows that too
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,10 +15,9 @@ import numpy as np
 
 from ...data import TaskData
 from ...estimators import Fitted, RunOptions
-from ...kernels import FittedKernel
 from ...memory import Need
 from ...uncertainty import Uncertainty
-from ..fitting import Fit, FitPlan, Regression, Shape
+from ..fitting import Fit, FitPlan, Regression
 from ..grams import SharedGrams, on_device
 from ..grams.operator import PANEL_COLUMNS, SharedOperator, in_blocks
 from ..learners import Ridge
@@ -41,18 +39,13 @@ _HELD, _FEWEST, _FEWEST_HELD = 0.25, 12, 3
 _TOL = 1e-4
 
 Targets = CompleteTargets | MaskedTargets
+# Members, mix (K,) and strength of each group of tasks.
+Groups = list[tuple[np.ndarray, np.ndarray, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskMixFit:
-    """Specification of kernel machines whose weights are chosen for each task.
-
-    Parameters
-    ----------
-    targets : Regression
-        With the squared loss.
-    kernels, parsimony, normalize, tol, device : as for `Fit`
-    """
+    """Specification of kernel machines whose weights are chosen for each task; parameters are those of `Fit`."""
 
     targets: Regression
     kernels: Any = None
@@ -61,7 +54,7 @@ class TaskMixFit:
     tol: float = 1e-3
     device: str | None = None
 
-    def plan(self, data: TaskData, kernels: Sequence[FittedKernel] | None = None) -> TaskMixPlan:
+    def plan(self, data: TaskData) -> TaskMixPlan:
         """Apply to data; refuse what errors of each task are not computed for."""
         if not isinstance(self.targets, Regression) or not isinstance(self.targets.learner(), Ridge):
             lacking = "the squared loss of regression"
@@ -71,20 +64,8 @@ class TaskMixFit:
             lacking = "rows of equal weight" if len(np.unique(data.sample_weight)) > 1 else ""
         if lacking:
             raise ValueError(f"per_task=True: weights are chosen by held-out errors of each task, which need {lacking}")
-        fit = Fit(
-            targets=self.targets,
-            penalty=_even,
-            kernels=self.kernels,
-            parsimony=self.parsimony,
-            normalize=self.normalize,
-            tol=self.tol,
-            device=self.device,
-        )
-        return TaskMixPlan(self, fit.plan(data, kernels))
-
-
-def _even(shape: Shape) -> FixedWeights:
-    return FixedWeights(np.full((shape.n_kernels, shape.n_components), 1.0 / shape.n_kernels))
+        fit = Fit(penalty=lambda shape: FixedWeights(np.full(shape[:2], 1.0 / shape.n_kernels)), **vars(self))
+        return TaskMixPlan(self, fit.plan(data))
 
 
 class TaskMixPlan(NamedTuple):
@@ -146,29 +127,30 @@ class TaskMixes(NamedTuple):
     by_own: np.ndarray
 
 
-def choose_mixes(
-    operator: SharedOperator,
-    Y: np.ndarray,
-    *,
-    has_intercept: bool,
-    strengths: np.ndarray = STRENGTHS,
-    n_groups: int = GROUPS,
-) -> TaskMixes:
+def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool) -> TaskMixes:
     """Choose the kernel weights of each column of Y (n, T), with NaN for missing labels."""
-    targets = read_targets(operator, Y, has_intercept, strengths)
+    targets: Targets
+    if (missing := np.isnan(Y)).any():
+        known, mask = np.nan_to_num(Y), (~missing).astype(np.float32)
+        targets = MaskedTargets(operator, known, has_intercept, STRENGTHS, mask).with_useful_strengths()
+    else:
+        targets = CompleteTargets(operator, Y, has_intercept, STRENGTHS)
     every, even = np.arange(Y.shape[1]), np.full(operator.n_kernels, 1.0 / operator.n_kernels)
     plain: Any = targets.decompose(even)
     strength = _best_strength(targets, targets.losses(plain), every)
     reference, own = targets.reference(plain, strength), targets.own_weights(plain, strength, every)
     mixes, found = [even], [targets.errors(plain, reference)]
-    groups: list[tuple[np.ndarray, np.ndarray, float]] = []
+    groups: Groups = []
     for labels in (np.zeros(len(every), dtype=int), None):
-        labels = _groups(own, n_groups) if labels is None else labels
+        labels = _groups(own) if labels is None else labels
         start, groups = own, []
         own = own.copy()
         for label in range(labels.max() + 1):
             members = np.flatnonzero(labels == label)
-            mix = mean_mix(start[:, members])
+            # The mean of the directions of their weights; even where all are zero.
+            sums = start[:, members].sum(axis=0)
+            directed = members[sums > 0]
+            mix = (start[:, directed] / sums[sums > 0]).mean(axis=1) if len(directed) else even
             matrix: Any = targets.decompose(mix)
             mixes.append(mix)
             found.append(targets.errors(matrix, reference))
@@ -181,27 +163,13 @@ def choose_mixes(
     return _take(targets, own, groups, np.array(mixes), np.array([each.loss for each in found]), gains)
 
 
-def read_targets(operator: SharedOperator, Y: np.ndarray, has_intercept: bool, strengths: np.ndarray) -> Targets:
-    """The targets (n, T) with NaN for missing labels; where there are any, with strengths that suit them."""
-    missing = np.isnan(Y)
-    if not missing.any():
-        return CompleteTargets(operator, Y, has_intercept, strengths)
-    mask = (~missing).astype(np.float32)
-    return MaskedTargets(operator, np.nan_to_num(Y), has_intercept, strengths, mask).with_useful_strengths()
-
-
 def _best_strength(targets: Targets, loss: np.ndarray, members: np.ndarray) -> float:
     """The strength that is best for some tasks together, by the losses (c, T) of all."""
     return float(targets.strengths[(loss[:, members] / targets.variance[members]).mean(axis=1).argmin()])
 
 
 def _take(
-    targets: Targets,
-    own: np.ndarray,
-    groups: Sequence[tuple[np.ndarray, np.ndarray, float]],
-    mixes: np.ndarray,
-    errors: np.ndarray,
-    gains: np.ndarray,
+    targets: Targets, own: np.ndarray, groups: Groups, mixes: np.ndarray, errors: np.ndarray, gains: np.ndarray
 ) -> TaskMixes:
     """The weights of each task from own weights (K, T), mixes (m, K), and errors and gains (m, c, T)."""
     n_tasks, strengths = own.shape[1], targets.strengths
@@ -217,19 +185,11 @@ def _take(
     return TaskMixes(B, mixes, strengths, errors, targets.variance, np.column_stack([mix, strength]), by_own)
 
 
-def mean_mix(weights: np.ndarray) -> np.ndarray:
-    """Weights (K, T) -> (K,): the mean of their directions, of sum one; even where all are zero."""
-    sums = weights.sum(axis=0)
-    if not (sums > 0).any():
-        return np.full(len(weights), 1.0 / len(weights))
-    return (weights[:, sums > 0] / sums[sums > 0]).mean(axis=1)
-
-
-def _groups(weights: np.ndarray, n_groups: int) -> np.ndarray:
+def _groups(weights: np.ndarray) -> np.ndarray:
     """The group (T,) of each task, by the direction of its weights (K, T)."""
     sums = np.maximum(weights.sum(axis=0), np.finfo(float).tiny)
     points = np.sqrt(weights / sums).T
-    count = min(n_groups, len(points) // TASKS_PER_GROUP, len(np.unique(points.round(6), axis=0)))
+    count = min(GROUPS, len(points) // TASKS_PER_GROUP, len(np.unique(points.round(6), axis=0)))
     if count < 2:
         return np.zeros(len(points), dtype=int)
     # Imported here: scikit-learn's clustering takes a sixth of a second to import, which only this needs.
@@ -262,15 +222,12 @@ def mean_strengths(strengths: np.ndarray, gains: np.ndarray, loss: np.ndarray, n
     return np.exp(np.log(strengths) @ weights / weights.sum(axis=0))
 
 
-def gains_of_own_weights(
-    targets: Targets, groups: Sequence[tuple[np.ndarray, np.ndarray, float]], shared: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def gains_of_own_weights(targets: Targets, groups: Groups, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(T,) by how much the error of each task falls with weights of its own, and the standard error of that.
 
     A leave-one-out error says nothing here, for a task's own weights were found from all of its rows. So they are found
-    again without a quarter of the rows, and both they and the mix that the task chose predict that quarter. `groups`
-    have members, mix (K,) and strength; `shared` (K, T) are the weights, at cost 1, that own ones of the same sum would
-    replace.
+    again without a quarter of the rows, and both they and the mix that the task chose predict that quarter. `shared`
+    (K, T) are the weights, at cost 1, that own ones of the same sum would replace.
     """
     gains, errors = np.zeros((2, targets.Y.shape[1]))
     n_rows = len(targets.Y)
@@ -284,9 +241,8 @@ def gains_of_own_weights(
 
     def squares(b: np.ndarray, members: np.ndarray) -> Any:
         """(h, o) squared errors of some tasks at kernel weights b (K, o) and cost 1."""
-        weights, labels = arrays.array(b), None
-        if kept.mask is not None:
-            labels = arrays.array(kept.mask[:, members].astype(np.float64))
+        weights = arrays.array(b)
+        labels = None if kept.mask is None else arrays.array(kept.mask[:, members].astype(np.float64))
         cost = arrays.array(np.ones((1, len(members)))) if labels is None else labels
         block = Block(kept.operator, weights, arrays.array(kept.Y[:, members]), cost, labels, kept.has_intercept)
         solution = solve_block(block, None, _TOL)

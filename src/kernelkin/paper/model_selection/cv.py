@@ -486,7 +486,8 @@ class MKMTRLRegressorCV(BaseSearch):
         set_parameters(self, locals())
 
     def _fit_data(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
-        self.__dict__.pop("task_choices_", None)
+        if hasattr(self, "task_choices_"):
+            del self.task_choices_
         return self._fit_task_mixes(model, data) if self.per_task else super()._fit_data(model, data)
 
     def _bytes(self, model: MKMTRLRegressor, data: TaskData) -> int:
